@@ -1,0 +1,78 @@
+"""The command line: a table of verbs, and the one place where exceptions become a sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from envcheck import __version__, errors
+
+# verb → where its command stands (attribute of the same name).  Imported only when asked for: --version stays quick.
+COMMANDS = {
+    "doctor": "envcheck.commands.doctor",
+    "provision": "envcheck.commands.provision",
+    "train": "envcheck.commands.train",
+    "parse": "envcheck.commands.parse",
+    "snapshot": "envcheck.commands.snapshot",
+    "simulate": "envcheck.commands.simulate",
+    "recipes": "envcheck.commands.recipes",
+}
+
+
+class Verbs(click.Group):
+    """A group that knows its commands by name and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        return command
+
+
+@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="envcheck")
+def main() -> None:
+    """Is this machine fit to fine-tune a large model; if not, make it so; then train.
+
+    \b
+    envcheck doctor                                        what stands between this machine and training
+    envcheck provision --device cpu                        install what is missing, each step shown and proved
+    envcheck train --model tiny --method lora --device cpu start it, if the checks allow it
+    """
+
+
+def entry(argv: list[str] | None = None) -> None:
+    """Run and exit; never a traceback."""
+    sys.exit(_code(argv))
+
+
+def _code(argv: list[str] | None) -> int:
+    try:
+        result: Any = main.main(args=argv, prog_name="envcheck", standalone_mode=False)
+        return result if isinstance(result, int) else errors.FIT
+    except click.ClickException as err:
+        err.show()
+        return errors.USAGE
+    except errors.EnvcheckError as err:
+        click.echo(f"envcheck: {err.message}", err=True)
+        if err.next_step:
+            click.echo(f"  next: {err.next_step}", err=True)
+        return err.code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("envcheck: interrupted", err=True)
+        return errors.INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read us has enough; the interpreter must not complain at exit
+        return errors.FIT
+    except Exception as err:  # the last resort: a bug of ours, kept for a report, told in a sentence
+        from envcheck import bugs
+
+        click.echo(f"envcheck: this is a bug in envcheck: {type(err).__name__}: {err}", err=True)
+        click.echo(f"  next: report it with {bugs.save(err)}", err=True)
+        return errors.BUG

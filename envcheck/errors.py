@@ -1,0 +1,39 @@
+"""What goes wrong, as sentences with a next step and an exit code; cli.py is the one place that prints them."""
+
+from __future__ import annotations
+
+FIT, UNFIT, USAGE, UNTOLD, STEP_FAILED, TRAINING_FAILED, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
+
+
+class EnvcheckError(Exception):
+    """A failure that the user is told in one sentence; `next_step` says what to do, `code` is the exit code."""
+
+    code = UNFIT
+
+    def __init__(self, message: str, next_step: str = "") -> None:
+        super().__init__(message)
+        self.message, self.next_step = message, next_step
+
+
+class UsageError(EnvcheckError):
+    """Asked wrongly: an unknown name, an unreadable file, options that contradict each other."""
+
+    code = USAGE
+
+
+class UntoldError(EnvcheckError):
+    """The answer could not be found out."""
+
+    code = UNTOLD
+
+
+class StepError(EnvcheckError):
+    """A provisioning or launch step failed; the journal names it."""
+
+    code = STEP_FAILED
+
+
+class TrainingError(EnvcheckError):
+    """The training itself ended badly; its own code stands in the run record."""
+
+    code = TRAINING_FAILED

@@ -1,0 +1,107 @@
+"""Where answers come from: this machine, a simulated one, or a recording.  Each is a function Question → Answer."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from envcheck import runner
+from envcheck.model import Answer, Outcome, Question
+
+Machine = Callable[[Question], Answer]
+
+SYSROOT = "ENVCHECK_SYSROOT"  # set by `envcheck simulate`: a folder with bin/, root/ and ask/
+READ_LIMIT = 1 << 20
+
+
+def here() -> Machine:
+    """The machine that this process runs on, or the simulated one that `envcheck simulate` put around it."""
+    sysroot = os.environ.get(SYSROOT)
+    return simulated(Path(sysroot)) if sysroot else live()
+
+
+def live() -> Machine:
+    return lambda question: _DO[question.verb](question, None)
+
+
+def simulated(sysroot: Path) -> Machine:
+    """Tools from `sysroot`/bin and nowhere else, files from `sysroot`/root, collectors from `sysroot`/ask/NAME.json."""
+    return lambda question: _DO[question.verb](question, sysroot)
+
+
+def recorded(answers: Mapping[str, Answer]) -> Machine:
+    """Answers from a snapshot; what was never asked there is absent here."""
+    return lambda q: answers.get(q.key) or Answer(q.key, Outcome.ABSENT, err="not in the recording")
+
+
+def ask_all(machine: Machine, questions: Iterable[Question]) -> dict[str, Answer]:
+    """All at once; each question has its own deadline, so none holds up the rest."""
+    asked = list({q.key: q for q in questions}.values())
+    if not asked:
+        return {}
+    with ThreadPoolExecutor(max_workers=min(32, len(asked))) as pool:
+        return {answer.key: answer for answer in pool.map(machine, asked)}
+
+
+def _run(question: Question, sysroot: Path | None) -> Answer:
+    argv = list(question.what)
+    if sysroot:
+        found = shutil.which(argv[0], path=str(sysroot / "bin"))
+        if not found:
+            return Answer(question.key, Outcome.ABSENT, err=f"{argv[0]}: not found", status=runner.NOT_FOUND)
+        argv[0] = found
+    done = runner.run(argv, timeout_s=question.timeout_s, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    return Answer(question.key, _outcome(done), done.out, done.err, done.status, done.elapsed_s)
+
+
+def _outcome(done: runner.CommandResult) -> Outcome:
+    if done.absent:
+        return Outcome.ABSENT
+    if done.hung:
+        return Outcome.HUNG
+    if done.status != 0:
+        return Outcome.FAILED
+    return Outcome.ANSWERED if done.out.strip() or done.err.strip() else Outcome.EMPTY
+
+
+def _read(question: Question, sysroot: Path | None) -> Answer:
+    path = question.what[0]
+    return replace(_read_file(sysroot / "root" / path.lstrip("/") if sysroot else Path(path)), key=question.key)
+
+
+def _read_file(path: Path) -> Answer:
+    try:
+        with path.open("rb") as file:
+            text = file.read(READ_LIMIT).decode("utf-8", "replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return Answer("", Outcome.ABSENT, err="no such file")
+    except OSError as err:
+        return Answer("", Outcome.FAILED, err=err.strerror or str(err))
+    return Answer("", Outcome.ANSWERED if text.strip() else Outcome.EMPTY, text)
+
+
+def _list(question: Question, sysroot: Path | None) -> Answer:
+    prefix = str(sysroot / "root") if sysroot else ""
+    found = sorted(path.removeprefix(prefix) for path in glob.glob(prefix + question.what[0]))  # noqa: PTH207 (absolute)
+    return Answer(question.key, Outcome.ANSWERED if found else Outcome.EMPTY, "\n".join(found))
+
+
+def _ask(question: Question, sysroot: Path | None) -> Answer:
+    name = question.what[0]
+    if sysroot:
+        return replace(_read_file(sysroot / "ask" / f"{name}.json"), key=question.key)
+    from probes import host
+
+    try:
+        return Answer(question.key, Outcome.ANSWERED, json.dumps(host.COLLECTORS[name](), sort_keys=True))
+    except Exception as err:  # a collector that fails is an answer: the doctor goes on
+        return Answer(question.key, Outcome.FAILED, err=f"{name}: {type(err).__name__}: {err}")
+
+
+_DO = {"run": _run, "read": _read, "list": _list, "ask": _ask}

@@ -1,0 +1,153 @@
+"""All that differs between vendors, as data.  An `if vendor == ...` elsewhere means that a field is missing here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envcheck.model import Question
+
+PER_DEVICE = "{id}"  # stands in a follow-up question for the id of one device
+
+
+def _run(*argv: str, timeout_s: float = 20.0) -> Question:
+    return Question("run", argv, timeout_s)
+
+
+def _read(path: str) -> Question:
+    return Question("read", (path,), 5.0)
+
+
+def _list(pattern: str) -> Question:
+    return Question("list", (pattern,), 5.0)
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """One vendor's names.
+
+    `devices` are the questions that list devices, steadiest first (the first that answers counts); `details` go with
+    them; `per_device` are asked once for each id, `{id}` replaced.  `device_type` is paddle's name for the device,
+    `launch_option` the launcher's, `chips_per_card` how many devices the tool lists for a card that is bought.
+    """
+
+    name: str
+    title: str
+    tool: str
+    pci_vendor: str
+    node_pattern: str
+    visible_env: str
+    device_type: str
+    launch_option: str
+    plugin: str | None
+    toolkit: str | None
+    runtime: str | None
+    chips_per_card: int
+    devices: tuple[Question, ...]
+    details: tuple[Question, ...] = ()
+    per_device: tuple[Question, ...] = ()
+
+    @property
+    def presence(self) -> tuple[Question, ...]:
+        """The cheap questions that tell whether such a card is in the machine, tool or no tool."""
+        return (_run("lspci", "-nn", "-d", f"{self.pci_vendor}:"), _list(self.node_pattern))
+
+
+_IX_FIELDS = (
+    "index,name,uuid,pci.bus_id,driver_version,temperature.gpu,utilization.gpu,"
+    "memory.used,memory.total,power.draw,clocks.sm,clocks.mem"
+)
+
+VENDORS: dict[str, Vendor] = {
+    "npu": Vendor(
+        name="npu",
+        title="Huawei Ascend",
+        tool="npu-smi",
+        pci_vendor="19e5",
+        node_pattern="/dev/davinci[0-9]*",
+        visible_env="ASCEND_RT_VISIBLE_DEVICES",
+        device_type="npu",
+        launch_option="--npus",
+        plugin="paddle-custom-npu",
+        toolkit="CANN",
+        runtime="ascend",
+        chips_per_card=1,
+        devices=(_run("npu-smi", "info"),),
+        details=(
+            _run("npu-smi", "info", "-m"),
+            _run("npu-smi", "info", "-t", "topo"),
+            _read("/usr/local/Ascend/driver/version.info"),
+            _read("/usr/local/Ascend/firmware/version.info"),
+            _read("/etc/ascend_install.info"),
+            _read("/etc/hccn.conf"),
+            _list("/usr/local/Ascend/ascend-toolkit/[0-9]*"),
+            _list("/usr/local/Ascend/cann-[0-9]*"),
+            _read("/usr/local/Ascend/ascend-toolkit/latest/version.cfg"),
+            _read("/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/ascend_toolkit_install.info"),
+            _read("/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/ascend_toolkit_install.info"),
+            _list("/usr/local/Ascend/ascend-toolkit/set_env.sh"),
+            _list("/usr/local/Ascend/nnal/atb/set_env.sh"),
+        ),
+        per_device=(
+            *(_run("npu-smi", "info", "-t", kind, "-i", PER_DEVICE) for kind in ("board", "usages", "health", "ecc")),
+            *(_run("hccn_tool", "-i", PER_DEVICE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health")),
+        ),
+    ),
+    "iluvatar": Vendor(
+        name="iluvatar",
+        title="Iluvatar CoreX",
+        tool="ixsmi",
+        pci_vendor="1e3e",
+        node_pattern="/dev/iluvatar[0-9]*",
+        visible_env="CUDA_VISIBLE_DEVICES",
+        device_type="iluvatar_gpu",
+        launch_option="--gpus",
+        plugin="paddle-iluvatar-gpu",
+        toolkit="CoreX",
+        runtime="iluvatar",
+        chips_per_card=2,  # a BI-V150 card carries two chips of 32 GiB: seed 001 calls the pair one 64 GiB card
+        devices=(_run("ixsmi", f"--query-gpu={_IX_FIELDS}", "--format=csv"), _run("ixsmi")),
+        details=(
+            _run("ixsmi", "topo", "-m"),
+            _list("/usr/local/corex*"),
+            _list("/usr/local/corex*/lib64/libcuda.so.1"),
+        ),
+    ),
+    "nvidia": Vendor(
+        name="nvidia",
+        title="NVIDIA",
+        tool="nvidia-smi",
+        pci_vendor="10de",
+        node_pattern="/dev/nvidia[0-9]*",
+        visible_env="CUDA_VISIBLE_DEVICES",
+        device_type="gpu",
+        launch_option="--gpus",
+        plugin=None,
+        toolkit="CUDA",
+        runtime="nvidia",
+        chips_per_card=1,
+        devices=(_run("nvidia-smi", "-q", "-x"), _run("nvidia-smi")),
+        details=(_run("nvidia-smi", "topo", "-m"), _read("/proc/driver/nvidia/version")),
+    ),
+    "cpu": Vendor(
+        name="cpu",
+        title="no accelerator",
+        tool="",
+        pci_vendor="",
+        node_pattern="",
+        visible_env="",
+        device_type="cpu",
+        launch_option="",
+        plugin=None,
+        toolkit=None,
+        runtime=None,
+        chips_per_card=1,
+        devices=(),
+    ),
+}
+
+COLLECTORS = ("host", "disks", "limits", "environment", "network", "clock", "packages")
+
+HOST_QUESTIONS: tuple[Question, ...] = (
+    *(Question("ask", (name,), 10.0) for name in COLLECTORS),
+    _run("docker", "info", "--format", "{{json .}}"),
+)

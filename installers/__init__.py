@@ -1,0 +1,1 @@
+"""What a recipe wants, what is missing, and the performing of it, each step proved."""

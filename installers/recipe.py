@@ -1,0 +1,166 @@
+"""What a recipe says, as frozen data; the loader is installers.recipes_file, the choosing installers.catalogue.
+
+A TOML value may stand alone or as {value, source, seed_value, reason}: the dataclass holds the plain value, and
+`Recipe.notes["hardware.memory_gib"]` where it comes from and what the published document said instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from envcheck.model import Wanted
+
+
+@dataclass(frozen=True)
+class Note:
+    """Where a value comes from; `seed_value` is the published document's own when it was a trap, `reason` why."""
+
+    source: str
+    seed_value: Any = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Per node; `cards` counts what the vendor's tool lists (chips on Iluvatar, dies on A3)."""
+
+    product: str
+    cards: int | None = None
+    memory_gib: float | None = None
+    architectures: tuple[str, ...] = ()
+    host_memory_gib: float | None = None
+    shm_gib: float | None = None
+    disk_gib: float | None = None
+
+
+@dataclass(frozen=True)
+class Image:
+    """`references` by architecture (x86_64, aarch64); `alternates` are other registries' names of the same image."""
+
+    references: Mapping[str, str]
+    alternates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mount:
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Container:
+    name: str
+    workdir: str = ""
+    mounts: tuple[Mount, ...] = ()
+    devices: tuple[str, ...] = ()
+    privileged: bool = False
+    network: str = ""
+    ipc: str = ""
+    pid: str = ""
+    shm_size: str = ""
+    ports: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Package:
+    """One requirement; `index` is the URL of its own index, "" for the configured one; installed in order."""
+
+    name: str
+    specifier: str = ""
+    index: str = ""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A project that is cloned, not pip-installed from an index."""
+
+    url: str
+    ref: str
+    directory: str
+    editable: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method of a recipe, or one node role of it.
+
+    `launcher` and `arguments` are ordered; {cards}, {rank}, {nodes}, {master}, {port}, {host}, {model_path},
+    {output}, {log_dir}, {data} and {python} are filled in by launch.command.  `processes` is per node.
+    `parallel` holds tensor, pipeline, sharding, data; `steps` max, warmup, save, eval.
+    """
+
+    method: str
+    title: str
+    launcher: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    role: str = ""
+    device: str = ""
+    nodes: int = 1
+    cards: int | None = None
+    processes: int = 1
+    parallel: Mapping[str, int] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    data: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    memory_gib: float | None = None
+    host_memory_gib: float | None = None
+    disk_gib: float | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that one set-up wants; `file` is where it was read."""
+
+    name: str
+    title: str
+    device: str
+    framework: str
+    models: tuple[str, ...]
+    hardware: Hardware
+    jobs: tuple[Job, ...]
+    driver_minimum: str | None = None
+    firmware_minimum: str | None = None
+    toolkit_minimum: str | None = None
+    python: str = ""
+    image: Image | None = None
+    container: Container | None = None
+    packages: tuple[Package, ...] = ()
+    checkouts: tuple[Checkout, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    workdir: str = ""
+    model_path: str = ""
+    verify: tuple[tuple[str, ...], ...] = ()
+    notes: Mapping[str, Note] = field(default_factory=dict)
+    file: str = ""
+
+
+def wanted(recipe: Recipe, job: Job) -> Wanted:
+    """What the job asks of one machine; the job's own figures win over the recipe's."""
+    hardware = recipe.hardware
+    return Wanted(
+        recipe=recipe.name,
+        method=job.method,
+        device=job.device or recipe.device,
+        nodes=job.nodes,
+        cards=hardware.cards if job.cards is None else job.cards,
+        memory_gib=hardware.memory_gib if job.memory_gib is None else job.memory_gib,
+        architectures=hardware.architectures,
+        driver_minimum=recipe.driver_minimum,
+        toolkit_minimum=recipe.toolkit_minimum,
+        firmware_minimum=recipe.firmware_minimum,
+        host_memory_gib=hardware.host_memory_gib if job.host_memory_gib is None else job.host_memory_gib,
+        shm_gib=hardware.shm_gib,
+        disk_gib=hardware.disk_gib if job.disk_gib is None else job.disk_gib,
+        image=next(iter(recipe.image.references.values()), None) if recipe.image else None,
+        packages=tuple((p.name, p.specifier) for p in recipe.packages),
+        environment={**recipe.environment, **job.environment},
+        sources={key: note.source for key, note in recipe.notes.items()},
+    )

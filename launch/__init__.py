@@ -1,0 +1,1 @@
+"""What would run, whether it may, the running and watching of it, and what happened."""
