@@ -9,22 +9,18 @@ from envcheck.errors import UsageError
 DEVICES = ("npu", "iluvatar", "nvidia", "cpu", "auto")
 
 
-class DeviceName(click.ParamType):
+def _device(ctx: click.Context, param: click.Parameter, value: str) -> str:
     """A vendor's short name; `gpu` is refused, since two vendors make one."""
-
-    name = "device"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value in DEVICES:
-            return value
-        if value == "gpu":
-            raise UsageError(
-                "--device gpu could mean two vendors", "write --device nvidia, or --device iluvatar for Iluvatar cards"
-            )
-        raise UsageError(f"there is no device {value!r}", f"choose one of {', '.join(DEVICES)}")
+    if value in DEVICES:
+        return value
+    if value == "gpu":
+        raise UsageError(
+            "--device gpu could mean two vendors", "write --device nvidia, or --device iluvatar for Iluvatar cards"
+        )
+    raise UsageError(f"there is no device {value!r}", f"choose one of {', '.join(DEVICES)}")
 
 
-device = click.option("--device", type=DeviceName(), default="auto", show_default=True, help=" | ".join(DEVICES))
+device = click.option("--device", callback=_device, default="auto", show_default=True, help=" | ".join(DEVICES))
 model = click.option("--model", help="A model, full or short name: tiny, 21b, 300b, qwen-7b.")
 method = click.option("--method", help="lora, sft, ... as the recipe has them.")
 framework = click.option("--framework", help="erniekit, llamafactory, swift, envcheck: when a model has several.")
