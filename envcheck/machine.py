@@ -96,10 +96,10 @@ def _ask(question: Question, sysroot: Path | None) -> Answer:
     name = question.what[0]
     if sysroot:
         return replace(_read_file(sysroot / "ask" / f"{name}.json"), key=question.key)
-    from probes import host
+    from probes.host import COLLECTORS
 
     try:
-        return Answer(question.key, Outcome.ANSWERED, json.dumps(host.COLLECTORS[name](), sort_keys=True))
+        return Answer(question.key, Outcome.ANSWERED, json.dumps(COLLECTORS[name](), sort_keys=True))
     except Exception as err:  # a collector that fails is an answer: the doctor goes on
         return Answer(question.key, Outcome.FAILED, err=f"{name}: {type(err).__name__}: {err}")
 
