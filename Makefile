@@ -1,0 +1,25 @@
+# Shortcuts for developers; users need none of them.
+PYTHON = .venv/bin/python
+
+.venv:
+	python3 -m venv .venv
+	.venv/bin/pip install -q -e '.[test]'
+
+.PHONY: test lint format fresh bench
+test: .venv
+	$(PYTHON) -m pytest
+
+lint: .venv
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+
+format: .venv
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+fresh:
+	.ci/fresh
+
+bench: .venv
+	$(PYTHON) benchmarks/run.py
