@@ -75,13 +75,22 @@ def end(child: subprocess.Popen[bytes], grace_s: float = 5.0) -> None:
             os.killpg(child.pid, sign)
         except ProcessLookupError:
             break
-        try:
-            child.wait(patience)
-        except subprocess.TimeoutExpired:
-            continue
+        _wait_for_group(child, patience)
     for stream in (child.stdout, child.stderr):
         if stream:
             stream.close()
+
+
+def _wait_for_group(child: subprocess.Popen[bytes], patience_s: float) -> None:
+    """Until nobody of the group is left, or patience ends; the leader is reaped on the way."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        child.poll()
+        try:
+            os.killpg(child.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
 
 
 def _collect(

@@ -80,8 +80,13 @@ def test_model_stands_alone() -> None:
 @pytest.mark.parametrize("name", ("docker", "pexpect", "rich", "jinja2"))
 def test_doctor_starts_without_heavy_libraries(name: str) -> None:
     """What doctor imports before it looks holds no library that only other verbs need."""
-    done = run("-c", "import sys; from envcheck.commands import doctor; import envcheck.facts, envcheck.checks, envcheck.report;"
-               f"sys.exit({name!r} in sys.modules)")  # fmt: skip
+    code = f"""
+import sys
+from envcheck.commands import doctor
+import envcheck.facts, envcheck.checks, envcheck.report
+sys.exit({name!r} in sys.modules)
+"""
+    done = run("-c", code)
 
     assert done.returncode == 0, done.stderr
 
