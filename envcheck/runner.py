@@ -73,7 +73,7 @@ def end(child: subprocess.Popen[bytes], grace_s: float = 5.0) -> None:
     for sign, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
         try:
             os.killpg(child.pid, sign)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # gone, or another user's by now (sudo)
             break
         _wait_for_group(child, patience)
     for stream in (child.stdout, child.stderr):
@@ -88,7 +88,7 @@ def _wait_for_group(child: subprocess.Popen[bytes], patience_s: float) -> None:
         child.poll()
         try:
             os.killpg(child.pid, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
             return
         time.sleep(0.01)
 
