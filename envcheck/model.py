@@ -159,7 +159,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check saw: `name` is area.property; `source` says where the rule comes from."""
+    """What a check saw: `name` is area.property; `source` says where the rule comes from, `device` which vendor's."""
 
     name: str
     severity: Severity
@@ -167,6 +167,7 @@ class Finding:
     remedy: Remedy | None = None
     evidence: tuple[str, ...] = ()
     source: str = ""
+    device: str = ""
 
 
 @dataclass(frozen=True)
@@ -193,3 +194,118 @@ class Wanted:
     packages: tuple[tuple[str, str], ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine as the system tells it; `in_container` is a guess from the usual marks."""
+
+    hostname: str | None = None
+    kernel: str | None = None
+    architecture: str | None = None
+    os: str | None = None
+    cpu_count: int | None = None
+    memory_total_bytes: int | None = None
+    memory_available_bytes: int | None = None
+    swap_total_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    hugepages_total: int | None = None
+    hugepages_free: int | None = None
+    hugepage_bytes: int | None = None
+    numa_nodes: int | None = None
+    euid: int | None = None
+    in_container: bool | None = None
+
+
+@dataclass(frozen=True)
+class Disk:
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """-1 is unlimited."""
+
+    open_files_soft: int | None = None
+    open_files_hard: int | None = None
+    memlock_soft_bytes: int | None = None
+    memlock_hard_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Interface:
+    addresses: tuple[str, ...] = ()
+    mtu: int | None = None
+    up: bool | None = None
+
+
+@dataclass(frozen=True)
+class Network:
+    """`resolves_to` are the addresses of the own name; None where it resolves to nothing."""
+
+    resolves_to: tuple[str, ...] | None = None
+    interfaces: Mapping[str, Interface] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Packages:
+    """A Python and what is installed in it, by normalised name."""
+
+    python: str | None = None
+    executable: str | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What `docker info` says; `error` is the engine's own sentence when it could not be reached."""
+
+    version: str | None = None
+    runtimes: tuple[str, ...] = ()
+    root_dir: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class VendorFacts:
+    """What is known of one vendor's accelerators.
+
+    `tool` is the answer that `document` was parsed from: the first of Vendor.devices that lists devices, else the first
+    that says anything.  `pci` and `nodes` are None where they could not be told.  `documents` holds the parsed details by
+    question key; `per_device[id][kind]` the follow-ups, kind being board, usages, health, ecc, link, ip, net_health.
+    """
+
+    name: str
+    tool: Answer | None = None
+    document: Document | None = None
+    devices: tuple[Device, ...] = ()
+    processes: tuple[Process, ...] = ()
+    topology: Topology | None = None
+    pci: tuple[str, ...] | None = None
+    nodes: tuple[str, ...] | None = None
+    documents: Mapping[str, Document] = field(default_factory=dict)
+    per_device: Mapping[int, Mapping[str, Document]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that a check may read.  None: the question was not answered; `answers` says how, and is the evidence.
+
+    `device` is what was asked for; `vendors` are those found (none: the machine is examined as cpu).
+    `environments` are the virtual environments that provision made, by recipe.
+    """
+
+    device: str = "auto"
+    vendors: tuple[VendorFacts, ...] = ()
+    host: Host | None = None
+    disks: Mapping[str, Disk] | None = None
+    limits: Limits | None = None
+    environment: Mapping[str, str] | None = None
+    network: Network | None = None
+    clock_synchronised: bool | None = None
+    packages: Packages | None = None
+    environments: Mapping[str, Packages] = field(default_factory=dict)
+    engine: Engine | None = None
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    wanted: Wanted | None = None
