@@ -23,6 +23,16 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Trap:
+    """An error of the published document that no single value carries; `where` is document:line."""
+
+    where: str
+    seed_value: str
+    instead: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Hardware:
     """Per node; `cards` counts what the vendor's tool lists (chips on Iluvatar, dies on A3)."""
 
@@ -89,9 +99,10 @@ class Checkout:
 class Job:
     """One method of a recipe, or one node role of it.
 
-    `launcher` and `arguments` are ordered; {cards}, {rank}, {nodes}, {master}, {port}, {host}, {model_path},
-    {output}, {log_dir}, {data} and {python} are filled in by launch.command.  `processes` is per node.
-    `parallel` holds tensor, pipeline, sharding, data; `steps` max, warmup, save, eval.
+    `launcher` and `arguments` are ordered; their {tokens} (installers.recipe_rules.TOKENS) are filled in by
+    launch.command.  `processes` is per node, `rank` this role's node in a job of several roles.
+    `parallel` holds tensor, pipeline, sharding, data; `steps` max, warmup, save, eval.  `requires` are files without
+    which the job cannot run, `caution` is what to know beforehand.
     """
 
     method: str
@@ -106,6 +117,11 @@ class Job:
     parallel: Mapping[str, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    port: int | None = None
+    rank: int | None = None
+    caution: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     memory_gib: float | None = None
@@ -115,7 +131,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that one set-up wants; `file` is where it was read."""
+    """Everything that one set-up wants; `file` is where it was read.
+
+    `prepend` goes in front of path variables (PYTHONPATH), after `scripts` were sourced; `interpreter` is {python}
+    where nobody says better; `model_path` is where the weights stand, seen from `workdir`.
+    """
 
     name: str
     title: str
@@ -133,8 +153,11 @@ class Recipe:
     packages: tuple[Package, ...] = ()
     checkouts: tuple[Checkout, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    prepend: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
+    interpreter: str = "python3"
+    traps: tuple[Trap, ...] = ()
     workdir: str = ""
     model_path: str = ""
     verify: tuple[tuple[str, ...], ...] = ()

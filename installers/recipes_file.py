@@ -1,0 +1,238 @@
+"""Recipe files: TOML → frozen data.  Whatever is wrong is named with file, key and expected kind.
+
+Keys are the fields of installers.recipe.  A value stands alone or as {value, source, seed_value, reason}; a table's own
+`source` speaks for every value in it that names none.  In a list of arguments {value = ["--lr", "1e-4"], ...} annotates
+an option together with what belongs to it.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import difflib
+import functools
+import math
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from envcheck.errors import UsageError
+from installers.recipe import Note, Recipe
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover (3.10: the training containers' Python)
+    import tomli as tomllib
+
+SIZE_LIMIT = 256 << 10  # bytes; ours have 20 KB
+TEXT_LIMIT = 4096
+_ANNOTATED = {"value", "source", "seed_value", "reason"}
+_OURS = {"notes", "file"}  # fields of Recipe that the loader fills in
+_KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def load(path: Path) -> Recipe:
+    """The recipe in `path`; UsageError when it is not one."""
+    from installers.recipe_rules import check
+
+    recipe = parse(_text(path), str(path))
+    check(recipe)
+    return recipe
+
+
+def parse(text: str, file: str) -> Recipe:
+    """The recipe in `text`, its rules not yet checked; `file` only names it."""
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as err:  # TOMLDecodeError, or a number of thousands of digits
+        raise UsageError(
+            f"{file}: not TOML: {_short(err)}", "compare with what `envcheck recipes show` prints"
+        ) from None
+    reader = _Reader(file)
+    recipe: Recipe = reader.table(Recipe, table, "", "")
+    return dataclasses.replace(recipe, notes=reader.notes, file=file)
+
+
+def _text(path: Path) -> str:
+    try:
+        if not path.is_file():
+            raise UsageError(f"{path}: not a file")
+        with path.open("rb") as file:
+            raw = file.read(SIZE_LIMIT + 1)
+        if len(raw) > SIZE_LIMIT:
+            raise UsageError(f"{path}: larger than {SIZE_LIMIT >> 10} KiB: this is no recipe")
+        return raw.decode("utf-8")
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be read: {(err.strerror or str(err)).lower()}") from None
+    except ValueError as err:
+        raise UsageError(f"{path}: not UTF-8 text: {_short(err)}") from None
+
+
+class _Reader:
+    """Walks a TOML table along the dataclasses' own types; gathers the notes on the way."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.notes: dict[str, Note] = {}
+
+    def table(self, cls: type[Any], found: Any, where: str, source: str) -> Any:
+        """One dataclass from one table."""
+        if not isinstance(found, dict):
+            raise self.wrong(where, "a table", found)
+        kinds = _fields(cls)
+        own = found.get("source", source) if "source" not in kinds else source
+        if not isinstance(own, str):
+            raise self.wrong(_dot(where, "source"), "text", own)
+        for key in found:
+            if key not in kinds and key != "source":
+                raise UsageError(f"{self.file}: {_dot(where, key)}: there is no such key", _nearest(key, kinds))
+        for each in dataclasses.fields(cls):
+            required = each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
+            if required and each.name not in found:
+                raise UsageError(
+                    f"{self.file}: {_dot(where, each.name)}: missing ({_words(kinds[each.name])} expected)"
+                )
+        values = {k: self.value(kinds[k], found[k], _dot(where, k), own) for k in found if k in kinds}
+        return cls(**values)
+
+    def value(self, kind: Any, found: Any, where: str, source: str) -> Any:
+        """One value of `kind`: the typing form chooses the reader."""
+        if dataclasses.is_dataclass(kind):
+            return self.table(typing.cast("type[Any]", kind), found, where, source)
+        form, inner = typing.get_origin(kind), typing.get_args(kind)
+        if form in (types.UnionType, typing.Union):
+            return self.value(next(k for k in inner if k is not type(None)), found, where, source)
+        if form is collections.abc.Mapping:
+            return self.mapping(inner[1], found, where, source)
+        return self.annotated(_list if form is tuple else _scalar, kind, found, where, source)
+
+    def mapping(self, kind: Any, found: Any, where: str, source: str) -> Mapping[str, Any]:
+        if not isinstance(found, dict):
+            raise self.wrong(where, "a table", found)
+        own = found.get("source", source)
+        if not isinstance(own, str):
+            raise self.wrong(_dot(where, "source"), "text", own)
+        return {k: self.value(kind, v, _dot(where, k), own) for k, v in found.items() if k != "source"}
+
+    def annotated(self, read: Callable[..., Any], kind: Any, found: Any, where: str, source: str) -> Any:
+        """The plain value; the note beside it is kept under the value's key."""
+        note = Note(source)
+        if isinstance(found, dict) and "value" in found:
+            note = self.note(found, where, source)
+            found = found["value"]
+        if note.source or note.reason:
+            self.notes[where] = note
+        return read(self, kind, found, where, note.source)
+
+    def note(self, found: Mapping[str, Any], where: str, source: str) -> Note:
+        for key in found:
+            if key not in _ANNOTATED:
+                raise UsageError(f"{self.file}: {_dot(where, key)}: there is no such key", _nearest(key, _ANNOTATED))
+        words = {key: found.get(key, default) for key, default in (("source", source), ("reason", ""))}
+        for key, text in words.items():
+            if not isinstance(text, str):
+                raise self.wrong(_dot(where, key), "text", text)
+        return Note(words["source"], found.get("seed_value"), words["reason"])
+
+    def wrong(self, where: str, expected: str, found: Any) -> UsageError:
+        """The sentence for a value of the wrong kind."""
+        return UsageError(f"{self.file}: {where or 'the file'}: expected {expected}, found {_shown(found)}")
+
+
+def _scalar(reader: _Reader, kind: Any, found: Any, where: str, _source: str) -> Any:
+    """Text, a number, or a truth; 1 is no truth and true is no number."""
+    fits = {str: isinstance(found, str), bool: isinstance(found, bool)}
+    number = isinstance(found, (int, float)) and not isinstance(found, bool)
+    if not fits.get(kind, number and (kind is float or isinstance(found, int))):
+        raise reader.wrong(where, _KINDS[kind], found)
+    if number and not (math.isfinite(found) and 0 <= found < 1e15):
+        raise reader.wrong(where, f"{_KINDS[kind]} from 0 up", found)
+    if isinstance(found, str) and (len(found) > TEXT_LIMIT or any(ord(c) < 32 and c not in "\n\t" for c in found)):
+        raise reader.wrong(where, f"printable text of at most {TEXT_LIMIT} characters", found)
+    return float(found) if kind is float else found
+
+
+def _list(reader: _Reader, kind: Any, found: Any, where: str, source: str) -> tuple[Any, ...]:
+    """A list; an item {value = [...]} of a list of texts stands for several items, noted under the first of them."""
+    if not isinstance(found, list):
+        raise reader.wrong(where, _words(kind), found)
+    inner = typing.get_args(kind)[0]
+    values: list[Any] = []
+    for number, item in enumerate(found):
+        key = f"{where}[{number}]"
+        if inner is str:
+            values += _texts(reader, item, where, key, source)
+        else:
+            values.append(reader.value(inner, item, _item_key(where, key, item), source))
+    return tuple(values)
+
+
+def _texts(reader: _Reader, item: Any, where: str, key: str, source: str) -> list[str]:
+    whole = isinstance(item, dict) and "value" in item
+    inner = item["value"] if whole else item
+    parts = inner if whole and isinstance(inner, list) else [inner]
+    texts = [_scalar(reader, str, part, key, source) for part in parts]
+    if whole and texts:
+        reader.notes[_dot(where, texts[0])] = reader.note(item, key, source)
+    return texts
+
+
+def _item_key(where: str, key: str, item: Any) -> str:
+    """jobs.lora, jobs.lora.nvidia, packages.numpy: a name says more than a number."""
+    if not isinstance(item, dict):
+        return key
+    names = [item.get(k) for k in ("method", "role")] if where == "jobs" else [item.get("name")]
+    said = [name for name in names if isinstance(name, str) and 0 < len(name) < 80]
+    return ".".join([where, *said]) if said else key
+
+
+@functools.cache
+def _fields(cls: Any) -> dict[str, Any]:
+    return {k: v for k, v in typing.get_type_hints(cls).items() if not (cls is Recipe and k in _OURS)}
+
+
+def _words(kind: Any) -> str:
+    """The kind in a person's words."""
+    form, inner = typing.get_origin(kind), typing.get_args(kind)
+    if form in (types.UnionType, typing.Union):
+        return _words(next(k for k in inner if k is not type(None)))
+    if form is tuple:
+        return (
+            "a list of texts"
+            if inner[0] is str
+            else "a list of tables"
+            if dataclasses.is_dataclass(inner[0])
+            else "a list of lists"
+        )
+    return _KINDS.get(kind, "a table")
+
+
+def _shown(found: Any) -> str:
+    words = {
+        dict: "a table",
+        list: "a list",
+        bool: "true or false",
+        str: "the text",
+        int: "the number",
+        float: "the number",
+    }
+    name = words.get(type(found), type(found).__name__)
+    return f"{name} {_short(repr(found), 60)}" if isinstance(found, (str, int, float)) else name
+
+
+def _short(what: object, limit: int = 200) -> str:
+    text = str(what)
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def _dot(where: str, key: str) -> str:
+    return f"{where}.{_short(key, 80)}" if where else _short(key, 80)
+
+
+def _nearest(key: str, known: collections.abc.Iterable[str]) -> str:
+    names = sorted(known)
+    near = difflib.get_close_matches(key[:80], names, 1)
+    return f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(names)}"
