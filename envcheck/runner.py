@@ -35,11 +35,15 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     on_line: Callable[[str], None] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> CommandResult:
-    """Run to the end or to the deadline, whichever is first; `on_line` sees each line of both streams as it comes."""
+    """Run to the end or to the deadline, whichever is first; `on_line` sees each line of both streams as it comes.
+
+    `pass_fds` stay open in the child: a lock that it must go on holding when envcheck is killed.
+    """
     began = time.monotonic()
     try:
-        child = start(argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        child = start(argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=pass_fds)
     except OSError as err:
         absent = isinstance(err, FileNotFoundError)
         return CommandResult(tuple(argv), NOT_FOUND if absent else 126, "", f"{argv[0]}: {_why(err)}", absent=absent)
@@ -61,10 +65,18 @@ def start(
     cwd: Path | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """A process in a group of its own, so that `end` reaches its children.  Raises OSError when it cannot start."""
     return subprocess.Popen(
-        list(argv), env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+        list(argv),
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        pass_fds=tuple(pass_fds),
     )
 
 
