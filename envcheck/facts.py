@@ -154,11 +154,12 @@ def _merged(documents: list[Document]) -> Document | None:
     """The first document, with the versions that only the others show."""
     if not documents:
         return None
-    said = {
-        n: next((v for d in documents if (v := getattr(d, n))), None)
-        for n in ("tool_version", "driver_version", "cuda_version")
-    }
-    return replace(documents[0], **said)
+    return replace(
+        documents[0],
+        tool_version=next((d.tool_version for d in documents if d.tool_version), None),
+        driver_version=next((d.driver_version for d in documents if d.driver_version), None),
+        cuda_version=next((d.cuda_version for d in documents if d.cuda_version), None),
+    )
 
 
 def _readable(question: Question, answers: Mapping[str, Answer]) -> bool:

@@ -28,9 +28,10 @@ class Vendor:
     """One vendor's names and figures.
 
     `driver_floor` is the oldest driver that any documented set-up names; `idle_memory_mib` what the driver itself holds
-    of an idle device; `commands` are ready to paste, by what they are for.  `devices` are the questions that list devices, steadiest first (the first that answers counts); `details` go with
-    them; `per_device` are asked once for each id, `{id}` replaced.  `device_type` is paddle's name for the device,
-    `launch_option` the launcher's, `chips_per_card` how many devices the tool lists for a card that is bought.
+    of an idle device; `commands` are ready to paste, by what they are for.  `devices` are the questions that list
+    devices, steadiest first (the first that answers counts); `details` go with them; `per_device` are asked once for
+    each id, `{id}` replaced.  `device_type` is paddle's name for the device, `launch_option` the launcher's,
+    `chips_per_card` how many devices the tool lists for a card that is bought.
     """
 
     name: str
