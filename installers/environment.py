@@ -62,7 +62,8 @@ def read(folder: Path) -> Environment:
         works = (folder / "bin" / "python").exists()
         return Environment(folder, kind, _python(folder / "pyvenv.cfg"), works, packages, torn, ours)
     except OSError as err:
-        raise UsageError(f"{folder} cannot be read: {(err.strerror or str(err)).lower()}", "choose another --into")
+        why = (err.strerror or str(err)).lower()
+        raise UsageError(f"{folder} cannot be read: {why}", "choose another --into") from None
 
 
 def _kind(folder: Path) -> Kind:
@@ -85,7 +86,8 @@ def _python(config: Path) -> str:
 
 def _packages(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     """Versions by the names of the dist-info folders; pip writes RECORD last, and renames to ~name what it removes."""
-    packages, torn = {}, []
+    packages: dict[str, str] = {}
+    torn: list[str] = []
     for path in sorted(folder.glob("lib/python3*/site-packages/*")):
         if path.name.startswith("~"):
             torn.append(path.name)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from datetime import datetime, timezone
 from pathlib import Path
 
+from envcheck.secrets import redact
 from installers import mark
 
 
@@ -18,13 +18,8 @@ def path(environment: Path) -> Path:
 def write(environment: Path, step: str, event: str, **more: object) -> None:
     """`event` is begun, done, failed or interrupted."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    line = masked(json.dumps({"time": now, "step": step, "event": event, "pid": os.getpid(), **more}))
+    line = redact(json.dumps({"time": now, "step": step, "event": event, "pid": os.getpid(), **more}))
     with path(environment).open("a", encoding="utf-8") as file:
         file.write(line + "\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def masked(text: str) -> str:
-    """Without the user and password that an address can carry."""
-    return re.sub(r"(\w+://)[^/@\s\"']+@", r"\1****@", text)
