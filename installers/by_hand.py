@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import platform
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from installers.recipe import Container, Image, Recipe
 
@@ -29,12 +31,11 @@ def by_hand(recipe: Recipe, in_container: bool) -> Iterator[ByHand]:
     if image:
         yield ByHand("image", "envcheck does not pull images yet", (f"docker pull {shlex.quote(image)}",))
     if image and recipe.container:
-        command = shlex.join(run_argv(recipe.container, image))
-        yield ByHand("container", "envcheck does not start containers yet", (command,))
+        yield ByHand("container", "envcheck does not start containers yet", (docker_line(recipe.container, image),))
     if in_container and recipe.packages:
         yield ByHand("packages", "they belong into the container", tuple(_pip_lines(recipe)))
     if recipe.checkouts:
-        yield ByHand("sources", "envcheck does not clone projects yet", tuple(_clone_lines(recipe)))
+        yield ByHand("sources", "envcheck does not clone projects yet", tuple(_clone_lines(recipe, in_container)))
 
 
 def reference(image: Image, architecture: str) -> str | None:
@@ -67,19 +68,37 @@ def run_argv(container: Container, image: str) -> list[str]:
     return [*argv, image, "bash"]
 
 
+def docker_line(container: Container, image: str) -> str:
+    """As `run_argv`, ready to paste; a mount's relative source starts at the folder in which it is pasted."""
+    here = [m if m.source.startswith("/") else replace(m, source=f"$PWD/{m.source}") for m in container.mounts]
+    argv = run_argv(replace(container, mounts=tuple(here)), image)
+    return " ".join(f'"{part}"' if "source=$PWD/" in part else shlex.quote(part) for part in argv)
+
+
 def _mount(source: str, target: str, read_only: bool) -> str:
-    return f"type=bind,source={source},target={target}{',readonly' if read_only else ''}"
+    return f"type=bind,source={source.removesuffix('/.')},target={target}{',readonly' if read_only else ''}"
+
+
+def _inside(recipe: Recipe, *argv: str) -> str:
+    """In the recipe's container: by a login shell, since the images put their paths into its start files."""
+    if not recipe.container:
+        return shlex.join(argv)
+    return shlex.join(["docker", "exec", recipe.container.name, "bash", "-lc", shlex.join(argv)])
 
 
 def _pip_lines(recipe: Recipe) -> Iterator[str]:
-    inside = ["docker", "exec", recipe.container.name] if recipe.container else []
-    for package in recipe.packages:
-        index = ["--index-url", package.index] if package.index else []
-        yield shlex.join([*inside, "python", "-m", "pip", "install", *index, package.name + package.specifier])
+    """One line for neighbours of one index, in the recipe's order."""
+    for address, group in itertools.groupby(recipe.packages, key=lambda package: package.index):
+        index = [f"--index-url={address}"] if address else []
+        wanted = [package.name + package.specifier for package in group]
+        yield _inside(recipe, recipe.interpreter, "-m", "pip", "install", *index, *wanted)
 
 
-def _clone_lines(recipe: Recipe) -> Iterator[str]:
+def _clone_lines(recipe: Recipe, in_container: bool) -> Iterator[str]:
+    """clone --branch takes no commit, checkout takes commit, tag and branch."""
+    line: Callable[..., str] = functools.partial(_inside, recipe) if in_container else lambda *argv: shlex.join(argv)
     for checkout in recipe.checkouts:
-        yield shlex.join(["git", "clone", "--branch", checkout.ref, checkout.url, checkout.directory])
+        yield line("git", "clone", checkout.url, checkout.directory)
+        yield line("git", "-C", checkout.directory, "checkout", checkout.ref)
         if checkout.editable:
-            yield shlex.join(["python", "-m", "pip", "install", "--editable", checkout.directory])
+            yield line(recipe.interpreter, "-m", "pip", "install", "--editable", checkout.directory)
