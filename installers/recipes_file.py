@@ -15,7 +15,7 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ class _Reader:
         """One dataclass from one table."""
         if not isinstance(found, dict):
             raise self.wrong(where, "a table", found)
-        kinds = _fields(cls)
+        kinds = _fields(typing.cast(Hashable, cls))
         own = found.get("source", source) if "source" not in kinds else source
         if not isinstance(own, str):
             raise self.wrong(_dot(where, "source"), "text", own)
@@ -190,7 +190,7 @@ def _item_key(where: str, key: str, item: Any) -> str:
 
 
 @functools.cache
-def _fields(cls: Any) -> dict[str, Any]:
+def _fields(cls: Hashable) -> dict[str, Any]:
     return {k: v for k, v in typing.get_type_hints(cls).items() if not (cls is Recipe and k in _OURS)}
 
 
