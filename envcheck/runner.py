@@ -80,6 +80,31 @@ def start(
     )
 
 
+def foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> int:
+    """A command on our own terminal; its exit status as a shell gives it, 128 and the signal's number for a killed one.
+
+    Signals that somebody sends to us alone are passed on.  Ctrl-C on a terminal reaches the child without us, as it is
+    in our process group, and is not sent twice.  Raises OSError when it cannot start.
+    """
+    passed = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    child = subprocess.Popen(list(argv), env=env)
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, passed | {signal.SIGCHLD})
+        while child.poll() is None:
+            told = signal.sigtimedwait(passed | {signal.SIGCHLD}, 1.0)
+            if (
+                told and told.si_signo in passed and told.si_code <= 0
+            ):  # from a process; the terminal's are the kernel's
+                child.send_signal(told.si_signo)
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            child.wait()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
 def end(child: subprocess.Popen[bytes], grace_s: float = 5.0) -> None:
     """SIGTERM to the whole group, then SIGKILL to what is left of it."""
     for sign, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
