@@ -28,4 +28,43 @@ def number(cell: str | None) -> float | None:
 def whole(cell: str | None) -> int | None:
     """As `number`, as an int."""
     value = number(cell)
-    return None if value is None else int(value)
+    return None if value is None or value in (float("inf"), float("-inf")) else int(value)
+
+
+LINE_LIMIT = 8192  # characters kept of one line: no tool prints a longer one, and patterns stay cheap
+_LOOKALIKES = str.maketrans("│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
+_LOST_ESCAPES = re.compile(r"(?:\^\[|\u241b)?\[(?:\d{1,3}(?:;\d{1,3}){0,4})?m")
+_QUOTES = re.compile(r"(?m)^[ \t]*>(?:[ \t]?>)*[ \t]?")
+_REPEATED = re.compile(rf"[^\n]{{{LINE_LIMIT},}}")
+
+
+def clean(text: str) -> str:
+    """What the tool printed, out of what somebody pasted.
+
+    Without escapes (also those whose first character got lost), `> ` quotes and page marks; box-drawing characters and
+    full-width signs become the ASCII that the tools print.  Lines stay lines; over-long ones are cut.
+    """
+    text = _LOST_ESCAPES.sub("", plain(text[:INPUT_LIMIT])).translate(_LOOKALIKES)
+    text = text.replace("\ufeff", "").replace("\x0c", "\n").replace("&gt;", ">").replace("&nbsp;", " ")
+    return _REPEATED.sub(lambda found: found[0][:LINE_LIMIT], _QUOTES.sub("", text))
+
+
+# What logs put before every line, and how many lines must bear it: a time; a container's or a pod's name; a number.
+_STAMPS = tuple(
+    (re.compile(stamp), least)
+    for stamp, least in (
+        (r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]?", 1),
+        (r"[\w.-]{1,60}[ \t]+\|[ \t]?", 2),
+        (r"\[[\w./-]{1,120}\][ \t]", 2),
+        (r"[ ]*\d{1,6}\t", 2),
+    )
+)
+
+
+def unstamped(lines: list[str]) -> list[str]:
+    """Without what a log puts before its lines, if all of the first hundred bear it."""
+    sample = [line for line in lines[:200] if line.strip()][:100]
+    for stamp, least in _STAMPS:
+        if len(sample) >= least and all(map(stamp.match, sample)):
+            return [stamp.sub("", line, count=1) for line in lines]
+    return lines
