@@ -14,7 +14,7 @@ from typing import Any
 
 from envcheck import shapes
 from envcheck.machine import Machine, ask_all
-from envcheck.model import Answer, Device, Document, Facts, Outcome, Question, VendorFacts, Wanted
+from envcheck.model import Answer, Device, Document, Facts, Outcome, Process, Question, VendorFacts, Wanted
 from envcheck.secrets import redact
 from envcheck.vendors import HOST_QUESTIONS, PER_DEVICE, PER_DIE, VENDORS, Vendor
 from probes import container, reading
@@ -141,13 +141,19 @@ def _vendor_facts(vendor: Vendor, answers: Mapping[str, Answer]) -> VendorFacts:
         tool=tool,
         document=_merged(documents),
         devices=devices,
-        processes=next((d.processes for d in documents if d.processes), ()),
+        processes=_processes(documents),
         topology=next((d.topology for d in details.values() if d.topology), None),
         pci=reading.bus_ids(lspci) if lspci and lspci.outcome in (Outcome.ANSWERED, Outcome.EMPTY) else None,
         nodes=tuple(nodes.out.split()) if nodes and nodes.outcome in (Outcome.ANSWERED, Outcome.EMPTY) else None,
         documents=details,
         per_device=_followed(vendor, devices, answers),
     )
+
+
+def _processes(documents: list[Document]) -> tuple[Process, ...] | None:
+    """None when no answer has a list of processes: a CSV of devices says nothing about them."""
+    found = [d.processes for d in documents if d.kind in ("info", "table", "xml")]
+    return next((listed for listed in found if listed), ()) if found else None
 
 
 def _merged(documents: list[Document]) -> Document | None:

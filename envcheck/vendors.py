@@ -53,6 +53,9 @@ class Vendor:
     driver_floor_source: str = ""
     idle_memory_mib: int = 0
     architectures: tuple[str, ...] = ("x86_64", "aarch64")
+    toolkit_floor: str = ""
+    toolkit_variables: tuple[str, ...] = ()
+    toolkit_folder: str = ""
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -102,6 +105,9 @@ VENDORS: dict[str, Vendor] = {
         ),
         driver_floor="23.0.3",
         driver_floor_source="Paddle's NPU pages name 23.0.3 for the CANN 8.0.RC1 images",
+        toolkit_floor="7.0.0",  # the oldest CANN that torch_npu's and the plugin's tables name
+        toolkit_variables=("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"),
+        toolkit_folder="/usr/local/Ascend",
         idle_memory_mib=4096,  # 3412 MiB on an idle A3 die (driver 24.1.rc3.7), some 3.3 GB on 910B since 24.1
         commands={
             "list": ("npu-smi info",),
@@ -139,6 +145,7 @@ VENDORS: dict[str, Vendor] = {
         driver_floor="4.3.0",
         driver_floor_source="Paddle's and ERNIE's Iluvatar pages: CoreX 4.3.0 with Paddle 3.1",
         idle_memory_mib=1024,  # 64 MiB of an idle chip seen with 4.3.0; contexts of a monitor come on top
+        toolkit_folder="/usr/local/corex",
         architectures=("x86_64",),  # the plugin's wheels and the driver's run file: x86_64 alone
         commands={
             "list": ("ixsmi",),
