@@ -196,7 +196,7 @@ CHECKS: tuple[Check, ...] = (
 
 def run_all(facts: Facts, only: Iterable[str] = (), skip: Iterable[str] = ()) -> list[Finding]:
     """The findings of all checks, or of those that `only` names (a check or an area), less `skip`."""
-    chosen, left_out = _named(only), _named(skip)
+    chosen, left_out = named(only), named(skip)
     checks = [c for c in CHECKS if (not chosen or c.name in chosen) and c.name not in left_out]
     return [finding for check in checks for finding in run(check, facts)]
 
@@ -239,7 +239,7 @@ def _judged(check: Check, device: str, facts: Facts, judge: Judge) -> Iterator[F
         yield replace(finding, name=check.name, source=check.source, device=device)
 
 
-def _named(names: Iterable[str]) -> set[str]:
+def named(names: Iterable[str]) -> set[str]:
     """Names of checks and areas, spelt out; UsageError with the nearest for one that is neither."""
     known, areas, found = {c.name for c in CHECKS}, {c.area for c in CHECKS}, set()
     for name in names:

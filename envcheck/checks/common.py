@@ -93,6 +93,9 @@ def in_container(facts: Facts) -> bool:
 
 
 def gib(size: float) -> str:
+    """A size for people."""
+    if size < GIB:
+        return f"{size / MIB:.0f} MiB"
     return f"{size / GIB:.1f} GiB" if size < 100 * GIB else f"{size / GIB:.0f} GiB"
 
 

@@ -74,7 +74,8 @@ def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The driver's version is known, and not older than any set-up that is documented."""
     floor, found = vendor(v).driver_floor, driver_version(v)
     if found is None:
-        yield skip("follows from driver.tool") if v.document is None or v.document.kind == "error" else not_told(facts)
+        silent = v.document is None or v.document.kind in ("unknown", "error")
+        yield skip("follows from driver.tool") if silent else unknown("the tool does not tell the driver's version")
         return
     reached = versions.at_least(found, floor)
     if reached is None:

@@ -49,9 +49,7 @@ def numa(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield skip("one device")
         return
     near = v.topology and (v.topology.numa_affinity or v.topology.cpu_affinity)
-    sets = (
-        Counter(said for name in v.topology.names if (said := near.get(name))) if v.topology and near else Counter()
-    )
+    sets = Counter(said for name in v.topology.names if (said := near.get(name))) if v.topology and near else Counter()
     if not sets or v.topology is None or sum(sets.values()) < len(v.topology.names):
         yield unknown("the tool does not tell which CPUs are near each device")
     elif len(set(sets.values())) > 1:
