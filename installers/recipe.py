@@ -137,7 +137,7 @@ class Recipe:
 
     `prepend` goes in front of path variables (PYTHONPATH), after `scripts` were sourced; `interpreter` is {python}
     where nobody says better; `model_path` is where the weights stand, seen from `workdir`; below `runs` stand the
-    folders of the runs, where only one place outlives the container.
+    folders of the runs, where only one place outlives the container; `documents` explains the sources' short names.
     """
 
     name: str
@@ -160,6 +160,7 @@ class Recipe:
     unset: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     interpreter: str = "python3"
+    documents: Mapping[str, str] = field(default_factory=dict)
     traps: tuple[Trap, ...] = ()
     workdir: str = ""
     runs: str = ""

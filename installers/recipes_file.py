@@ -21,6 +21,7 @@ from typing import Any
 
 from envcheck.errors import UsageError
 from installers.recipe import Note, Recipe
+from installers.recipe_notes import item_key
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -166,7 +167,7 @@ def _list(reader: _Reader, kind: Any, found: Any, where: str, source: str) -> tu
         if inner is str:
             values += _texts(reader, item, where, key, source)
         else:
-            values.append(reader.value(inner, item, _item_key(where, key, item), source))
+            values.append(reader.value(inner, item, item_key(where, number, item), source))
     return tuple(values)
 
 
@@ -178,15 +179,6 @@ def _texts(reader: _Reader, item: Any, where: str, key: str, source: str) -> lis
     if whole and texts:
         reader.notes[_dot(where, texts[0])] = reader.note(item, key, source)
     return texts
-
-
-def _item_key(where: str, key: str, item: Any) -> str:
-    """jobs.lora, jobs.lora.nvidia, packages.numpy: a name says more than a number."""
-    if not isinstance(item, dict):
-        return key
-    names = [item.get(k) for k in ("method", "role")] if where == "jobs" else [item.get("name")]
-    said = [name for name in names if isinstance(name, str) and 0 < len(name) < 80]
-    return ".".join([where, *said]) if said else key
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from installers.by_hand import reference, run_argv
 from installers.recipe import Job, Recipe
+from installers.recipe_notes import grouped
 from launch.leftovers import left_over
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -156,14 +157,7 @@ def as_script(command: Command) -> str:
 
 def lines(command: Command) -> list[tuple[str, ...]]:
     """The arguments in lines to read: an option with what belongs to it, the program alone."""
-    rows: list[list[str]] = []
-    for part in (command.launcher[:-1], command.launcher[-1:], command.arguments):
-        rows.append([])
-        for argument in part:
-            if argument.startswith("--"):
-                rows.append([])
-            rows[-1].append(argument)
-    return [tuple(row) for row in rows if row]
+    return [*grouped(command.launcher[:-1]), command.launcher[-1:], *grouped(command.arguments)]
 
 
 def shell(text: str) -> str:

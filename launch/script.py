@@ -71,9 +71,8 @@ def _needed(command: Command) -> Iterator[str]:
     files = [shell(path) for path in (*command.scripts, *command.requires)]
     if files:
         yield "# Without these files the job dies late and with another message."
-        yield f"for file in {' '.join(files)}; do"
-        yield '  [ -e "$file" ] || { printf \'%s: %s is missing\\n\' "$0" "$file" >&2; exit 1; }'
-        yield "done"
+        yield 'need() { [ -e "$1" ] || { printf \'%s: %s is missing\\n\' "$0" "$1" >&2; exit 1; }; }'
+        yield from (f"need {file}" for file in files)
 
 
 def _environment(command: Command) -> Iterator[str]:
