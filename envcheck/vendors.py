@@ -28,7 +28,8 @@ class Vendor:
     """One vendor's names and figures.
 
     `driver_floor` is the oldest driver that any documented set-up names; `idle_memory_mib` what the driver itself holds
-    of an idle device; `commands` are ready to paste, by what they are for.  `devices` are the questions that list
+    of an idle device; `commands` are ready to paste, by what they are for; `pci_classes` how the
+    classes of accelerators begin (pci.ids).  `devices` are the questions that list
     devices, steadiest first (the first that answers counts); `details` go with them; `per_device` are asked once for
     each id, `{id}` replaced.  `device_type` is paddle's name for the device, `launch_option` the launcher's,
     `chips_per_card` how many devices the tool lists for a card that is bought.
@@ -49,6 +50,7 @@ class Vendor:
     devices: tuple[Question, ...]
     details: tuple[Question, ...] = ()
     per_device: tuple[Question, ...] = ()
+    pci_classes: tuple[str, ...] = ("12", "03", "0b4")
     driver_floor: str = ""
     driver_floor_source: str = ""
     idle_memory_mib: int = 0
@@ -66,8 +68,14 @@ class Vendor:
 
 _IX_FIELDS = (
     "index,name,uuid,pci.bus_id,driver_version,temperature.gpu,utilization.gpu,"
-    "memory.used,memory.total,power.draw,clocks.sm,clocks.mem"
+    "memory.used,memory.total,{power},clocks.sm,clocks.mem"
 )
+
+
+def _ix_query(power: str) -> Question:
+    """CoreX 4 calls the field gpu.power.draw, CoreX 3 power.draw; each refuses the other (public inventory scripts)."""
+    return _run("ixsmi", f"--query-gpu={_IX_FIELDS.format(power=power)}", "--format=csv")
+
 
 VENDORS: dict[str, Vendor] = {
     "npu": Vendor(
@@ -103,6 +111,7 @@ VENDORS: dict[str, Vendor] = {
             *(_run("npu-smi", "info", "-t", kind, "-i", PER_DEVICE) for kind in ("board", "usages", "health", "ecc")),
             *(_run("hccn_tool", "-i", PER_DIE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health")),
         ),
+        pci_classes=("12",),  # Huawei's [0300] is the board's own console (Hi171x), on each Kunpeng server
         driver_floor="23.0.3",
         driver_floor_source="Paddle's NPU pages name 23.0.3 for the CANN 8.0.RC1 images",
         toolkit_floor="7.0.0",  # the oldest CANN that torch_npu's and the plugin's tables name
@@ -136,7 +145,7 @@ VENDORS: dict[str, Vendor] = {
         toolkit="CoreX",
         runtime="iluvatar",
         chips_per_card=2,  # a BI-V150 card carries two chips of 32 GiB: seed 001 calls the pair one 64 GiB card
-        devices=(_run("ixsmi", f"--query-gpu={_IX_FIELDS}", "--format=csv"), _run("ixsmi")),
+        devices=(_ix_query("gpu.power.draw"), _ix_query("power.draw"), _run("ixsmi")),
         details=(
             _run("ixsmi", "topo", "-m"),
             _list("/usr/local/corex*"),
@@ -174,6 +183,7 @@ VENDORS: dict[str, Vendor] = {
         chips_per_card=1,
         devices=(_run("nvidia-smi", "-q", "-x"), _run("nvidia-smi")),
         details=(_run("nvidia-smi", "topo", "-m"), _read("/proc/driver/nvidia/version")),
+        pci_classes=("03",),
         driver_floor="535.171",
         driver_floor_source="ERNIEKit's NVIDIA requirements: CUDA 12.3, driver 535.171",
         idle_memory_mib=1024,  # the driver reserves some 600 MiB of an idle H200; contexts of a monitor come on top
