@@ -16,7 +16,6 @@ from launch.situation import Situation
 
 Gate = Callable[[Situation], Finding]
 OUTPUT_BYTES = 200 * MIB  # logs, record and checkpoints of the smallest model, with room to spare
-MENDED = ("host.job_environment", "host.environment", "environment.stale")  # train leaves such variables out itself
 
 
 def walk(situation: Situation) -> tuple[Finding, ...]:
@@ -51,8 +50,8 @@ def environment(s: Situation) -> Finding:
 
 
 def doctor(s: Situation) -> Finding:
-    """Nothing that doctor finds for this job fails; the left-overs that we remove ourselves aside."""
-    bad = [f for f in s.doctor if f.severity is Severity.FAIL and f.name not in MENDED]
+    """Nothing that doctor finds for this job fails."""
+    bad = [f for f in s.doctor if f.severity is Severity.FAIL]
     if not bad:
         return Finding("gate.doctor", Severity.OK, f"{len(s.doctor)} checks, none failed")
     words = " ".join(dict.fromkeys(f.remedy.words for f in bad if f.remedy)) or "See what doctor says."

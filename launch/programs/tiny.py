@@ -166,7 +166,7 @@ def average_gradients(learners: list[paddle.Tensor], loss: paddle.Tensor, world:
     """One all-reduce for all gradients and, as the last number of the same buffer, the loss."""
     if world == 1:
         return loss.item()  # type: ignore[no-any-return]
-    flat = paddle.concat([p.grad.reshape([-1]) for p in learners] + [loss.detach().reshape([1])])
+    flat = joined([p.grad for p in learners] + [loss.detach()])
     dist.all_reduce(flat)
     flat = flat / world
     at = 0
@@ -177,11 +177,16 @@ def average_gradients(learners: list[paddle.Tensor], loss: paddle.Tensor, world:
     return flat[at].item()  # type: ignore[no-any-return]
 
 
+def joined(tensors: list[paddle.Tensor]) -> paddle.Tensor:
+    """One long tensor, on the device: a plugin without a kernel for concat leaves it on the CPU (tried)."""
+    return paddle.concat([t.reshape([-1]) for t in tensors]).to(paddle.get_device())
+
+
 def prove_equal(learners: list[paddle.Tensor], world: int) -> None:
     """To the last bit: ranks that drift apart by rounding do not stay ranks of one model."""
     if world == 1:
         return
-    highest = paddle.concat([p.detach().reshape([-1]) for p in learners])
+    highest = joined([p.detach() for p in learners])
     lowest = highest.clone()
     dist.all_reduce(highest, op=dist.ReduceOp.MAX)
     dist.all_reduce(lowest, op=dist.ReduceOp.MIN)

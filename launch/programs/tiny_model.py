@@ -128,7 +128,7 @@ class Mixture(nn.Layer):
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         chance = functional.softmax(self.router(x), axis=-1)
         _, chosen = paddle.topk(chance, self.best, axis=-1)
-        mask = functional.one_hot(chosen, self.count).sum(-2)
+        mask = factor(functional.one_hot(chosen, self.count).sum(-2))
         weight = chance * mask
         weight = weight / (weight.sum(-1, keepdim=True) + 1e-9)
         self.balance = self.count * (chance.mean([0, 1]) * mask.mean([0, 1])).sum() / self.best
@@ -188,6 +188,13 @@ def rotate(x: paddle.Tensor) -> paddle.Tensor:
     length, half = x.shape[1], x.shape[3] // 2
     speed = paddle.exp(paddle.arange(half, dtype="float32") * (-math.log(10000.0) / half))
     angle = (paddle.arange(length, dtype="float32").unsqueeze(1) * speed).reshape([1, length, 1, half])
-    cosine, sine = paddle.cos(angle), paddle.sin(angle)
+    cosine, sine = factor(paddle.cos(angle)), factor(paddle.sin(angle))
     left, right = x[:, :, :, :half], x[:, :, :, half:]
     return paddle.concat([left * cosine - right * sine, right * cosine + left * sine], axis=-1)
+
+
+def factor(constant: paddle.Tensor) -> paddle.Tensor:
+    """Something to multiply with.  Its gradient is asked for and not used: where a plugin has no multiply_grad, paddle
+    3.1 takes the CPU's and stumbles over a gradient that nobody wants (tried)."""
+    constant.stop_gradient = False
+    return constant
