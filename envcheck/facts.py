@@ -67,7 +67,7 @@ def read(answers: Mapping[str, Answer], device: str = "auto", wanted: Wanted | N
 def present(vendor: Vendor, answers: Mapping[str, Answer]) -> bool:
     """Whether such a card is in the machine: lspci or /dev lists one, or the tool answers where lspci cannot tell."""
     lspci, nodes = (answers.get(question.key) for question in vendor.presence)
-    if (lspci and lspci.ok and reading.bus_ids(lspci)) or (nodes and nodes.ok):
+    if (lspci and lspci.ok and reading.bus_ids(vendor, lspci)) or (nodes and nodes.ok):
         return True
     told = lspci is not None and lspci.outcome in (Outcome.ANSWERED, Outcome.EMPTY)
     tools = [answers[q.key].outcome for q in vendor.devices if q.key in answers]
@@ -143,7 +143,7 @@ def _vendor_facts(vendor: Vendor, answers: Mapping[str, Answer]) -> VendorFacts:
         devices=devices,
         processes=_processes(documents),
         topology=next((d.topology for d in details.values() if d.topology), None),
-        pci=reading.bus_ids(lspci) if lspci and lspci.outcome in (Outcome.ANSWERED, Outcome.EMPTY) else None,
+        pci=reading.bus_ids(vendor, lspci) if lspci and lspci.outcome in (Outcome.ANSWERED, Outcome.EMPTY) else None,
         nodes=tuple(nodes.out.split()) if nodes and nodes.outcome in (Outcome.ANSWERED, Outcome.EMPTY) else None,
         documents=details,
         per_device=_followed(vendor, devices, answers),

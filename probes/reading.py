@@ -25,8 +25,8 @@ def document(vendor: Vendor, answer: Answer) -> Document:
         return nothing
 
 
-def bus_ids(lspci: Answer) -> tuple[str, ...]:
-    return pci.accelerators(lspci.out)
+def bus_ids(vendor: Vendor, lspci: Answer) -> tuple[str, ...]:
+    return pci.accelerators(lspci.out, vendor.pci_classes)
 
 
 def _parser(vendor: Vendor, answer: Answer) -> Callable[[str], Document]:
@@ -37,6 +37,6 @@ def _parser(vendor: Vendor, answer: Answer) -> Callable[[str], Document]:
 
 
 def kernel_module(text: str) -> Document:
-    """`NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.124.06  Thu ...`, or `Open Kernel Module for x86_64  570...`."""
+    """`NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.124.06`, or `Open Kernel Module for x86_64  570.124.06`."""
     found = re.search(r"Kernel Module\D*?(?:x86_64|aarch64)?\s+(\d+(?:\.\d+)+)", text)
     return Document("nvidia-smi", "kernel-module" if found else UNKNOWN, driver_version=found[1] if found else None)

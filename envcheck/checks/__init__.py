@@ -15,7 +15,6 @@ from envcheck.model import Facts, Finding, Severity, VendorFacts
 from envcheck.vendors import VENDORS
 
 ANY_CARD = ("npu", "iluvatar", "nvidia")
-LISTED = "follows from driver.tool"  # what a check of devices says when the tool lists none: the cause is told once
 
 
 @dataclass(frozen=True)
@@ -222,7 +221,9 @@ def run(check: Check, facts: Facts) -> Iterator[Finding]:
 
 def _judged_card(check: Check, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if check.needs_devices and not v.devices:
-        yield Finding(check.name, Severity.SKIP, LISTED, device=v.name)
+        silent = v.document is None or (v.document.kind in ("unknown", "error") and not driver.no_device(v))
+        cause = "driver.tool" if silent else "devices.present"  # told there, once
+        yield Finding(check.name, Severity.SKIP, f"follows from {cause}", device=v.name)
         return
     judge = check.judge_card
     assert judge is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from envcheck.model import Answer, Device, Facts, Finding, Remedy, Severity, VendorFacts
 from envcheck.vendors import VENDORS, Vendor
@@ -83,9 +83,35 @@ def label(device: Device) -> str:
 def named(devices: Iterable[Device]) -> str:
     """ "device 3", "devices 0, 3, 5 and 9 more"."""
     labels = [label(d) for d in devices]
+    if len(labels) > 2 and all(one.isdigit() for one in labels):
+        return f"devices {ranges([int(one) for one in labels])}"
     more = len(labels) - NAMED_LIMIT
     shown = ", ".join(labels[:NAMED_LIMIT]) + (f" and {more} more" if more > 0 else "")
     return f"device{'s' if len(labels) > 1 else ''} {shown}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """ "0-7", "0, 2, 5-7"."""
+    runs: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)
+
+
+def plural(n: int, word: str) -> str:
+    """ "1 device", "3 processes"."""
+    return f"{n} {word}" if n == 1 else f"{n} {word}{'es' if word.endswith('s') else 's'}"
+
+
+def incomplete(facts: Facts, v: VendorFacts) -> str:
+    """Why a check that compares devices with each other cannot: some are missing, which another check says."""
+    slots = len({d.bus_id for d in v.devices if d.bus_id}) or len(v.devices)
+    if v.document and v.document.truncated:
+        return "follows from driver.whole_answer"
+    return "follows from devices.count" if v.pci and not in_container(facts) and slots < len(v.pci) else ""
 
 
 def in_container(facts: Facts) -> bool:

@@ -11,17 +11,20 @@ from envcheck.checks.common import (
     fail,
     graded,
     in_container,
+    incomplete,
     label,
     named,
     not_told,
     ok,
+    plural,
     quote,
+    ranges,
     skip,
     unknown,
     vendor,
     warn,
 )
-from envcheck.checks.driver import fields
+from envcheck.checks.driver import fields, no_device
 from envcheck.facts import die_id
 from envcheck.model import Device, Facts, Finding, Severity, VendorFacts
 
@@ -37,7 +40,9 @@ def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     names = Counter(d.name or "unnamed" for d in v.devices)
     if v.devices:
         yield ok(", ".join(f"{count} × {name}" for name, count in names.items()))
-    elif v.document is not None and v.document.kind not in ("unknown", "error"):
+    elif v.document and v.document.truncated:
+        yield unknown("follows from driver.whole_answer")
+    elif v.document is not None and (v.document.kind not in ("unknown", "error") or no_device(v)):
         yield fail(f"{vendor(v).tool} lists no device", "Look at the bus and the driver.", *commands(v, "pci"))
     elif v.pci or v.nodes:
         yield skip(f"{len(v.pci or v.nodes or ())} on the bus or in /dev, but follows from driver.tool")
@@ -124,7 +129,7 @@ def processes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if v.document and v.document.truncated:
         yield unknown("the tool's answer is cut off before its list of processes")
     elif v.processes:
-        seen = f"{len(v.processes)} processes on the devices{_owners(v, v.devices)}"
+        seen = f"{plural(len(v.processes), 'process')} on the devices{_owners(v, v.devices)}"
         shown = quote(v.tool, v.processes[0].pid) if v.processes[0].pid is not None else ()
         words = "One job a device: a second one fails late, or slows both."
         yield warn(seen, words, *_look(v), evidence=shown)
@@ -136,6 +141,9 @@ def processes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def utilization(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The devices are not at work."""
+    if v.devices and all(_cut(d) for d in v.devices):
+        yield skip("a GPU that is cut into MIG instances shows none")
+        return
     yield _level(
         v, "utilization_percent", lambda n: f"{n:g} % busy", (BUSY_PERCENT, None), "Wait for the other job, or stop it."
     )
@@ -167,6 +175,8 @@ def chips(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if not any("V150" in (d.name or "") for d in v.devices):
         known = all(d.name for d in v.devices)
         yield skip("not a card with several chips") if known else unknown("the devices are not named")
+    elif why := incomplete(facts, v):
+        yield skip(why)
     elif n % each:
         seen = f"{n} chips cannot be whole cards of {each}"
         yield fail(seen, "A chip is missing: look at the bus.", *commands(v, "pci"))
@@ -178,12 +188,16 @@ def chips(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def mig(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """No GPU is cut into MIG instances: the launcher counts whole GPUs."""
     told = [d for d in v.devices if d.mig_mode is not None]
-    cut = [d for d in told if str(d.mig_mode).lower().startswith(("enabled", "on"))]
+    cut = [d for d in told if _cut(d)]
     if cut:
         seen = f"{named(cut)}: MIG is on"
         words = "Training over several GPUs needs whole ones (a reset follows), or name one instance by its UUID."
         yield warn(
-            seen, words, f"nvidia-smi -i {label(cut[0])} -mig 0", "nvidia-smi -L", evidence=quote(v.tool, "Enabled")
+            seen,
+            words,
+            f"nvidia-smi -i {label(cut[0])} -mig 0",
+            "nvidia-smi -L",
+            evidence=quote(v.tool, "current_mig", "Enabled"),
         )
     elif told:
         yield ok("MIG is off")
@@ -204,7 +218,7 @@ def numbering(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif set(ids) <= set(nodes):
         yield ok("the tool's numbers are those of the device nodes")
     else:
-        seen = f"the tool counts {_run(ids)}, the nodes are {_run(nodes)}"
+        seen = f"the tool counts {ranges(ids)}, the nodes are {ranges(nodes)}"
         yield warn(seen, "Name devices for containers by their node, not by the NPU id.", "npu-smi info -m")
 
 
@@ -241,6 +255,10 @@ def _level(
     grade = Severity.FAIL if limits[1] is not None and top >= limits[1] else Severity.WARN
     seen = f"{named(d for _, d in high)}: up to {shown(top)}"
     return graded(grade, seen, words, *commands(v, "list"), evidence=quote(v.tool, f"{top:g}"))
+
+
+def _cut(device: Device) -> bool:
+    return str(device.mig_mode).lower().startswith(("enabled", "on"))
 
 
 def _codes(v: VendorFacts, devices: list[Device]) -> str:
@@ -308,8 +326,3 @@ def _wrong_list(value: str, devices: int) -> str:
 
 def _number(value: int | None) -> str:
     return "not told" if value is None else str(value)
-
-
-def _run(numbers: list[int]) -> str:
-    whole = numbers == list(range(numbers[0], numbers[-1] + 1)) and len(numbers) > 2
-    return f"{numbers[0]}-{numbers[-1]}" if whole else ", ".join(map(str, numbers))

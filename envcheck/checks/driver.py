@@ -40,6 +40,8 @@ def tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         words = "A driver that is stuck usually needs a reboot; look for processes in state D first."
         stuck = ("ps -eo pid,stat,cmd | awk '$2 ~ /D/'", *commands(v, "pci")[1:])
         yield fail(f"{name} did not answer in {answer.elapsed_s:.0f} s", words, *stuck, evidence=quote(answer))
+    elif no_device(v):
+        yield ok(f"{name} answers, and lists no device")
     elif said and said.error:
         yield _complaint(v, said)
     elif v.devices and answer.outcome is Outcome.FAILED:
@@ -172,6 +174,11 @@ def install_record(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok(f"driver installed in {fields.get('Driver_Install_Path_Param', 'a place not said')}")
 
 
+def no_device(v: VendorFacts) -> bool:
+    """The tool works, and says that there is none."""
+    return bool(v.document and v.document.error and v.document.error.category == "no-device")
+
+
 def driver_version(v: VendorFacts) -> str | None:
     """The running driver's, as the tool says, else the file's."""
     said = v.document.driver_version if v.document else None
@@ -219,10 +226,12 @@ def _missing(facts: Facts, v: VendorFacts) -> tuple[str, ...]:
 def _complaint(v: VendorFacts, said: Document) -> Finding:
     error = said.error
     assert error is not None
-    seen = f"{vendor(v).tool}: {error.message or error.category}"
+    lines = error.message.splitlines() or [error.category]
+    telling = next((line for line in lines if error.code is not None and str(error.code) in line), lines[0])
+    seen = f"{vendor(v).tool}: {telling}"
     words = " ".join(w for w in (error.meaning, error.fix) if w) or "Look at the driver."
     judge = unknown if error.category in NOT_THE_CARD else fail
-    return judge(seen, words, *commands(v, "driver"), evidence=quote(v.tool, *error.message.split()[:2]))
+    return judge(seen, words, *commands(v, "driver"), evidence=quote(v.tool, *telling.split()[:3]))
 
 
 def _same(left: str | None, right: str | None) -> bool | None:

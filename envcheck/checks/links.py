@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from envcheck.checks.common import commands, fail, ok, skip, unknown, vendor, warn
+from envcheck.checks.common import commands, fail, incomplete, ok, plural, skip, unknown, vendor, warn
 from envcheck.model import Facts, Finding, Topology, VendorFacts
 
 UNKNOWN_RELATIONS = (None, "", "NA", "N/A", "?")
@@ -15,6 +15,8 @@ def topology(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The topology is complete: a relation for each pair of devices."""
     if len(v.devices) == 1:
         yield skip("one device")
+    elif why := incomplete(facts, v):
+        yield skip(why)
     elif v.topology is None:
         yield unknown("the tool does not tell the topology", "Ask it by hand.", *commands(v, "topology"))
     elif blanks := _blanks(v.topology):
@@ -34,26 +36,30 @@ def uniform(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         return
     rows = {name: _profile(v.topology, name) for name in v.topology.names}
     usual, _ = Counter(rows.values()).most_common(1)[0]
-    odd = [name for name, row in rows.items() if row != usual]
+    rare = Counter(rows.values())
+    odd = sorted((name for name, row in rows.items() if row != usual), key=lambda name: rare[rows[name]])
     if not odd:
         yield ok(f"each device has {_words(usual)}")
     else:
-        seen = f"{', '.join(odd[:4])}: {_words(rows[odd[0]])}, where most have {_words(usual)}"
+        first = [name for name in odd if rows[name] == rows[odd[0]]]  # the rarest row: its peers miss one link each
+        seen = f"{', '.join(first[:4])}: {_words(rows[first[0]])}, where most have {_words(usual)}"
         words = f"Collectives run at the slowest link. Reseat the card, or leave it out with {vendor(v).visible_env}."
         yield warn(seen, words, *commands(v, "topology"))
 
 
 def numa(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The devices are spread evenly over NUMA nodes."""
-    if len(v.devices) == 1:
-        yield skip("one device")
+    if why := "one device" if len(v.devices) == 1 else incomplete(facts, v):
+        yield skip(why)
         return
     near = v.topology and (v.topology.numa_affinity or v.topology.cpu_affinity)
     sets = Counter(said for name in v.topology.names if (said := near.get(name))) if v.topology and near else Counter()
-    if not sets or v.topology is None or sum(sets.values()) < len(v.topology.names):
+    if v.topology is not None and not near:
+        yield skip("this tool's topology has no such column")
+    elif not sets or v.topology is None or sum(sets.values()) < len(v.topology.names):
         yield unknown("the tool does not tell which CPUs are near each device")
     elif len(set(sets.values())) > 1:
-        seen = ", ".join(f"{n} devices at {said}" for said, n in sets.most_common())
+        seen = ", ".join(f"{plural(n, 'device')} at {said}" for said, n in sets.most_common())
         words = "Bind each rank to the CPUs near its device, or choose an even set of devices."
         yield warn(seen, words, *commands(v, "topology"), "lscpu | grep NUMA")
     else:

@@ -124,6 +124,8 @@ def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     used = next((home for home in (*homes, vendor(v).toolkit_folder) if home and home.rstrip("/") in path), None)
     if used and (homes or not vendor(v).toolkit_variables):
         yield ok(f"{vendor(v).toolkit} is on the library path: {used}")
+    elif not vendor(v).toolkit_variables and facts.engine and facts.engine.error is None:
+        yield skip("not in force in this shell; an image brings its own")
     else:
         words = "Source it in the shell or service that trains; a non-login exec does not read .bashrc."
         yield warn(f"{vendor(v).toolkit}'s environment is not in force in this shell", words, *commands(v, "toolkit"))

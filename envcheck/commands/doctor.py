@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from envcheck import options
+
+if TYPE_CHECKING:
+    from envcheck.model import Facts, Wanted
 
 
 @click.command()
@@ -47,18 +50,32 @@ def doctor(**asked: Any) -> None:
     raise SystemExit(report.exit_code(findings, asked["strict"]))
 
 
-def _facts(asked: dict[str, Any]) -> Any:
+def _facts(asked: dict[str, Any]) -> Facts:
+    """What the machine or the recording says, and what the named job wants of it."""
+    from dataclasses import replace
+
     from envcheck import facts, machine, screen
 
-    wanted = _wanted(asked)
-    device = wanted.device if wanted and asked["device"] == "auto" else asked["device"]
+    early = None if asked["device"] == "auto" else _wanted(asked, asked["device"])
     if asked["replay"]:
-        return _replayed(asked["replay"], asked["device"], wanted)
-    with screen.hint("asking the machine ..."):
-        return facts.gather(machine.here(), device, wanted)
+        found = _replayed(asked["replay"], asked["device"])
+    else:
+        with screen.hint("asking the machine ..."):
+            found = facts.gather(machine.here(), asked["device"])
+    return replace(found, wanted=early or _wanted_here(asked, found))
 
 
-def _wanted(asked: dict[str, Any]) -> Any:
+def _wanted_here(asked: dict[str, Any], found: Facts) -> Wanted | None:
+    """As `_wanted`, where no device was named: that of the one job that fits, else the machine's own."""
+    from envcheck.errors import UsageError
+
+    try:
+        return _wanted(asked, "auto")
+    except UsageError:
+        return _wanted(asked, next((v.name for v in found.vendors), "cpu"))
+
+
+def _wanted(asked: dict[str, Any], device: str) -> Wanted | None:
     """What the named job asks of a machine; None when none is named."""
     if not (asked["model"] or asked["method"] or asked["framework"]):
         return None
@@ -68,12 +85,10 @@ def _wanted(asked: dict[str, Any]) -> Any:
 
     folder = asked["recipes_folder"]
     recipes = catalogue.load_all(Path(folder) if folder else None)
-    return recipe.wanted(
-        *catalogue.select(recipes, asked["model"], asked["method"], asked["device"], asked["framework"])
-    )
+    return recipe.wanted(*catalogue.select(recipes, asked["model"], asked["method"], device, asked["framework"]))
 
 
-def _replayed(path: str, device: str, wanted: Any) -> Any:
+def _replayed(path: str, device: str) -> Facts:
     from pathlib import Path
 
     from envcheck import facts, snapshot
@@ -82,4 +97,4 @@ def _replayed(path: str, device: str, wanted: Any) -> Any:
     answers, recorded = snapshot.load(Path(path))
     if device not in ("auto", recorded) and recorded != "auto":
         raise UsageError(f"the snapshot was taken with --device {recorded}", f"leave --device {device} out")
-    return facts.read(answers, recorded if device == "auto" else device, wanted)
+    return facts.read(answers, recorded if device == "auto" else device)
