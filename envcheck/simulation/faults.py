@@ -119,8 +119,10 @@ def _memory_held(machine: Machine, mib: int | str | None) -> Machine:
         raise UsageError(
             f"device {chip.index} of {machine.name} has {free} MiB free", f"write --fault memory-held={free}"
         )
-    holder = Holder(20817, "python3", held)
-    return _changed(machine, replace(chip, memory_used_mib=chip.memory_used_mib + held, holders=(holder,)))
+    holder = Holder(20817 + len(chip.holders), "python3", held)
+    return _changed(
+        machine, replace(chip, memory_used_mib=chip.memory_used_mib + held, holders=(*chip.holders, holder))
+    )
 
 
 def _hot(machine: Machine, degrees: int | str | None) -> Machine:

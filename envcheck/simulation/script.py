@@ -6,7 +6,7 @@ from envcheck.simulation.reply import Program, Reply
 
 # Joins the files of the columns asked for; `$d` is where they lie.
 _QUERY = r"""
-fields= format=
+fields='' format=''
 for a in "$@"; do
   case $a in
   --query-gpu=*) fields=${a#*=} ;;
@@ -22,7 +22,7 @@ if [ -n "$fields" ]; then
   IFS=,
   for f in $fields; do
     f=${f# }
-    case $f in '' | *[!a-zA-Z0-9._]*) known= ;; *) known=$d/$c/$f ;; esac
+    case $f in '' | *[!a-zA-Z0-9._]*) known='' ;; *) known=$d/$c/$f ;; esac
     if [ ! -f "$known" ]; then printf 'Field "%s" is not a valid field to query.\n\n' "$f"; exit 2; fi
     set -- "$@" "$known"
   done
