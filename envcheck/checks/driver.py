@@ -226,8 +226,8 @@ def _missing(facts: Facts, v: VendorFacts) -> tuple[str, ...]:
 def _complaint(v: VendorFacts, said: Document) -> Finding:
     error = said.error
     assert error is not None
-    lines = error.message.splitlines() or [error.category]
-    telling = next((line for line in lines if error.code is not None and str(error.code) in line), lines[0])
+    lines = v.tool.text.splitlines() if v.tool and error.code is not None else []
+    telling = next((line.strip() for line in lines if str(error.code) in line), error.message or error.category)
     seen = f"{vendor(v).tool}: {telling}"
     words = " ".join(w for w in (error.meaning, error.fix) if w) or "Look at the driver."
     judge = unknown if error.category in NOT_THE_CARD else fail

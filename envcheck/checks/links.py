@@ -31,8 +31,11 @@ def topology(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def uniform(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """No device is tied to its peers by slower links than the others are."""
+    if why := "one device" if len(v.devices) == 1 else incomplete(facts, v):
+        yield skip(why)
+        return
     if v.topology is None or len(v.topology.names) < 2:
-        yield skip("one device") if len(v.devices) == 1 else unknown("follows from links.topology")
+        yield unknown("follows from links.topology")
         return
     rows = {name: _profile(v.topology, name) for name in v.topology.names}
     usual, _ = Counter(rows.values()).most_common(1)[0]
