@@ -16,7 +16,8 @@ from installers.recipe_notes import Leaf, leaves
 SCHEMA = 1
 _WIDTH = 116
 _HEADS = ("recipe", "model", "methods", "device", "framework", "cards")
-_APART = ("name", "title", "models", "traps", "documents", "source", "method", "role")  # said by headings
+_APART = ("name", "title", "models", "traps", "documents")  # said elsewhere on the page
+_IN_HEADING = ("packages.name", "jobs.method", "jobs.role")
 
 
 def as_table(recipes: Iterable[Recipe]) -> str:
@@ -56,7 +57,8 @@ def _page(recipe: Recipe) -> Iterator[str]:
     sections: dict[str, list[tuple[str, Leaf]]] = {}
     for leaf in leaves(recipe):
         head, key = _split(leaf.key)
-        if head not in _APART and key.rpartition(".")[2] not in _APART:
+        part = leaf.key.partition(".")[0].partition("[")[0]
+        if part not in _APART and f"{part}.{key.rpartition('.')[2]}" not in _IN_HEADING:
             sections.setdefault(head, []).append((key, leaf))
     for head, found in sections.items():
         yield f"\n{head}"
@@ -106,7 +108,7 @@ def _said(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if not isinstance(value, (tuple, list)):
-        return str(value)
+        return str(value) or "(nothing)"
     words = [str(item) for item in value]
     return ("; " if any(" " in word for word in words) else ", ").join(words)
 

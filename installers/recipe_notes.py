@@ -65,7 +65,7 @@ def _walk(recipe: Recipe, key: str, value: Any) -> Iterator[Leaf]:
         program = [value[-1:]] if key.endswith(".launcher") else []
         for row in [*grouped(value[: len(value) - len(program)]), *program]:
             yield Leaf(f"{key}.{row[0]}", row, _note(recipe, f"{key}.{row[0]}", key))
-    elif value not in (None, "", ()):
+    elif value not in (None, "", ()) or key in recipe.notes:
         yield Leaf(key, value, _note(recipe, key, key.rpartition("[")[0]))
 
 

@@ -58,8 +58,8 @@ def _run_folder(command: Command) -> Iterator[str]:
         node = "-node$NODE_RANK" if "rank" in command.missing else ""
         name = command.title.partition(":")[0].replace(", ", "-").replace(" (", "-").replace(")", "")
         yield "# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here."
-        runs = command.runs or "$PWD/runs"
-        yield f'RUN_DIR="${{RUN_DIR:-{runs}/$(date +%Y%m%d-%H%M%S)-{name}{node}}}"'
+        yield f"runs={shell(command.runs)}" if command.runs else 'runs="$PWD/runs"'
+        yield f'RUN_DIR="${{RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-{name}{node}}}"'
     for _, blank in made:
         yield f'{blank.variable}="${{{blank.variable}:-{blank.default}}}"'
     folders = [f'"${blank.variable}"' for token, blank in made if token in ("output", "log_dir")]
