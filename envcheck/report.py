@@ -189,7 +189,9 @@ def _details(finding: Finding, style: Style) -> Iterator[str]:
 def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[str]:
     worst = verdict(findings)
     counts = {s: sum(f.severity is s for f in findings) for s in Severity}
-    told = ", ".join(f"{counts[s]} {word}" for s, word in _COUNTED.items() if counts[s])
+    told = ", ".join(
+        f"{counts[s]} {word if counts[s] == 1 else words}" for s, (word, words) in _COUNTED.items() if counts[s]
+    )
     yield from _wrapped(f"{_VERDICTS[worst]} ({told})", style, f"{style.mark(worst)} ", 4)
     step = next_step(findings)
     if step:
@@ -203,7 +205,12 @@ def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[st
         )
 
 
-_COUNTED = {Severity.OK: "ok", Severity.WARN: "warnings", Severity.FAIL: "failures", Severity.UNKNOWN: "not told"}
+_COUNTED = {
+    Severity.OK: ("ok", "ok"),
+    Severity.WARN: ("warning", "warnings"),
+    Severity.FAIL: ("failure", "failures"),
+    Severity.UNKNOWN: ("not told", "not told"),
+}
 _VERDICTS = {
     Severity.OK: "Fit to train.",
     Severity.SKIP: "Nothing was judged.",

@@ -88,12 +88,13 @@ def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
             f"driver {found} is older than {floor}", words, *commands(v, "driver"), evidence=quote(v.tool, found)
         )
     else:
-        yield ok(f"driver {found}")
+        source = "" if v.document and v.document.driver_version else ", as its file says"
+        yield ok(f"driver {found}{source}")
 
 
 def agree(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Tool, driver library and kernel driver are of one version."""
-    tool, running = v.document.tool_version if v.document else None, driver_version(v)
+    tool, running = (v.document.tool_version, v.document.driver_version) if v.document else (None, None)
     loaded = next(
         (d.driver_version for key, d in v.documents.items() if d.driver_version and key in DRIVER_FILES), None
     )
