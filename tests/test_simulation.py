@@ -30,6 +30,7 @@ from envcheck.simulation.machine import OWN, Machine, load, names, parse
 from envcheck.simulation.topology import relation
 from envcheck.vendors import HOST_QUESTIONS, VENDORS
 from probes import ixsmi, npu_smi, nvidia_smi
+from probes.host import COLLECTORS
 
 PARSERS: dict[str, Callable[[str], Document]] = {
     "npu-smi": npu_smi.parse,
@@ -50,7 +51,7 @@ def door(tmp_path: Path) -> Callable[..., tuple[Machine, Door]]:
     def made(name: str, *wishes: str) -> tuple[Machine, Door]:
         machine = faults.apply(load(name), [faults.asked(wish) for wish in wishes])
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        build(machine, folder, (), 1e9)
+        build(machine, folder, 1e9)
         return machine, simulated(folder)
 
     return made
@@ -143,6 +144,17 @@ def test_lspci_and_nodes_agree(name: str, door: Callable[..., tuple[Machine, Doo
 
     assert {c.bus_id.partition(":")[2].lower() for c in machine.chips} == {line.split()[0] for line in own}
     assert len(machine.chips) == len(nodes)
+
+
+def test_collectors_have_the_real_ones_shape(door: Callable[..., tuple[Machine, Door]]) -> None:
+    """What the host tells has the keys that the real collectors have on this machine."""
+    _, at = door("cpu")
+    for name, collect in COLLECTORS.items():
+        told, real = json.loads(at(Question("ask", (name,))).out), collect()
+
+        assert name == "environment" or set(told) <= set(real)
+        assert name in ("environment", "disks") or set(told) == set(real)
+    assert {"/", ".", "home", "/dev/shm"} <= set(json.loads(_asked(*door("cpu"), "disks")))
 
 
 def test_power_of_one_chip_a_card(door: Callable[..., tuple[Machine, Door]]) -> None:
@@ -406,7 +418,7 @@ def test_query_formats(door: Callable[..., tuple[Machine, Door]]) -> None:
 
 def test_start_is_quick(tmp_path: Path) -> None:
     """A simulated tool starts without an interpreter of its own: the best of ten runs takes at most 50 ms."""
-    build(load("atlas-200t-a2-box16"), tmp_path, (), 1e9)
+    build(load("atlas-200t-a2-box16"), tmp_path, 1e9)
     tool = str(tmp_path / "bin" / "npu-smi")
 
     assert min(runner.run([tool, "info"], timeout_s=10).elapsed_s for _ in range(10)) < 0.05
@@ -414,7 +426,7 @@ def test_start_is_quick(tmp_path: Path) -> None:
 
 def test_hanging_tool_leaves_nobody(tmp_path: Path) -> None:
     """A tool that hangs is ended at its deadline, with all its children."""
-    build(faults.apply(load("h200x8"), [faults.asked("tool-hang=599")]), tmp_path, (), 1e9)
+    build(faults.apply(load("h200x8"), [faults.asked("tool-hang=599")]), tmp_path, 1e9)
 
     assert runner.run([str(tmp_path / "bin/nvidia-smi")], timeout_s=0.3).hung
     assert not [p for p in psutil.Process().children(recursive=True) if "599" in " ".join(p.cmdline())]
@@ -428,7 +440,7 @@ def test_scripts_pass_shellcheck(tmp_path: Path) -> None:
     for name in ("atlas-800t-a3", "bi-v150x8"):
         folder = tmp_path / name
         folder.mkdir()
-        build(load(name), folder, (), 1e9)
+        build(load(name), folder, 1e9)
         done = subprocess.run([checker, *map(str, (folder / "bin").iterdir())], capture_output=True, text=True)
 
         assert done.returncode == 0, done.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -32,8 +32,8 @@ def programs(machine: Machine, now: float) -> tuple[Program, ...]:
     return (*tools, lspci.program(machine), *engine)
 
 
-def build(machine: Machine, folder: Path, folders: Sequence[str], now: float) -> None:
-    """Into an empty folder; `folders` are the paths whose disk the host is asked for."""
+def build(machine: Machine, folder: Path, now: float) -> None:
+    """Into an empty folder; `now` is what its clocks show, in seconds since 1970."""
     for name in ("bin", "root", "ask", "answers"):
         (folder / name).mkdir()
     for program in programs(machine, now):
@@ -42,12 +42,11 @@ def build(machine: Machine, folder: Path, folders: Sequence[str], now: float) ->
         executable.chmod(0o755)
         _write(folder / "answers" / program.name, answers(program))
     _write(folder / "root", files(machine))
-    told = collectors(machine, folders, now)
+    told = collectors(machine, now)
     _write(folder / "ask", {f"{name}.json": json.dumps(values, indent=1) for name, values in told.items()})
 
 
-def _write(base: Path, texts: object) -> None:
-    assert isinstance(texts, dict)
+def _write(base: Path, texts: Mapping[str, str]) -> None:
     for name, text in texts.items():
         path = base / PurePosixPath(name.lstrip("/"))
         path.parent.mkdir(parents=True, exist_ok=True)

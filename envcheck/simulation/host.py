@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from envcheck.simulation.machine import Machine
 from envcheck.units import GIB, MIB
 
 
-def collectors(machine: Machine, folders: Sequence[str], now: float) -> Mapping[str, Mapping[str, Any]]:
-    """By collector; `folders` are the paths whose disk is asked for beside the system's own."""
+def collectors(machine: Machine, now: float) -> Mapping[str, Mapping[str, Any]]:
+    """By collector."""
     return {
         "host": _host(machine),
-        "disks": _disks(machine, folders),
+        "disks": _disks(machine),
         "limits": {
             **dict.fromkeys(("open_files_soft", "open_files_hard"), 1 << 20),
             **dict.fromkeys(("memlock_soft_bytes", "memlock_hard_bytes"), -1),
@@ -21,7 +21,12 @@ def collectors(machine: Machine, folders: Sequence[str], now: float) -> Mapping[
         "environment": dict(machine.environment),
         "network": _network(machine),
         "clock": {"synchronised": True, "time": now},
-        "packages": {"python": machine.python, "executable": "/usr/bin/python3", "packages": dict(machine.packages)},
+        "packages": {
+            "python": machine.python,
+            "executable": "/usr/bin/python3",
+            "packages": dict(machine.packages),
+            "environments": {},
+        },
     }
 
 
@@ -40,15 +45,16 @@ def _host(machine: Machine) -> dict[str, Any]:
         "swap_used_bytes": 0,
         "hugepages_total": 0,
         "hugepages_free": 0,
+        "hugepage_bytes": 2 * MIB,
         "numa_nodes": host.numa_nodes,
         "euid": 0,
         "in_container": False,
     }
 
 
-def _disks(machine: Machine, folders: Sequence[str]) -> dict[str, Any]:
+def _disks(machine: Machine) -> dict[str, Any]:
     disk, shm = machine.host.disk_gib * GIB, machine.host.shm_mib * MIB
-    disks = {path: {"total_bytes": disk, "free_bytes": disk * 3 // 4} for path in ("/", "/var/lib/docker", *folders)}
+    disks = {path: {"total_bytes": disk, "free_bytes": disk * 3 // 4} for path in ("/", ".", "home", "/var/lib/docker")}
     return {**disks, "/dev/shm": {"total_bytes": shm, "free_bytes": shm}}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from envcheck import places, runner
+from envcheck import runner
 from envcheck.errors import EnvcheckError, UsageError
 from envcheck.machine import SYSROOT
 from envcheck.simulation.build import build
@@ -34,7 +34,7 @@ def written(machine: Machine, keep: Path | None) -> Iterator[Path]:
 
 def _write(machine: Machine, folder: Path) -> None:
     try:
-        build(machine, folder, (str(Path.cwd()), str(places.home())), time.time())
+        build(machine, folder, time.time())
     except OSError as err:
         raise _unwritable(Path(err.filename or folder), err) from None
 
