@@ -68,11 +68,16 @@ def run_argv(container: Container, image: str) -> list[str]:
     return [*argv, image, "bash"]
 
 
-def docker_line(container: Container, image: str) -> str:
-    """As `run_argv`, ready to paste; a mount's relative source starts at the folder in which it is pasted."""
+def docker_words(container: Container, image: str) -> tuple[str, ...]:
+    """As `run_argv`, quoted to be pasted; a mount's relative source starts at the folder in which it is pasted."""
     here = [m if m.source.startswith("/") else replace(m, source=f"$PWD/{m.source}") for m in container.mounts]
     argv = run_argv(replace(container, mounts=tuple(here)), image)
-    return " ".join(f'"{part}"' if "source=$PWD/" in part else shlex.quote(part) for part in argv)
+    return tuple(f'"{part}"' if "source=$PWD" in part else shlex.quote(part) for part in argv)
+
+
+def docker_line(container: Container, image: str) -> str:
+    """`docker_words` on one line."""
+    return " ".join(docker_words(container, image))
 
 
 def _mount(source: str, target: str, read_only: bool) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envcheck.errors import EnvcheckError, StepError, UsageError
 from installers import environment, journal, lock, mark, place, steps
+from installers.packages import PipError
 from installers.plan import Plan, Step, plan
 from installers.progress import Event, Report
 from installers.recipe import Recipe
@@ -97,6 +98,8 @@ def _one(step: Step, work: steps.Work) -> str:
             OSError
         ):  # a disk that is full for pip is full for the journal; the reason must get out
             journal.write(work.folder, step.name, "failed" if failed else "interrupted", why=str(err)[:4000])
+        if isinstance(err, PipError) and err.harmless and not step.again:
+            _settle(step, work.recipe, work.folder)
         if isinstance(err, StepError):
             raise StepError(f"{step.title}: {err.message}", _with_journal(err.next_step, work.folder)) from None
         raise

@@ -32,6 +32,14 @@ UNSET = (
 Line = Callable[[str], None]
 
 
+class PipError(StepError):
+    """`harmless`: pip failed before it changed anything."""
+
+    def __init__(self, message: str, next_step: str, harmless: bool) -> None:
+        super().__init__(message, next_step)
+        self.harmless = harmless
+
+
 @dataclass(frozen=True)
 class Pip:
     """The environment's own pip; `lock` is held by its processes too, `say` sees their lines."""
@@ -54,7 +62,8 @@ class Pip:
         if done.hung:
             raise StepError("pip did not end in two hours and was stopped", f"see {log}, then repeat")
         sentence, step = pip_words.understood(text)
-        raise StepError(redact(sentence), step.replace("the log", str(log)))
+        harmless = "Installing collected packages" not in text
+        raise PipError(redact(sentence), step.replace("the log", str(log)), harmless)
 
 
 def surroundings(own: Path) -> Mapping[str, str]:
@@ -74,16 +83,16 @@ def keep(log: Path, text: str) -> None:
         log.unlink(missing_ok=True)
 
 
-def install(pip: Pip, packages: Sequence[Package], everything: Sequence[Package], *, force: bool) -> None:
-    """One resolution, then what it found; `everything` is the recipe's whole wish.
+def install(pip: Pip, packages: Sequence[Package], others: Sequence[Package], *, force: bool) -> None:
+    """One resolution, then what it found: pip takes versions that fit, or fails before it changes anything.
 
-    The wish goes along as constraints, so that pip takes versions that fit or fails before it changes anything, and a
-    later group does not move what an earlier one brought.  A dry run beforehand would say no more, and would fetch
-    paddle's 195 MB twice from an index without separate metadata (seen: mirrors, and a plain file server).
-    `force` counts nothing as there: after a cut, what seems to be there may be half there.
+    `others` are the recipe's further packages: as constraints they keep this group from moving what an earlier one
+    brought.  (A package that is both asked for and constrained would make pip call every failure a conflict.)  A dry
+    run beforehand would say no more, and would fetch paddle's 195 MB twice from an index without separate metadata
+    (seen: mirrors, and a plain file server).  `force` counts nothing as there: after a cut it may be half there.
     """
     limits = mark.folder_of(pip.environment) / "constraints.txt"
-    limits.write_text("".join(f"{p.name.partition('[')[0]}{p.specifier}\n" for p in everything), encoding="utf-8")
+    limits.write_text("".join(f"{p.name.partition('[')[0]}{p.specifier}\n" for p in others), encoding="utf-8")
     options = [f"--index-url={packages[0].index}"] if packages[0].index else []
     options += ["--force-reinstall"] if force else []
     pip.run("install", f"--constraint={limits}", *options, *(p.name + p.specifier for p in packages))

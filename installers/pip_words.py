@@ -33,8 +33,16 @@ MEANINGS: tuple[tuple[str, str, str], ...] = (
         f"{INDEX}; is it up?  then {AGAIN}",
     ),
     (r"[Rr]ead timed out|ReadTimeoutError|ConnectTimeout", "the index does not answer in time", AGAIN),
-    (r"DO NOT MATCH THE HASHES", "a downloaded file is damaged or was changed", "try again, or another index"),
-    (r"BadZipFile|is not a zip file|has an invalid wheel|Wheel '?\S+ .{0,60}is invalid", "a wheel is damaged", INDEX),
+    (
+        r"DO NOT MATCH THE HASHES|BadZipFile|is not a zip file|has an invalid wheel|Wheel '?\S+ .{0,60}is invalid",
+        "a downloaded file is damaged: the download was cut off, or the index serves another file than it announced",
+        f"{AGAIN}; if it stays so, try another index",
+    ),
+    (
+        r"is not a trusted or secure host and is being ignored",
+        "pip ignores the index, because it is plain http",
+        "use its https address, or set PIP_TRUSTED_HOST to its name",
+    ),
     (r"is not a supported wheel on this platform", "a wheel is for another machine or Python", INDEX),
     (r"ResolutionImpossible|conflicting dependencies", "the packages contradict each other", "see the log"),
     (

@@ -64,7 +64,8 @@ def install(step: Step, work: Work) -> str:
     before = environment.read(work.folder).packages
     with progress.Downloads(work.own / "tmp", work.report) as downloads:
         pip = packages.Pip(work.folder, work.lock, downloads.line)
-        packages.install(pip, step.packages, work.recipe.packages, force=step.again)
+        others = [p for p in work.recipe.packages if p not in step.packages]
+        packages.install(pip, step.packages, others, force=step.again)
     after = environment.read(work.folder).packages
     remember(work.folder, added=set(after) - set(before))
     first = [str(canonicalize_name(p.name.partition("[")[0])) for p in step.packages]
