@@ -11,10 +11,10 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from installers.by_hand import reference, run_argv
+from installers.by_hand import docker_words, reference
 from installers.recipe import Job, Recipe
 from installers.recipe_notes import grouped
 from launch.leftovers import left_over
@@ -114,20 +114,8 @@ def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) ->
 
 
 def _container(recipe: Recipe) -> tuple[str, ...]:
-    """docker run, ready to paste; a mount's relative source starts at the folder in which it is pasted."""
     image = recipe.image and reference(recipe.image, platform.machine())
-    if not image or recipe.container is None:
-        return ()
-    here = [m if m.source.startswith("/") else replace(m, source=_here(m.source)) for m in recipe.container.mounts]
-    return tuple(map(_docker, run_argv(replace(recipe.container, mounts=tuple(here)), image)))
-
-
-def _here(source: str) -> str:
-    return "$PWD" if source == "." else f"$PWD/{source}"
-
-
-def _docker(argument: str) -> str:
-    return f'"{argument}"' if "source=$PWD" in argument else shlex.quote(argument)
+    return docker_words(recipe.container, image) if image and recipe.container else ()
 
 
 def _own_values(recipe: Recipe, job: Job) -> dict[str, str]:
