@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.model import Document
-from probes.npu_page import TOOL, Page
+from probes.npu_page import TOOL, Page, pair
 from probes.npu_page import page as page_of
 from probes.text import LINE_LIMIT
 
 Fields = Mapping[str, str]
 
-_LINE = re.compile(r"\s*([A-Za-z][\w.-]{0,80})\s*=\s*(.*?)\s*")
 _PORT = re.compile(r"([A-Za-z]\w*?)_(\d{1,4})")
 _PATH = re.compile(r"(/\S*(?:version\.info|version\.cfg|install\.info|hccn\.conf))")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
@@ -62,9 +61,9 @@ def fields_of(page: Page) -> dict[str, str]:
         if last and fields[last].count("[") > fields[last].count("]"):  # wrapped inside a bracket
             fields[last] += line.strip()
             last = last if len(fields[last]) < LINE_LIMIT else ""
-        elif "=" in line and (found := _LINE.fullmatch(line)):
-            last = found[1] if found[1] not in fields else ""
-            fields.setdefault(found[1], found[2])
+        elif "=" in line and (found := pair(line, "=")) and " " not in found[0]:
+            last = found[0] if found[0] not in fields else ""
+            fields.setdefault(*found)
         else:
             last = ""
     return fields

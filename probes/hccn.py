@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 from envcheck.model import Document
-from probes.npu_page import TOOL, Page
+from probes.npu_page import TOOL, Page, pair
 
 _DEVID = re.compile(r"\s*\[?dev(?:ice)?[ _]?id[ :]*(\d{1,6})\]\s?", re.IGNORECASE)
-_LINE = re.compile(r"\s*([A-Za-z][\w ()/.\[\]-]{0,60}?)\s*:(?!//)\s*(.*?)\s*,?")
 _EVENT = re.compile(r"\s*(\w{3} \w{3}\s+\d{1,2} \d\d:\d\d:\d\d \d{4})\s+LINK\s+(\w+)\s*", re.IGNORECASE)
 _SWITCH = re.compile(r"(\w[\w ]{0,40}?)\s*\[(\w{0,12})\]\s*(\([^)]{0,60}\)|days)?")
+_SEVERAL = re.compile(r":[^:,]{0,80}, {0,4}[A-Za-z][\w ]{0,40}:")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _ROUTE = ("destination", "gateway", "genmask", "flags", "metric", "ref", "use", "iface")
 _LIMIT = 20_000  # fields kept of one text
@@ -42,7 +42,7 @@ _OPTIONS: tuple[tuple[str, str], ...] = (
     ("-netdetect", r"detect"),
 )
 _STARTS = re.compile(
-    r"(?im)^\s*(?:\[dev\w* ?\d+\]\s*)?(?:dev_id:\d+, )?(?:"
+    r"(?im)^[ \t]*(?:\[dev\w* ?\d+\][ \t]*)?(?:dev_id:\d+, )?(?:"
     + "|".join(pattern for _, pattern in _OPTIONS)
     + r")\s*[:\[\n]"
 )
@@ -87,14 +87,14 @@ def _take(fields: dict[str, Any], line: str, heading: str) -> str:
             fields.setdefault(key.strip(), _value(value) if unit != "days" else f"{value} days")
         if dev := re.match(r"\s*(dev_id):(\d+)", line):
             fields.setdefault(dev[1], int(dev[2]))
-    elif re.search(r":[^:,]*, *[A-Za-z][\w ]*:", line):  # several on one line: default gateway:…, Iface:eth0
+    elif _SEVERAL.search(line):  # several on one line: default gateway:…, Iface:eth0
         for part in line.split(","):
-            if pair := _LINE.fullmatch(part):
-                fields.setdefault(pair[1], _value(pair[2]))
-    elif pair := _LINE.fullmatch(line):
-        if pair[2]:
-            fields.setdefault(pair[1], _value(pair[2]))
-        return pair[1] if not pair[2] else ""
+            if one := pair(part, ":"):
+                fields.setdefault(one[0], _value(one[1]))
+    elif one := pair(line, ":"):
+        if one[1]:
+            fields.setdefault(one[0], _value(one[1]))
+        return one[0] if not one[1] else ""
     elif line.strip().endswith("TLV"):
         return line.strip()
     elif heading.endswith("TLV") and line.strip():

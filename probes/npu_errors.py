@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from envcheck.model import Document, ToolError
 from probes.npu_page import TOOL, Page
 
-_CODE = re.compile(
-    r"(?:ret(?:urn)?(?: value)?(?: is|\s*[=:])|error code(?: is|\s*[=:])?)\s*\(?(-?\d{1,9})", re.IGNORECASE
-)
+_CODE = re.compile(r"\bret(?:urn)?(?: value| code)? is:? {0,4}(-?\d{1,9})", re.IGNORECASE)
 # A sentence counts only where it speaks of our parts: "permission denied" alone may come from anything.
 _OURS = re.compile(
     r"npu|hccn|dcmi|dsmi|ascend|davinci|\bdevice|\bcard\b|\bchip\b|drv|\bret is\b|error parameter|\.so\b|driver|ipconf"
@@ -61,7 +59,7 @@ COMPLAINTS = (
     ),
     _when(
         r"dcmi .{0,20}\b(?:init\w*|load\w*).{0,40}fail|fail\w* to init\w* .{0,20}dcmi|dcmi_init.{0,20}fail"
-        r"|dsmi .{0,20}init.{0,40}fail|DrvMngGetConsoleLogLevel failed",
+        r"|dsmi .{0,20}init.{0,40}fail",
         "dcmi-init-failed",
         "the driver's interface does not come up for this caller: the card is held by another container, a device node "
         "or right is missing, or the driver is not loaded; it does not prove that there is no NPU",
@@ -114,6 +112,12 @@ COMPLAINTS = (
     ),
     WARNING,
     _when(
+        r"DrvMngGetConsoleLogLevel failed",  # comes before the real complaint; alone where that was not pasted
+        "dcmi-init-failed",
+        "the driver does not answer this caller",
+        "run the whole command again and read the line after this one; try as root on the host",
+    ),
+    _when(
         r"(?:failed to query|query .{0,40}fail|get .{0,60}fail|fail(?:ed)? to (?:get|open|read)|device .{0,20}not ready"
         r"|drv\w* .{0,40}fail|not initiali[sz]ed)",
         "device-not-initialised",
@@ -138,7 +142,7 @@ def read(page: Page) -> Document | None:
 
 def _error(complaint: Complaint, line: str, text: str) -> ToolError:
     """The code is the number after "ret is": on the line itself, else anywhere."""
-    code = _CODE.search(line) or (_CODE.search(text) if complaint.category != "bad-query" else None)
+    code = _CODE.search(line) or _CODE.search(text)
     return ToolError(complaint.category, int(code[1]) if code else None, line[:400], complaint.meaning, complaint.fix)
 
 

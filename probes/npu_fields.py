@@ -18,12 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.model import Document
-from probes.npu_page import TOOL, Page
+from probes.npu_page import TOOL, Page, pair
 
 Value = int | float | str | None
 
-_LINE = re.compile(r"\s*([A-Za-z][^:=|,]{0,63}?)\s*:(?!//|:)\s*(.*?)\s*")
-_MORE = re.compile(r"\s+:\s*(.*?)\s*")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _WRAPPED = 60  # characters of a line after which a line without a key is its rest
 _PROMPT = re.compile(r"\s*(?:\([^()]{1,60}\)\s*)?(?:\[[^\]]{1,80}\]\s*[#$%]|\S{1,80}@\S|[#$]\s)")
@@ -36,9 +34,10 @@ _STRUCTURE = ("NPU ID", "Chip Count", "Chip ID", "Chip Name")
 _MARKS = {"Chip ID", "Chip Name"}
 _HELPERS = ("mcu", "3559", "cpu")  # what else sits on a card: its controller, and the 310's host processor
 _KNOWN = re.compile(
-    r"NPU ID|Chip |Card |Total Count|Product |Serial |Model$|Manufacturer|.*(?:Usage|Utilization|Rate|Capacity|Temp"
-    r"|Power|Voltage|Error|Err |Bit |Freq|Clock|Count|Version|Compatib|Board|PCB|BOM|Slot|Class ID|PCI|Vendor|Device|Die ID"
-    r"|Health|Flash|Fault|Aicore|License|Enable|Mode|Speed|Width|\(\w+\)|Location|Area|Customized|work-|HBM|Info|Status)",
+    r"NPU ID|Chip |Card |Total Count|Product |Serial |Model$|Manufacturer|"
+    r".*(?:Usage|Utilization|Rate|Capacity|Temp|Power|Voltage|Error|Err |Bit |Freq|Clock|Count|Version|Compatib|Board|"
+    r"PCB|BOM|Slot|Class ID|PCI|Vendor|Device|Die ID|Mode|Health|Flash|Fault|Aicore|License|Enable|Speed|Width|\(\w+\)|"
+    r"Location|Area|Customized|work-|HBM|Info|Status)",
     re.IGNORECASE,
 )
 
@@ -113,11 +112,11 @@ def _region(lines: Iterable[str]) -> list[Entry]:
     entries: list[Entry] = []
     before = ""  # the line before, as long as it is one of ours
     for line in lines:
-        if ":" in line and (found := _LINE.fullmatch(line)) and (before or _KNOWN.match(found[1])):
-            entries.append(Entry(found[1].strip(), found[2]))
+        if ":" in line and (found := pair(line, ":")) and (before or _KNOWN.match(found[0])):
+            entries.append(Entry(*found))
             before = line
-        elif before and (found := _MORE.fullmatch(line)):
-            entries[-1] = _longer(entries[-1], found[1])
+        elif before and line.lstrip().startswith(":"):
+            entries[-1] = _longer(entries[-1], line.strip()[1:].strip())
         elif len(before) >= _WRAPPED and line.strip() and not _PROMPT.match(line):
             last = entries[-1]
             entries[-1] = Entry(last.key, last.value + before[len(before.rstrip()) :][:1] + line.strip(), last.more)
@@ -253,10 +252,12 @@ _SHAPES = {
     "vnpu-mode": _mode,
 }
 
-_PROCESS = re.compile(
-    r"Process id\s*:\s*(\d{1,9})\s+Process name\s*:\s*(.*?)\s+Process memory\(MB\)\s*:\s*(\d{1,12}|NA)", re.I
+# In a text whose blanks are all single: a terminal may have broken the line, or a page collapsed it.
+_IN_LINE = re.compile(
+    r"Process id ?: ?(\d{1,9}) ?Process name ?: ?(.{0,256}?) ?Process memory\(MB\) ?: ?(\d{1,12}|NA)"
+    r"|\b(NPU ID|Chip ID|Chip Count) ?: ?(\d{1,9}|NA)\b",
+    re.IGNORECASE,
 )
-_IN_LINE = re.compile(_PROCESS.pattern + r"|^\s*(NPU ID|Chip ID|Chip Count)\s*:\s*(\d{1,9}|NA)\s*$", re.I | re.M)
 
 
 def processes(page: Page) -> Document | None:
@@ -264,7 +265,7 @@ def processes(page: Page) -> Document | None:
     if not page.has("Process id", "Process ID"):
         return None
     entries: list[Entry] = []
-    for found in _IN_LINE.finditer(page.body):
+    for found in _IN_LINE.finditer(" ".join(page.body.split())):
         if found[4]:
             entries.append(Entry(found[4], found[5]))
         else:

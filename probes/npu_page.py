@@ -19,6 +19,8 @@ _COMMAND = re.compile(
     r"(?:/[\w.-]+)*/?(?P<said>npu-smi\s+(?:info|set|upgrade|clear|-{1,2}\w).*|hccn_tool\s+-.*|npu-list\s*|"
     r"lspci(?:\s+[-|].*)?|cat\s+\S*(?:scend|hccn|version\.)\S*.*)"
 )
+_MOST = 2000  # commands told apart in one text; a log of a sixteen-card host holds some hundred
+_KEY = re.compile(r"[A-Za-z][\w ()/.%+\[\]-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,26 @@ def command_in(line: str) -> str | None:
     return " ".join(found["said"].split()).rstrip(";") if found else None
 
 
+def pair(line: str, sign: str) -> tuple[str, str] | None:
+    """A line's key and value, or None where no key stands before the sign.  (A URL's colon separates nothing.)"""
+    key, found, value = line.partition(sign)
+    key = key.strip()
+    if not found or not _KEY.fullmatch(key) or value.startswith(("//", "::")):
+        return None
+    return key, value.strip()
+
+
 def chapters(text: str) -> list[Page]:
     """The text in parts, each what follows one command; the first, with no command, is what stands before them all."""
     text = clean(text)
+    lines = unstamped(text.split("\n"))
     parts: list[tuple[str, list[str]]] = [("", [])]
-    for line in unstamped(text.split("\n")):
-        if command := command_in(line):
+    if not any(name in text for name in (*_NAMES, "lspci")):
+        parts, lines = [("", lines)], []
+    for line in lines:
+        if len(parts) <= _MOST and (command := command_in(line)):
             parts.append((command, []))
         else:
             parts[-1][1].append(line)
     last = len(parts) - 1
-    return [page(lines, command, at == last and not text.endswith("\n")) for at, (command, lines) in enumerate(parts)]
+    return [page(below, command, at == last and not text.endswith("\n")) for at, (command, below) in enumerate(parts)]

@@ -6,6 +6,7 @@ NPU0       X          HCCS       144-167
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ _DEVICE = re.compile(r"(?:NPU|Phy-?ID|Chip|Device)[-_]?\d{1,4}", re.IGNORECASE)
 _AFFINITY = re.compile(r"\b(CPU|NUMA)\s+Affinity\b", re.IGNORECASE)
 _LEGEND = re.compile(r"\s*([A-Z][A-Z_0-9#]{0,15})\s+=\s+(.+?)\s*")
 _PIECES = 6  # lines into which a terminal may have broken one row
+_TRIES = 500  # lines that might be the header
 _WIDEST = 4096  # columns; a box has 16, a pod's table some hundred
 
 
@@ -23,9 +25,9 @@ def read(page: Page) -> Document | None:
     """The document of kind `topo`, or None where no matrix stands."""
     if not re.search(r"(?:NPU|ID)[-_]?\d", page.body, re.IGNORECASE):
         return None
-    for at, line in enumerate(page.lines):
-        if not _begins(line):
-            continue
+    heads = (at for at, line in enumerate(page.lines) if _begins(line))
+    for at in itertools.islice(heads, _TRIES):
+        line = page.lines[at]
         pieces = _pieces(page.lines, at)
         if columns := _header("".join(piece.ljust(len(line)) for piece in pieces)):
             return _document(columns, _records(page.lines[at + len(pieces) :], columns, len(line), len(pieces) > 1))

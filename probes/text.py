@@ -6,6 +6,7 @@ import re
 
 INPUT_LIMIT = 32 << 20  # characters read of one text
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
+_LEADING = re.compile(r"\s*(-?\d+(?:\.\d+)?)")
 _NOTHING = {"", "-", "--", "na", "n/a", "[n/a]", "none", "err!", "not supported", "[not supported]", "unknown error"}
 
 
@@ -21,7 +22,7 @@ def said(cell: str | None) -> str | None:
 
 def number(cell: str | None) -> float | None:
     """The leading number of '101.8 W', '35C', '64MiB'; None where none leads."""
-    found = re.match(r"\s*(-?\d+(?:\.\d+)?)", cell or "")
+    found = _LEADING.match(cell or "")
     return float(found[1]) if found else None
 
 
@@ -31,14 +32,13 @@ def whole(cell: str | None) -> int | None:
     return None if value is None or value in (float("inf"), float("-inf")) else int(value)
 
 
-LINE_LIMIT = 8192  # characters kept of one line: no tool prints a longer one, and patterns stay cheap
+LINE_LIMIT = 4096  # characters kept of one line: no tool prints a longer one, and patterns stay cheap
 _LOOKALIKES = str.maketrans("│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
 _LOST_ESCAPES = re.compile(r"(?:\^\[|\u241b)?\[(?:\d{1,3}(?:;\d{1,3}){0,4})?m")
 _QUOTES = re.compile(r"(?m)^[ \t]*>(?:[ \t]?>)*[ \t]?")
-_REPEATED = re.compile(rf"[^\n]{{{LINE_LIMIT},}}")
 
 
-def clean(text: str) -> str:
+def clean(text: str, line_limit: int = LINE_LIMIT) -> str:
     """What the tool printed, out of what somebody pasted.
 
     Without escapes (also those whose first character got lost), `> ` quotes and page marks; box-drawing characters and
@@ -46,7 +46,8 @@ def clean(text: str) -> str:
     """
     text = _LOST_ESCAPES.sub("", plain(text[:INPUT_LIMIT])).translate(_LOOKALIKES)
     text = text.replace("\ufeff", "").replace("\x0c", "\n").replace("&gt;", ">").replace("&nbsp;", " ")
-    return _REPEATED.sub(lambda found: found[0][:LINE_LIMIT], _QUOTES.sub("", text))
+    longer = rf"[^\n]{{{line_limit},}}"
+    return re.sub(longer, lambda found: found[0][:line_limit], _QUOTES.sub("", text))
 
 
 # What logs put before every line, and how many lines must bear it: a time; a container's or a pod's name; a number.
