@@ -63,6 +63,7 @@ _SHAPES = {
     "name": re.compile(r"[^\s,].{0,119}$"),
 }
 _NUMERIC = {name for name in [*FIELDS.values(), "pid"] if name not in _SHAPES}
+ROWS_LIMIT = 20_000
 _PATIENCE = 3  # lines between the command and its answer: sudo's prompt, a banner
 
 
@@ -75,7 +76,8 @@ class _Sheet:
 
 
 def parse(paste: Paste) -> Document | None:
-    sheet = _with_head(paste.lines) or _with_command(paste.lines) or _guessed(paste.lines)
+    asked = "--query-" in paste.text
+    sheet = _with_head(paste.lines) or (_with_command(paste.lines) if asked else _guessed(paste.lines))
     if sheet is None or (not sheet.rows and smi_errors.find(paste)):
         return None
     names = [_UNIT.sub("", field) for field in sheet.fields or ()]
@@ -146,7 +148,7 @@ def _rows(lines: Sequence[str], fields: tuple[str, ...], *, headed: bool, patien
     """Rows of as many cells as there are fields, each cell of its field's kind; the first other line ends them."""
     names = [_UNIT.sub("", field) for field in fields]
     rows: list[tuple[str, ...]] = []
-    for at, line in enumerate(lines):
+    for at, line in enumerate(lines[:ROWS_LIMIT]):
         if not line.strip():
             continue
         row = _joined(split(line), names)

@@ -68,7 +68,7 @@ PHRASES = (
     ),
     Phrase(
         "permission-denied",
-        r"insufficientpermission|nopermission|permissiondenied|donothave(?:sufficient)?permission|operationnotpermitted"
+        r"insufficientpermission|nopermission|permissiondenied|do(?:es)?nothave(?:sufficient|the)?permission|operationnotpermitted"
         r"|youarenot:?a?\)?runningasanadministrator|requires?root|mustberoot|needtoberoot|runasroot|rootprivilege",
         "The device nodes or counters are not open to this user or container.",
         "Run as root, or give the user the group of the device nodes; in rootless containers regenerate the CDI "
@@ -162,7 +162,7 @@ _RESULT = re.compile(
     re.IGNORECASE,
 )
 # A sentence that any program may print counts only beside a name of ours.
-_OURS = re.compile(r"nvidia|nvml|ixsmi|ixml|ix-ml|iluvatar|corex|gpu|cuda|devices?were|mig|query|\bfield")
+_OURS = re.compile(r"nvidia|nvml|ixsmi|ixml|ix-ml|iluvatar|corex|gpu|cuda|devices?(?:were)?found|mig|query|\bfield")
 
 
 def parse(paste: Paste) -> Document | None:

@@ -65,14 +65,15 @@ def nvlink(paste: Paste) -> Document | None:
     """`nvlink -s` and its like: links under their GPU, or a sentence; an NVML error among them is an error."""
     devices: list[dict[str, Any]] = []
     seen = False
-    for line in _unwrapped(paste.lines):
+    lines = _unwrapped(paste.lines)
+    for at, line in enumerate(lines):
         if gpu := _GPU.search(line):
             devices.append({"index": int(gpu[1]), "name": said(gpu[2]), "uuid": said(gpu[3]), "links": []})
         elif devices and (link := _LINK.match(line)):
             devices[-1]["links"].append(_link(link))
             seen = True
         elif devices and _LINK_WORD.search(line) and not devices[-1]["links"]:
-            if smi_errors.is_nvml_result(line):
+            if smi_errors.is_nvml_result(" ".join(lines[at : at + 2])):
                 return None
             devices[-1]["message"] = line.strip()
             seen = True
@@ -107,7 +108,7 @@ def version(paste: Paste) -> Document | None:
 
 def reset(paste: Paste) -> Document | None:
     devices = [{"bus_id": found[1], "reset": True} for found in _RESET.finditer(paste.text)]
-    done = any(line.strip().rstrip(".").lower() == "all done" for line in paste.lines)
+    done = any(line.strip(" \t#/>.").lower() == "all done" for line in paste.lines)
     return Document(paste.tool.name, "reset", detail={"devices": devices, "done": done}) if devices else None
 
 

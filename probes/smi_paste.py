@@ -6,10 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from probes import text as words
 
 SHARE = 0.6  # of the lines must carry a mark before it is taken for a prefix rather than for text
+TEXT_LIMIT, LINES_LIMIT = 4 << 20, 100_000  # four times the largest real answer: -q -x of 16 MIG cards has 30,000 lines
+LINE_LIMIT = 16_384  # the head of a CSV with all 212 fields of driver 590 has 6,570 characters
 WRAPS = 3  # pieces into which a row of 91 columns falls when it is wrapped at 30
 _STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?"
 _SERVICE = r"[\w.-]{1,40} {0,6}\|(?=[ \t])"  # what docker compose puts before each line
@@ -29,20 +32,25 @@ class Tool:
 
 @dataclass(frozen=True)
 class Paste:
-    """`raw` as given; `lines` cleaned, without prefixes; `rows` the lines that belong to tables, from their left bar."""
+    """`raw` as given, up to the limit; `lines` of it cleaned and without prefixes."""
 
     tool: Tool
     raw: str
     lines: tuple[str, ...]
 
-    @property
+    @cached_property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+    @cached_property
+    def lowered(self) -> str:
+        return self.text.lower()
 
 
 def undress(tool: Tool, raw: str) -> Paste:
     """Cleaned lines.  A mark such as '# ' or a time stamp is a prefix when most lines carry the same."""
-    lines = words.clean(raw).split("\n")
+    raw = raw[:TEXT_LIMIT]
+    lines = re.sub(r"\n{3,}", "\n\n", words.clean(raw, LINE_LIMIT)).split("\n", LINES_LIMIT)[:LINES_LIMIT]
     return Paste(tool, raw, tuple(_without_marks(lines)))
 
 
@@ -80,7 +88,7 @@ def table_lines(lines: Iterable[str]) -> list[str]:
     The left edge may stand behind a log's prefix, which may hold bars itself: 'web_1  | | NVIDIA-SMI ...'.
     """
     kept = list(lines)
-    edge = next((found[1] for found in map(_EDGE.match, kept) if found and found[1].strip()), "")
+    edge = next((found[1] for found in map(_EDGE.match, kept) if found and found[1].strip(" -=+|")), "")
     return _rejoin([_from_edge(line, edge) for line in kept])
 
 

@@ -18,10 +18,10 @@ from defusedxml.ElementTree import iterparse
 
 from envcheck.model import Device, Document, Process
 from probes import smi_device
-from probes.smi_paste import Paste, said
-from probes.text import INPUT_LIMIT, LINE_LIMIT, plain
+from probes.smi_paste import LINE_LIMIT, Paste, said
+from probes.text import plain
 
-ELEMENTS_LIMIT = 1_000_000  # 16 MIG cards make 60,000
+ELEMENTS_LIMIT, DEVICES_LIMIT = 500_000, 1024  # 16 MIG cards make 60,000 elements
 _ROOT = re.compile(r"<(\w{0,20}smi\w{0,20})\s{0,20}>")
 _DOCTYPE = re.compile(r"(?:[^<]|<!)*>[\s>#]*")
 _STRAY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
@@ -74,6 +74,9 @@ def _read(paste: Paste, body: str, closed: bool) -> Document:
     devices: list[tuple[Device, list[Process], dict[str, Any]]] = []
     try:
         for element in _parts(body):
+            if element.tag == "gpu" and len(devices) == DEVICES_LIMIT:
+                closed = False
+                break
             if element.tag == "gpu":
                 devices.append(_device(element, len(devices)))
             else:
@@ -107,7 +110,7 @@ def _body(raw: str, root: re.Match[str]) -> tuple[str, bool]:
     doctype = raw.rfind("<!DOCTYPE", 0, root.start())
     start = doctype if doctype >= 0 and _DOCTYPE.fullmatch(raw[doctype : root.start()]) else root.start()
     end = raw.find(f"</{root[1]}>", root.end())
-    text = plain(raw[start : end if end >= 0 else start + INPUT_LIMIT]) + (f"</{root[1]}>" if end >= 0 else "")
+    text = plain(raw[start : end if end >= 0 else None]) + (f"</{root[1]}>" if end >= 0 else "")
     text = _STRAY.sub("", text)
     return _BARE_AMPERSAND.sub("&amp;", text), end >= 0
 
