@@ -164,6 +164,15 @@ def test_power_of_one_chip_a_card(door: Callable[..., tuple[Machine, Door]]) -> 
     assert [n % 2 == 1 for n in range(16)] == [d.power_w is not None for d in told.devices]
 
 
+@pytest.mark.parametrize("name", WITH_CARDS)
+def test_tables_are_straight(name: str, door: Callable[..., tuple[Machine, Door]]) -> None:
+    """All framed lines of a tool's table are of one width, processes and all."""
+    machine, at = door(name, "memory-held", "driver-old=21.12.345.rc1.b0300")
+    lines = say(at, *VENDORS[machine.vendor].devices[-1].what).splitlines()
+
+    assert len({len(line) for line in lines if line.startswith(("|", "+"))}) == 1
+
+
 def test_mig_is_shown_everywhere(door: Callable[..., tuple[Machine, Door]]) -> None:
     """MIG shows in the XML, the table and the list, and a device's memory stays its own."""
     _, at = door("a100x8-mig")
@@ -381,12 +390,13 @@ def test_own_machine_wins(tmp_path: Path) -> None:
 
 
 def test_huge_and_foreign_files(tmp_path: Path) -> None:
-    """A file too large, not UTF-8, or a folder in its place is a sentence."""
+    """A file too large, not UTF-8, or a folder or pipe in its place is a sentence."""
     (tmp_path / "huge.toml").write_text("#" * 100_000)
     (tmp_path / "latin.toml").write_bytes(b'title = "\xe9"')
     (tmp_path / "folder.toml").mkdir()
+    os.mkfifo(tmp_path / "pipe.toml")
 
-    for name in ("huge", "latin", "folder", "../machines/cpu"):
+    for name in ("huge", "latin", "folder", "pipe", "../machines/cpu"):
         with pytest.raises(UsageError):
             load(name, tmp_path)
 

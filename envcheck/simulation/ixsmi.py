@@ -37,8 +37,8 @@ def _renamed(driver: Driver) -> dict[str, str]:
 def _table(machine: Machine, make: Devices, driver: Driver) -> str:
     banner = f"  IX-ML: {driver.tool:<11} Driver Version: {driver.version:<11} CUDA Version: {driver.cuda or 'N/A'}"
     lines = [
-        *("Timestamp    Thu Jul 10 09:00:00 2025", _FULL, f"|{banner:<77}|"),
-        "|" + "|".join("-" * width for width in (31, 22, 22)) + "|",
+        *("Timestamp    Thu Jul 10 09:00:00 2025", _FULL, f"|{banner:<77.77}|"),
+        "|" + "+".join("-" * width for width in (31, 22, 22)) + "|",
         "| GPU  Name                     | Bus-Id               | Clock-SM  Clock-Mem  |",
         "| Fan  Temp  Perf  Pwr:Usage/Cap|      Memory-Usage    | GPU-Util  Compute M. |",
         "|" + "+".join("=" * width for width in (31, 22, 22)) + "|",
@@ -66,7 +66,7 @@ def _rows(n: int, chip: Chip, make: Devices) -> tuple[str, str]:
     busy = f"{97 if chip.holders else 0}%"
     heat = f"{fan:<4} {f'{chip.temperature_c}C':<5} {make.perf_state:<5} {power:<13}"
     return (
-        f"| {n:<4} {make.name:<25}| {chip.bus_id:<21}| {clocks} |",
+        f"| {n:<4} {make.name:<25.25}| {chip.bus_id:<21}| {clocks} |",
         f"| {heat}| {memory:<21}| {busy:<9} {'Default':<10} |",
     )
 

@@ -225,6 +225,8 @@ def parse(text: str, name: str, file: str) -> Machine:
 
 
 def _text(path: Path) -> str:
+    if not path.is_file():
+        raise UsageError(f"{path}: not a file")
     try:
         with path.open("rb") as file:
             raw = file.read(SIZE_LIMIT + 1)

@@ -57,7 +57,7 @@ def program(machine: Machine) -> Program:
 def _info(machine: Machine, make: Devices, driver: Driver) -> Reply:
     banner = f" npu-smi {driver.tool:<25}Version: {driver.version}"
     second_head = "Chip  Phy-ID" if make.phy_ids else "Chip"
-    lines = [_WIDE, f"|{banner:<96}|", *(line.format(chip=second_head) for line in _HEAD)]
+    lines = [_WIDE, f"|{banner:<96.96}|", *(line.format(chip=second_head) for line in _HEAD)]
     for chip in machine.listed:
         lines += [*_rows(chip, make), _BOLD if _last_of_card(chip, machine) else _WIDE]
     lines += [_THIN, _PROCESSES, _BOLD]
@@ -74,7 +74,7 @@ def _rows(chip: Chip, make: Devices) -> tuple[str, str]:
     memory = f"{chip.memory_used_mib:<5}/ {make.memory_mib}"
     busy, none = 97 if chip.holders else 0, "0    / 0"
     return (
-        f"| {chip.card:<5} {make.name:<20}| {chip.health:<13} | {power:<11} {chip.temperature_c:<17} {none:<20} |",
+        f"| {chip.card:<5} {make.name:<20.20}| {chip.health:<13} | {power:<11} {chip.temperature_c:<17} {none:<20} |",
         f"| {number}| {chip.bus_id:<13} | {busy:<11} {none:<17} {memory:<20} |",
     )
 

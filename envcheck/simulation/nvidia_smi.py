@@ -27,8 +27,8 @@ _MIG_HEAD = (
 )
 _PROCESSES = (
     f"|{' Processes:':<89}|",
-    f"|{'  GPU   GI   CI        PID   Type   Process name':<77}GPU Memory |",
-    f"|{'        ID   ID':<77}Usage      |",
+    f"|{'  GPU   GI   CI        PID   Type   Process name':<78}GPU Memory |",
+    f"|{'        ID   ID':<78}Usage      |",
     "|" + "=" * 89 + "|",
 )
 _EMPTY = Reply("No devices were found\n", status=6)
@@ -72,7 +72,7 @@ def _list(machine: Machine, make: Devices) -> str:
 
 def _table(machine: Machine, make: Devices, driver: Driver) -> str:
     banner = f" NVIDIA-SMI {driver.tool:<23}Driver Version: {driver.version:<15}CUDA Version: {driver.cuda}"
-    lines = [_FULL, f"|{banner:<89}|", *_HEAD]
+    lines = [_FULL, f"|{banner:<89.89}|", *_HEAD]
     for n, chip in enumerate(machine.listed):
         lines += [*_rows(n, chip, make, bool(machine.mig)), _CELLS]
     if machine.mig:
@@ -101,7 +101,7 @@ def _rows(n: int, chip: Chip, make: Devices, mig: bool) -> tuple[str, str, str]:
     heat = f"{fan:>4}{f'{chip.temperature_c}C':>6}{make.perf_state:>6}{power:>16} / {f'{make.power_limit_w}W':>5} "
     state = "Enabled" if mig else "Disabled" if make.ecc else "N/A"
     return (
-        f"| {n:>3}  {make.name:<30}{'On':>3}  |   {chip.bus_id} Off |{ecc:>21} |",
+        f"| {n:>3}  {make.name:<30.30}{'On':>3}  |   {chip.bus_id} Off |{ecc:>21} |",
         f"|{heat}|{memory} |{busy:>8}  {'Default':>11} |",
         f"|{'':41}|{'':24}|{state:>21} |",
     )

@@ -55,7 +55,8 @@ def environment(folder: Path) -> dict[str, str]:
     """Ours, with the simulated tools before all others, and envcheck itself within reach."""
     own = str(Path(sys.executable).parent)
     path = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath), own])
-    return {**os.environ, "PATH": path, SYSROOT: str(folder)}
+    engine = f"unix://{folder / 'no-engine.sock'}"  # a program with its own Docker client must not reach the real one
+    return {**os.environ, "PATH": path, SYSROOT: str(folder), "DOCKER_HOST": engine}
 
 
 def run(command: Sequence[str], env: Mapping[str, str]) -> int:
