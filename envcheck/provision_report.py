@@ -60,47 +60,47 @@ def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = 
 
 
 class Screen:
-    """Progress on standard error: a moving line on a terminal, plain lines elsewhere."""
+    """Progress on standard error: a moving line below the plain ones on a terminal, plain lines alone elsewhere."""
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.status import Status
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self._console = Console(stderr=True, highlight=False)
-        self._status: Status | None = self._console.status("") if self._console.is_terminal else None
-        self._step, self._told = "", ""
+        console = Console(stderr=True, highlight=False)
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self._task = self._bar.add_task("", total=None) if self._bar else None
+        self._told = ""
 
     def __enter__(self) -> Screen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._status:
-            self._status.stop()
+        if self._bar:
+            self._bar.stop()
 
     def show(self, event: Event) -> None:
-        if event.kind == "begin":
-            self._step = event.text
-            self._line(f"-> {event.text}")
-        elif event.kind == "end":
-            self._line(f"   done: {textwrap.shorten(event.text, 160, placeholder=' ...')}")
-        elif event.kind == "bytes":
-            self._bytes(event)
-        else:
-            self._line(f"   {event.text}")
-
-    def _line(self, text: str) -> None:
-        if not self._status:
+        """Steps and sentences get a line each; a download moves the bar, or is told once."""
+        if event.kind == "bytes":
+            return self._bytes(event)
+        text = {"begin": "-> {}", "end": "   done: {}"}.get(event.kind, "   {}").format(_short(event.text))
+        if self._bar is None or self._task is None:
             print(text, file=sys.stderr, flush=True)
-            return
-        self._console.print(text, markup=False)
-        self._status.update(self._step.replace("[", r"\["))
-        self._status.start()
+            return None
+        self._bar.start()
+        self._bar.console.print(text, markup=False, soft_wrap=True)
+        self._bar.reset(self._task, total=None, description="", visible=event.kind != "end")
+        return None
 
     def _bytes(self, event: Event) -> None:
-        """On a terminal the line moves; elsewhere each file is told once."""
-        if self._status:
-            share = f"{event.done / MIB:.0f} of {event.total / MIB:.0f} MiB"
-            self._status.update(f"downloading {event.text} {share}".replace("[", r"\["))
+        name = event.text.partition("-")[0]
+        if self._bar is not None and self._task is not None:
+            words = f"{name} {event.done / MIB:.0f} of {event.total / MIB:.0f} MiB"
+            self._bar.update(self._task, total=event.total, completed=event.done, description=words)
         elif event.text != self._told and event.total > MIB:
             self._told = event.text
-            self._line(f"   downloading {event.text} ({event.total / MIB:.0f} MiB)")
+            print(f"   downloading {name} ({event.total / MIB:.0f} MiB)", file=sys.stderr, flush=True)
+
+
+def _short(text: str) -> str:
+    return textwrap.shorten(text, 160, placeholder=" ...")
