@@ -179,7 +179,7 @@ def _followed(
     found: dict[int, dict[str, Document]] = {}
     for question, number, kind in _per_device(vendor, devices):
         if _readable(question, answers):
-            found.setdefault(number, {})[kind] = reading.document(vendor, answers[question.key])
+            found.setdefault(number, {})[kind] = reading.follow_up(vendor, answers[question.key])
     return found
 
 

@@ -20,6 +20,7 @@ from envcheck.vendors import VENDORS
 
 SCHEMA = 1
 FILE_LIMIT, TEXT_LIMIT, ANSWERS_LIMIT, KEY_LIMIT = 64 << 20, 4 << 20, 4096, 512
+OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 NEXT = "record one with: envcheck snapshot -o FILE"
 
 
@@ -110,9 +111,10 @@ def _answer(name: str, key: str, value: Any) -> Answer:
         and type(elapsed) in (int, float)
         and abs(elapsed) < 1e6
     )
-    if not right or value.get("outcome") not in {o.value for o in Outcome}:
+    outcome = value.get("outcome")
+    if not right or not isinstance(outcome, str) or outcome not in OUTCOMES:
         raise UsageError(f"{name}: the answer to {key[:60]!r} is malformed", NEXT)
-    return Answer(key, Outcome(value["outcome"]), out, err, status, float(elapsed))
+    return Answer(key, OUTCOMES[outcome], out, err, status, float(elapsed))
 
 
 def _short(err: Exception) -> str:

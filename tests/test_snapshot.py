@@ -209,3 +209,23 @@ def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
     except UsageError:
         return
     assert isinstance(answers, dict)
+
+
+@pytest.mark.parametrize("name", ["atlas-200t-a2-box16", "atlas-800t-a3"])
+def test_quick_way_reads_what_the_parser_reads(name: str) -> None:
+    """The quick reading of plain follow-ups has the values that the tool's own parser has."""
+    from envcheck.checks.driver import fields
+    from envcheck.vendors import VENDORS
+    from probes import reading
+
+    with simulated(name, ["ecc", "health-alarm", "link-down"]) as machine:
+        answers = facts.ask(machine)
+    quick = {key: reading.follow_up(VENDORS["npu"], a) for key, a in answers.items() if " -i " in key and a.ok}
+    read = [
+        (key, k, v, fields(quick[key]).get(k))
+        for key in quick
+        for k, v in fields(reading.document(VENDORS["npu"], answers[key])).items()
+    ]
+
+    assert sum(document.kind == "fields" for document in quick.values()) > 40
+    assert [found for found in read if found[2] != found[3]] == []

@@ -24,7 +24,7 @@ from envcheck.checks.common import (
     vendor,
     warn,
 )
-from envcheck.checks.driver import fields, no_device
+from envcheck.checks.driver import blocks, no_device
 from envcheck.facts import die_id
 from envcheck.model import Device, Facts, Finding, Severity, VendorFacts
 
@@ -266,8 +266,8 @@ def _codes(v: VendorFacts, devices: list[Device]) -> str:
     said = []
     for device in devices:
         document = v.per_device.get(device.npu if device.npu is not None else -1, {}).get("health")
-        codes = document.detail.get("error_codes") if document else None
-        said += [str(code) for code in codes] if isinstance(codes, list | tuple) else []
+        told = [block.get("Error Code") for block in blocks(document)] if document else []
+        said += [str(code) for code in told if code is not None]
     return f", error code {', '.join(dict.fromkeys(said))}" if said else ""
 
 
@@ -277,10 +277,8 @@ def _ecc_counts(v: VendorFacts) -> Iterator[tuple[str, int]]:
         if d.ecc_uncorrected is not None:
             yield label(d), d.ecc_uncorrected
     for number, kinds in v.per_device.items():
-        said = fields(kinds["ecc"]) if "ecc" in kinds else {}
-        doubles = [
-            n for key, n in said.items() if re.search(r"Double Bit (?:Error Count|Aggregate)", key) and type(n) is int
-        ]
+        pairs = [pair for block in (blocks(kinds["ecc"]) if "ecc" in kinds else []) for pair in block.items()]
+        doubles = [n for key, n in pairs if "Double Bit" in key and "Err" in key and type(n) is int]
         if doubles:
             yield str(number), max(doubles)
 

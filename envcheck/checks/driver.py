@@ -199,13 +199,20 @@ def _boards(v: VendorFacts) -> dict[int, dict[str, object]]:
     }
 
 
+def blocks(document: Document) -> list[dict[str, object]]:
+    """The `key : value` pairs of an answer, chip by chip where it has several."""
+    listed = document.detail.get("blocks") or [document.detail]
+    said = (
+        [block.get("fields") for block in listed if isinstance(block, dict)] if isinstance(listed, list | tuple) else []
+    )
+    return [pairs for pairs in said if isinstance(pairs, dict)]
+
+
 def fields(document: Document) -> dict[str, object]:
-    """All `key : value` pairs of a block-shaped answer; the first block that says a key wins."""
-    blocks = document.detail.get("blocks") or [document.detail]
+    """As `blocks`, in one; the first block that says a key wins."""
     found: dict[str, object] = {}
-    for block in blocks if isinstance(blocks, list | tuple) else []:
-        said = block.get("fields") if isinstance(block, dict) else None
-        found = {**(said if isinstance(said, dict) else {}), **found}
+    for block in blocks(document):
+        found = {**block, **found}
     return found
 
 
