@@ -16,6 +16,7 @@ Fields = Mapping[str, str]
 
 _PORT = re.compile(r"([A-Za-z]\w*?)_(\d{1,4})")
 _PATH = re.compile(r"(/\S*(?:version\.info|version\.cfg|install\.info|hccn\.conf))")
+_INSTALLED = re.compile(r"/ascend_(\w{1,20})_install\.info")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _GAP = re.compile(r"\s*(?:\.{3,}|…+)\s*")
 # Names that announce one of these files; asked of the whole text before any line is read.
@@ -35,7 +36,7 @@ def read(page: Page) -> Document | None:
     if kind is None:
         return None
     if kind == "package":
-        kind = f"{_package_name(fields)}-install"
+        kind = f"{_package_name(fields, path)}-install"
     document = Document(tool=TOOL, kind=kind, detail={"path": path, "fields": dict(fields), **_derived(kind, fields)})
     return replace(document, driver_version=fields.get("Version")) if kind == "driver-version" else document
 
@@ -85,8 +86,10 @@ def _ports(fields: Fields) -> dict[str, dict[str, str]]:
     return ports if names & {"address", "netmask", "gateway", "netdetect", "IPv6address", "IPv6_address"} else {}
 
 
-def _package_name(fields: Fields) -> str:
-    name = re.sub(r"[^a-z0-9-]", "", fields.get("package_name", "").lower())
+def _package_name(fields: Fields, path: str | None) -> str:
+    """Ascend-cann-toolkit is the toolkit; older files do not say, but their own name does."""
+    named = _INSTALLED.search(path or "")
+    name = re.sub(r"[^a-z0-9-]", "", fields.get("package_name", named[1] if named else "").lower())
     return re.sub(r"^ascend-(?:cann-)?", "", name) or "package"
 
 
@@ -104,6 +107,7 @@ def _at(*folders: str) -> Callable[[Fields, str | None], bool]:
 # kind → what tells it, tried in order
 _KINDS: tuple[tuple[str, Callable[[Fields, str | None], bool]], ...] = (
     ("package", _has("package_name")),
+    ("package", lambda fields, path: bool(_INSTALLED.search(path or "")) and "version" in fields),
     ("version-cfg", lambda fields, path: any(re.search(r"_(?:running|installed|upgrade)_version$", k) for k in fields)),
     ("install-info", lambda fields, path: any(re.match(r"(?:Driver|Firmware)_Install_", key) for key in fields)),
     ("firmware-version", _has("compatible_version_drv", "firmware_version")),

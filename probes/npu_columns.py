@@ -147,6 +147,8 @@ def guess_bottom(row: Row) -> Layout | None:
 
 
 def _fitting(row: Row, layouts: tuple[tuple[str, ...], ...]) -> Layout | None:
+    if not row.closed:
+        return None
     known = (layout(cells) for cells in layouts)
     return next((one for one in known if one is not None and one.read(row) is not None), None)
 

@@ -14,6 +14,7 @@ from envcheck.model import Document, ToolError
 from probes.npu_page import TOOL, Page
 
 _CODE = re.compile(r"\bret(?:urn)?(?: value| code)? is:? {0,4}(-?\d{1,9})", re.IGNORECASE)
+_LONGEST = 1 << 18  # characters among which a complaint is looked for
 # A sentence counts only where it speaks of our parts: "permission denied" alone may come from anything.
 _OURS = re.compile(
     r"npu|hccn|dcmi|dsmi|ascend|davinci|\bdevice|\bcard\b|\bchip\b|drv|\bret is\b|error parameter|\.so\b|driver|ipconf"
@@ -68,7 +69,7 @@ COMPLAINTS = (
     ),
     _when(
         r"command not found|(?:npu-smi|hccn_tool): not found|(?:npu-smi|hccn_tool).{0,60}No such file or directory"
-        r"|executable file not found|is not recognized as an internal|未找到命令",
+        r"|executable file not found|is not recognized as an internal|未找到命令|命令未找到",
         "tool-not-found",
         "the tool is not on this machine, or not on PATH",
         "install the driver package; in a container, mount npu-smi (/usr/local/bin or /usr/local/sbin) and the driver",
@@ -129,7 +130,7 @@ COMPLAINTS = (
 
 def read(page: Page) -> Document | None:
     """The document of kind `error`, or None where nothing complains."""
-    text = page.body if len(page.body) < 1 << 20 else page.body[: 1 << 20]
+    text = page.body if len(page.body) < _LONGEST else page.body[:_LONGEST]
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     for complaint in COMPLAINTS:
         if not complaint.wording.search(text):

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 _RULE = re.compile(r"[+|][-=+|]{3,}")
 _FRAGMENT = re.compile(r"[-=][-=+]*\+?|\+")  # what is left of a rule on the next line
-_ELLIPSIS = re.compile(r"[|\s]*(?:\.{3,}|…+|\.(?: \.){2,}|\[\.{3}\]|<snip>|\[?(?:omitted|truncated|省略)\]?)[|\s]*")
+_ELLIPSIS = re.compile(
+    r"[|\s]*(?:\.{3,}[^|]{0,60}|…+[^|]{0,60}|\.(?: \.){2,}|\[\.{3}\]|<snip>|\[?(?:omitted|truncated|省略)\]?)[|\s]*"
+)
 _PIECES = 6  # lines into which a terminal may have wrapped one row
 
 

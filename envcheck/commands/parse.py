@@ -40,10 +40,11 @@ def parse(tool: str, file: str) -> None:
         raise UsageError(f"there is no parser for {tool!r}", f"choose one of {', '.join(PARSERS)}")
     text = _text(file)
     document: Document = importlib.import_module(PARSERS[tool]).parse(text)
-    click.echo(json.dumps(as_json(document), indent=2, ensure_ascii=False))
+    click.echo(json.dumps(as_json(document), indent=2, ensure_ascii=False).encode())  # UTF-8 in any locale
     if document.kind != "unknown":
         raise SystemExit(FIT)
-    click.echo(f"envcheck: no output of {tool} in this text; it begins with {first_line(text)!r}", err=True)
+    begins = f"it begins with {first_line(text)!r}" if text.strip() else "it is empty"
+    click.echo(f"envcheck: no output of {tool} in this text; {begins}", err=True)
     click.echo(f"  next: give the whole text that {tool} printed, as a file or on standard input", err=True)
     raise SystemExit(UNFIT)
 
