@@ -52,6 +52,7 @@ _ALONE = {"timestamp", "driver_version", "count", "serial", "vbios_version", "di
           "display_attached", "compute_mode", "addressing_mode", "gpu_serial", "gpu_util", "gpu_utilization", "mem_util",
           "mem_utilization", "max_memory_usage", "time", "cuda_version", "kmd_version", "mode", "board_id"}  # fmt: skip
 _UNIT = re.compile(r"\s*\[[^\[\]]{0,12}\]$")
+_NAME = re.compile(r"[A-Za-z][\w.]{0,90}(?:\s*\[[^\[\]]{0,12}\])?$")
 _COMMAND = re.compile(r"--query-[a-z-]{2,24}[= ]\s?[\"']?([A-Za-z][\w.]*(?:\s?,\s?[\w.]+)*)")
 _VALUE = re.compile(r"-?\d+(?:\.\d+)?(?:\s?[A-Za-z%/]{1,6})?$|0x[0-9A-Fa-f]+$")
 _SHAPES = {
@@ -115,10 +116,11 @@ def _known(field: str) -> bool:
 
 
 def _is_head(fields: tuple[str, ...]) -> bool:
-    """All known but perhaps the last, which may be cut.  One word alone must be more than a word."""
+    """Names, half of them known: each driver adds some, and the last may be cut.  One alone must be more than a word."""
     if len(fields) == 1:
         return _known(fields[0]) and bool(re.search(r"[.\[_]|^(?:name|uuid|index|pstate|serial)$", fields[0]))
-    return all(map(_known, fields[:-1])) and (_known(fields[-1]) or len(fields) > 2) and any(map(_precise, fields))
+    names = all(map(_NAME.match, fields[:-1])) and (_NAME.match(fields[-1]) or len(fields) > 2)
+    return bool(names) and 2 * sum(map(_known, fields)) >= len(fields) and any(map(_precise, fields))
 
 
 def _precise(field: str) -> bool:

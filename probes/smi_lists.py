@@ -17,7 +17,8 @@ _OPEN = re.compile(
 _MIG = re.compile(r"MIG\s{1,4}(\S{1,20})\s{1,12}Device\s{1,4}(\d{1,4}):\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)")
 _LINK = re.compile(r"^\s{0,12}(?:IX|Nv)?Link\s{1,4}(\d{1,3})\s?[:,]\s?(\S.{0,160})$", re.IGNORECASE)
 _LINK_WORD = re.compile(r"nv-?link|ixlink", re.IGNORECASE)
-_VERSION = re.compile(r"^\s{0,8}((?:[A-Z][\w-]{1,20} ){1,2}version)\s{0,20}:\s{0,4}(\S{1,40})\s*$", re.IGNORECASE)
+_VERSION = re.compile(r"^\s{0,8}((?:[A-Z][\w-]{1,20} ){1,2}version)\s{0,20}:\s{0,4}(\S.{0,79}?)\s*$", re.IGNORECASE)
+_OWN = ("nvidia-smi", "ixsmi", "ix-smi", "ix-ml")
 _RESET = re.compile(r"GPU\s{1,4}([0-9A-Fa-f:.]{7,16})\s{1,4}was successfully reset")
 _READING = re.compile(r"\d+(?:\.\d+)?(?:C|W|MiB|MHz|%)$|N/A$|/$")
 
@@ -93,14 +94,15 @@ def _link(found: re.Match[str]) -> dict[str, Any]:
 def version(paste: Paste) -> Document | None:
     """`--version`: words, a colon, a version; the management library's own is one of them."""
     lines = {found[1].strip(): found[2] for line in paste.lines if (found := _VERSION.match(line))}
-    named = {label.lower().removesuffix(" version"): said(value) for label, value in lines.items()}
-    if len(lines) < 2 or not ({"nvidia-smi", "ixsmi", "ix-smi", "ix-ml", "nvml"} & set(named)):
+    named = {label.lower().removesuffix(" version"): value for label, value in lines.items() if value[0].isdigit()}
+    own = {label.lower().removesuffix(" version") for label in lines} & {*_OWN, "nvml"}
+    if len(lines) < 2 or not own:
         return None
     return Document(
         paste.tool.name,
         "version",
-        tool_version=named.get("nvidia-smi") or named.get("ixsmi") or named.get("ix-smi") or named.get("ix-ml"),
-        driver_version=named.get("driver") or named.get("kmd"),
+        tool_version=next((named[name] for name in _OWN if name in named), None),
+        driver_version=named.get("driver") or named.get("kmd"),  # 610: 'Deprecated, see "KMD version" instead'
         cuda_version=named.get("cuda") or named.get("cuda umd"),
         detail={"nvml_version": named.get("nvml") or named.get("ixml"), "lines": lines},
     )

@@ -69,8 +69,8 @@ def _without_marks(lines: list[str]) -> list[str]:
     if _carried(shape, shapes) < max(2, SHARE * len(full)):
         return lines
     words_of = (re.escape(word).replace("0", r"\d") for word in shape.split())
-    mark = re.compile(r"[ \t]*" + r"[ \t]*".join(words_of) + r"[ \t]?")
-    return [line[found.end() :] if (found := mark.match(line)) else line for line in lines]
+    prefix = re.compile(r"[ \t]*" + r"[ \t]*".join(words_of) + r"[ \t]?")
+    return [prefix.sub("", line, count=1) if prefix.match(line) else line for line in lines]
 
 
 def _shape(mark: str) -> str:

@@ -25,7 +25,7 @@ _PAIR = re.compile(r"(\s{0,40})([A-Za-z][^:\n]{0,60}?)\s{0,60}:(?:\s+(.*)|$)")
 _SECTION = re.compile(r"(\s{0,40})([A-Za-z][\w .()/-]{1,60})$")
 _KEYS = {"product name", "gpu uuid", "driver version", "persistence mode", "serial number", "vbios version", "bus id"}
 
-_POWER = ("gpu power readings", "power readings")
+_POWER = ("gpu power readings", "gpu ceiling power limit", "power readings")  # the second: 610
 # Field of Device → (section, key) pairs, newest wording first; section "" is any.
 _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     "name": (("", "product name"),),

@@ -27,6 +27,7 @@ _DOCTYPE = re.compile(r"(?:[^<]|<!)*>[\s>#]*")
 _STRAY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _BARE_AMPERSAND = re.compile(r"&(?!#?\w{1,10};)")  # seen in process names
 
+_POWER = ("gpu_power_readings", "power_readings")
 # Field of Device → where it stands, newest schema first; the first that says something counts.
 _PATHS: Mapping[str, tuple[str, ...]] = {
     "name": ("product_name",),
@@ -35,15 +36,9 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
     "temperature_c": ("temperature/gpu_temp",),
     "fan_percent": ("fan_speed",),
     "power_w": tuple(
-        f"{group}/{name}_draw"
-        for group in ("gpu_power_readings", "power_readings")
-        for name in ("average_power", "power", "instant_power")
+        f"{group}/{name}_draw" for group in _POWER for name in ("average_power", "power", "instant_power")
     ),
-    "power_limit_w": tuple(
-        f"{group}/{name}power_limit"
-        for group in ("gpu_power_readings", "power_readings")
-        for name in ("current_", "", "enforced_")
-    ),
+    "power_limit_w": tuple(f"{group}//{name}power_limit" for group in _POWER for name in ("current_", "", "enforced_")),
     "utilization_percent": ("utilization/gpu_util",),
     "memory_used_mib": ("fb_memory_usage/used", "memory_usage/used"),
     "memory_total_mib": ("fb_memory_usage/total", "memory_usage/total"),
@@ -91,8 +86,8 @@ def _read(paste: Paste, body: str, closed: bool) -> Document:
         paste.tool.name,
         "xml",
         tool_version=top.get("ixml_version"),
-        driver_version=top.get("driver_version") or top.get("kmd_version"),
-        cuda_version=top.get("cuda_version") or top.get("cuda_umd_version"),
+        driver_version=_version(top, "driver_version", "kmd_version"),
+        cuda_version=_version(top, "cuda_version", "cuda_umd_version"),
         truncated=not closed,
         devices=tuple(device for device, _, _ in devices),
         processes=tuple(process for _, processes, _ in devices for process in processes),
@@ -103,6 +98,11 @@ def _read(paste: Paste, body: str, closed: bool) -> Document:
             "per_device": [extra for _, _, extra in devices],
         },
     )
+
+
+def _version(top: Mapping[str, str | None], *tags: str) -> str | None:
+    """610 writes a remark behind what it calls deprecated, or in its place."""
+    return next((found[0] for tag in tags if (found := re.match(r"\d[\w.]*", top.get(tag) or ""))), None)
 
 
 def _body(raw: str, root: re.Match[str]) -> tuple[str, bool]:
