@@ -1,7 +1,7 @@
 """The cells of nvidia-smi's and ixsmi's tables, read by the words that stand above them in the head.
 
-| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |      up to 525; 530 widened the left box,
-| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |      550 the middle one
+| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |      to 525; 530 and 550 widened
+| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |      the left and the middle box
 |                               |                      |               MIG M. |      from 450 on
 |   0  Tesla T4            Off  | 00000000:00:1E.0 Off |                    0 |
 | N/A   40C    P0    26W /  70W |   1032MiB / 15360MiB |      0%      Default |

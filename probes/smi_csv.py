@@ -12,45 +12,9 @@ from dataclasses import dataclass
 
 from envcheck.model import Document
 from probes import smi_csv_guess, smi_device, smi_errors
+from probes.smi_csv_fields import ALONE, FIELDS, GROUPS, NO_DEVICE_A_ROW, PROCESS
 from probes.smi_paste import Paste, said
 
-# Query field → field of Device, or of a process.
-FIELDS = {
-    "index": "index",
-    "name": "name",
-    "gpu_name": "name",
-    "uuid": "uuid",
-    "gpu_uuid": "uuid",
-    "pci.bus_id": "bus_id",
-    "gpu_bus_id": "bus_id",
-    "temperature.gpu": "temperature_c",
-    "fan.speed": "fan_percent",
-    "pstate": "perf_state",
-    "memory.used": "memory_used_mib",
-    "memory.total": "memory_total_mib",
-    "utilization.gpu": "utilization_percent",
-    "power.draw": "power_w",
-    "gpu.power.draw": "power_w",  # CoreX 4
-    "power.limit": "power_limit_w",
-    "gpu.power.limit": "power_limit_w",
-    "clocks.sm": "clock_sm_mhz",
-    "clocks.current.sm": "clock_sm_mhz",
-    "clocks.mem": "clock_memory_mhz",
-    "clocks.current.memory": "clock_memory_mhz",
-    "ecc.errors.uncorrected.volatile.total": "ecc_uncorrected",
-    "mig.mode.current": "mig_mode",
-    "persistence_mode": "persistence",
-}
-_PROCESS = {"pid": "pid", "process_name": "name", "name": "name", "used_memory": "memory", "used_gpu_memory": "memory"}
-_NO_DEVICE_A_ROW = {"retired_pages.address", "retired_pages.cause", "memory", "graphics", "mem", "gr"}
-_GROUPS = {"memory", "power", "clocks", "clocks_throttle_reasons", "clocks_event_reasons", "clocks_event_reasons_counters",
-           "ecc", "mig", "utilization", "temperature", "pci", "pcie", "encoder", "retired_pages", "remapped_rows", "gom",
-           "driver_model", "accounting", "inforom", "enforced", "fan", "fabric", "platform", "module", "gsp", "c2c",
-           "dramEncryption", "protected_memory", "power_smoothing", "vgpu_driver_capability", "vgpu_device_capability",
-           "compute_cap", "edpp_multiplier", "gpu_recovery_action", "hostname", "ixml_version"}  # fmt: skip
-_ALONE = {"timestamp", "driver_version", "count", "serial", "vbios_version", "display_mode", "display_active",
-          "display_attached", "compute_mode", "addressing_mode", "gpu_serial", "gpu_util", "gpu_utilization", "mem_util",
-          "mem_utilization", "max_memory_usage", "time", "cuda_version", "kmd_version", "mode", "board_id"}  # fmt: skip
 _UNIT = re.compile(r"\s*\[[^\[\]]{0,12}\]$")
 _NAME = re.compile(r"[A-Za-z][\w.]{0,90}(?:\s*\[[^\[\]]{0,12}\])?$")
 _COMMAND = re.compile(r"--query-[a-z-]{2,24}[= ]\s?[\"']?([A-Za-z][\w.]*(?:\s?,\s?[\w.]+)*)")
@@ -84,7 +48,7 @@ def parse(paste: Paste) -> Document | None:
     names = [_UNIT.sub("", field) for field in sheet.fields or ()]
     cells = [dict(zip(names, row, strict=False)) for row in sheet.rows]
     of_processes = "pid" in names
-    of_devices = not of_processes and not _NO_DEVICE_A_ROW & set(names)
+    of_devices = not of_processes and not NO_DEVICE_A_ROW & set(names)
     return Document(
         paste.tool.name,
         "csv",
@@ -93,7 +57,7 @@ def parse(paste: Paste) -> Document | None:
         cuda_version=_common(cells, "cuda_version"),
         truncated=sheet.truncated,
         devices=tuple(smi_device.device(_renamed(row, FIELDS), at) for at, row in enumerate(cells) if of_devices),
-        processes=tuple(smi_device.process(_renamed(row, _PROCESS), None) for row in cells if of_processes),
+        processes=tuple(smi_device.process(_renamed(row, PROCESS), None) for row in cells if of_processes),
         detail={"header_in_output": sheet.headed, "fields": sheet.fields, "rows": sheet.rows},
     )
 
@@ -112,11 +76,11 @@ def split(line: str) -> tuple[str, ...]:
 
 def _known(field: str) -> bool:
     name = _UNIT.sub("", field)
-    return name in FIELDS or name in _PROCESS or name in _ALONE or name.partition(".")[0] in _GROUPS
+    return name in FIELDS or name in PROCESS or name in ALONE or name.partition(".")[0] in GROUPS
 
 
 def _is_head(fields: tuple[str, ...]) -> bool:
-    """Names, half of them known: each driver adds some, and the last may be cut.  One alone must be more than a word."""
+    """Names, half of them known: each driver adds some, and the last may be cut.  One alone must be no plain word."""
     if len(fields) == 1:
         return _known(fields[0]) and bool(re.search(r"[.\[_]|^(?:name|uuid|index|pstate|serial)$", fields[0]))
     names = all(map(_NAME.match, fields[:-1])) and (_NAME.match(fields[-1]) or len(fields) > 2)
@@ -124,7 +88,7 @@ def _is_head(fields: tuple[str, ...]) -> bool:
 
 
 def _precise(field: str) -> bool:
-    return _UNIT.sub("", field) in (*FIELDS, *_PROCESS) or "." in field
+    return _UNIT.sub("", field) in (*FIELDS, *PROCESS) or "." in field
 
 
 def _with_head(lines: tuple[str, ...]) -> _Sheet | None:

@@ -158,7 +158,7 @@ def _process(process: dict[str, str], index: int) -> Process:
 
 
 def _uncorrected(block: _Block) -> str | None:
-    """Of the sections from the last 'Volatile' to 'Aggregate': the total of 'Double Bit', or all that is uncorrectable."""
+    """Between the last 'Volatile' and 'Aggregate': the total of 'Double Bit', or all that is uncorrectable."""
     names = [name for name, _ in block.sections]
     if "volatile" not in names:
         return None

@@ -97,7 +97,7 @@ def _take_head(reading: _Reading, row: str) -> None:
 
 
 def cells(row: str, *, drop_open: bool = False) -> list[str]:
-    """What stands between the bars.  `drop_open`: a last cell without its closing bar may be cut, so it says nothing."""
+    """What stands between the bars.  `drop_open`: a last cell without its closing bar may be cut and says nothing."""
     parts = row.strip().removeprefix("|").split("|")
     return parts[:-1] if drop_open or not parts[-1].strip() else parts
 

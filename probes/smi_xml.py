@@ -48,12 +48,13 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
     "mig_mode": ("mig_mode/current_mig",),
     "persistence": ("persistence_mode",),
 }
-_EXTRA = {"serial": "serial", "minor_number": "minor_number", "ecc_mode": "ecc_mode/current_ecc", "brand": "product_brand",
-          "compute_mode": "compute_mode", "display_active": "display_active", "vbios_version": "vbios_version"}  # fmt: skip
+_EXTRA = {"serial": "serial", "minor_number": "minor_number", "ecc_mode": "ecc_mode/current_ecc",
+          "brand": "product_brand", "compute_mode": "compute_mode", "display_active": "display_active",
+          "vbios_version": "vbios_version"}  # fmt: skip
 
 
 def parse(paste: Paste) -> Document | None:
-    text = paste.raw if re.search(r"[^\n]{%d}" % LINE_LIMIT, paste.raw) else paste.text  # a line may hold it all
+    text = paste.raw if re.search(rf"[^\n]{{{LINE_LIMIT}}}", paste.raw) else paste.text  # a line may hold it all
     found = _ROOT.search(text)
     if not found:
         return None

@@ -34,7 +34,9 @@ def whole(cell: str | None) -> int | None:
 
 LINE_LIMIT = 4096  # characters kept of one line: no tool prints a longer one, and patterns stay cheap
 _LOOKALIKES = str.maketrans("│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
-_LOST_ESCAPES = re.compile(r"(?:(?:\^\[|\u241b)\[|\[(?=\d))(?:\d{1,3}(?:;\d{1,3}){0,4})?m|\[m(?!\w)")  # not "[ms]", a unit
+_LOST_ESCAPES = re.compile(
+    r"(?:(?:\^\[|\u241b)\[|\[(?=\d))(?:\d{1,3}(?:;\d{1,3}){0,4})?m|\[m(?!\w)"
+)  # not "[ms]", a unit
 _QUOTES = re.compile(r"(?m)^[ \t]*>(?:[ \t]?>)*[ \t]?")
 
 
