@@ -21,7 +21,7 @@ _ERROR = re.compile(
 )
 _CONSEQUENCE = re.compile(
     r"connection (?:reset|closed|refused)|broken pipe|socket closed|peer (?:closed|went away)|HCCL.*timeout"
-    r"|connect timeout|recv.* failed|TCPStore.*(?:fail|timeout)",
+    r"|connect timeout|recv.* failed|TCPStore.*(?:fail|timeout)|gloo/transport/",
     re.IGNORECASE,
 )
 
@@ -55,20 +55,18 @@ def named(launcher: str) -> tuple[tuple[int, int], ...]:
 def first_failed(workers: Iterable[Worker], launcher: str) -> Failed | None:
     """The worker whose failure was the cause; None when none failed by itself."""
     said = dict(named(launcher))
-    suspects = [w for w in workers if _suspect(w, said)]
+    suspects = [(level, w) for w in workers if (level := _suspicion(w, said)) is not None]
     if not suspects:
         return None
-    worker = min(suspects, key=lambda w: (_consequence(w), w.wrote_s if w.died_s is None else w.died_s, w.rank))
+    _, worker = min(suspects, key=lambda s: (s[0], s[1].wrote_s if s[1].died_s is None else s[1].died_s, s[1].rank))
     return Failed(worker.rank, said.get(worker.rank) if worker.code is None else worker.code, worker.lines)
 
 
-def _suspect(worker: Worker, said: dict[int, int]) -> bool:
+def _suspicion(worker: Worker, said: dict[int, int]) -> int | None:
+    """0: failed by itself; 1: died, nobody saw how; 2: failed over a connection, so because another one had."""
     text = "\n".join(worker.lines)
     if worker.code == 0 or worker.code == -signal.SIGTERM or _ENDED.search(text):
-        return False
-    return worker.code is not None or worker.rank in said or bool(_ERROR.search(text))
-
-
-def _consequence(worker: Worker) -> bool:
-    """It ended because another one had: its last words are about a connection."""
-    return bool(_CONSEQUENCE.search("\n".join(worker.lines[-15:])))
+        return None
+    if worker.code is not None or worker.rank in said or _ERROR.search(text):
+        return 2 if _CONSEQUENCE.search("\n".join(worker.lines[-15:])) else 0
+    return None if worker.died_s is None else 1

@@ -19,8 +19,9 @@ from envcheck.secrets import redact
 from launch import blame
 from launch.clean import Clean
 from launch.command import Command
+from launch.family import survivors
 from launch.progress import Step
-from launch.watch import Watch, survivors
+from launch.watch import Watch
 
 LOOK_EVERY_S = 0.2
 TEXT_LIMIT = 1 << 20
@@ -63,6 +64,7 @@ def launch(
             ended = _follow(child, watch, stop, None if deadline_s is None else began + deadline_s)
         finally:
             end_all(child, run)
+            watch.family.close()
     watch.look(final=True)
     text = _tail(run / "launcher.log")
     failed = None if stop or child.returncode == 0 else blame.first_failed(watch.workers(), text)
@@ -71,7 +73,7 @@ def launch(
         status=child.returncode,
         failed=failed,
         steps=tuple(watch.steps),
-        peak_bytes=watch.peak_bytes,
+        peak_bytes=watch.family.peak_bytes,
         seconds=time.monotonic() - began,
         launcher_lines=tuple(text.splitlines()[-40:]),
     )
@@ -105,8 +107,7 @@ def _follow(child: subprocess.Popen[bytes], watch: Watch, stop: list[int], deadl
         if stop or (deadline is not None and time.monotonic() > deadline):
             return False
         watch.look()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(LOOK_EVERY_S)
+        watch.family.wait(LOOK_EVERY_S)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -42,8 +43,23 @@ def choose(request: Request) -> Offer:
     recipes = catalogue.load_all(request.recipes)
     if request.recipe:
         recipes = (catalogue.by_name(recipes, request.recipe),)
-    recipe, job = catalogue.select(recipes, request.model, request.method, request.device, request.framework)
+    recipe, job = _select(recipes, request)
     return recipe, job if request.steps is None else with_steps(job, request.steps)
+
+
+def _select(recipes: tuple[Recipe, ...], request: Request) -> Offer:
+    """Where several devices fit and none was named, the one in this machine."""
+    words = (request.model, request.method, request.device, request.framework)
+    try:
+        return catalogue.select(recipes, *words)
+    except UsageError:
+        if request.device != "auto":
+            raise
+        from envcheck.provisioning import device_here
+
+        with contextlib.suppress(UsageError):
+            return catalogue.select(recipes, request.model, request.method, device_here(), request.framework)
+        raise
 
 
 def with_steps(job: Job, steps: int) -> Job:

@@ -17,7 +17,7 @@ from envcheck.model import Finding
 from installers import environment
 from installers.catalogue import device_of
 from installers.recipe import Job, Recipe, wanted
-from launch import clean, command, curve, gates, launcher, record, situation, telling, watch
+from launch import clean, command, curve, family, gates, launcher, record, situation, telling, watch
 from launch.launcher import Ending
 from launch.request import Request, choose, interpreter_folder, values
 from launch.situation import Situation
@@ -76,7 +76,7 @@ def look(
         missing=() if recipe.image else tuple(environment.ready(recipe, interpreter_folder(request, recipe))),
         runs_error=runs_error,
         free_bytes=situation.free_bytes(runs),
-        holder=holder or watch.orphan(runs),
+        holder=holder or family.orphan(runs),
         files=situation.sizes((*made.data, *made.requires), Path(made.workdir or ".").absolute()),
         port=port,
         port_error=None if port is None else situation.port_error(port),

@@ -1,9 +1,7 @@
-"""Following a run: the workers' logs as they grow, their processes, and one line of progress for a person."""
+"""Following a run: the workers' logs as they grow, and one line of progress for a person."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import sys
 import time
@@ -12,12 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-import psutil
-
 from envcheck.secrets import redact
 from launch import progress
 from launch.blame import Worker
-from launch.clean import MARK
+from launch.family import Family
 
 CHUNK = 1 << 20  # bytes of one log read at a time
 LINE = 8 << 10  # bytes after which a line without an end is taken as one
@@ -61,18 +57,15 @@ class Watch:
     """What is known of a run so far.  `look` is called a few times a second, and once more at the end."""
 
     def __init__(self, logs: Path, pid: int, say: Callable[[progress.Step], None]) -> None:
-        self.logs, self.pid, self.say = logs, pid, say
+        self.logs, self.say = logs, say
         self.began = time.time()
         self.tails: dict[int, Tail] = {}
         self.steps: list[progress.Step] = []
-        self.events: list[str] = []
-        self.peak_bytes = 0
-        self.dead: dict[int, tuple[float, int | None]] = {}
-        self.alive: dict[int, psutil.Process] = {}
+        self.family = Family(pid)
 
     def look(self, final: bool = False) -> None:
         if not final:
-            self._processes()
+            self.family.look()
         for path in sorted(self.logs.glob("workerlog.*")):
             found = _LOG.fullmatch(path.name)
             if found and int(found[1]) not in self.tails:
@@ -82,10 +75,10 @@ class Watch:
                 self._lines(lines)
 
     def workers(self) -> tuple[Worker, ...]:
-        return tuple(self._worker(rank) for rank in sorted({*self.tails, *self.dead}))
+        return tuple(self._worker(rank) for rank in sorted({*self.tails, *self.family.dead}))
 
     def _worker(self, rank: int) -> Worker:
-        tail, (died, code) = self.tails.get(rank), self.dead.get(rank, (None, None))
+        tail, (died, code) = self.tails.get(rank), self.family.dead.get(rank, (None, None))
         lines, wrote = (tuple(tail.last), tail.wrote - self.began) if tail else ((), 0.0)
         return Worker(rank, lines, wrote, None if died is None else died - self.began, code)
 
@@ -95,70 +88,6 @@ class Watch:
             if step and len(self.steps) < KEPT_STEPS:
                 self.steps.append(step)
                 self.say(step)
-
-    def _processes(self) -> None:
-        """The memory of all of them, and who died: the dead are zombies until the launcher looks, a second later."""
-        try:
-            family = psutil.Process(self.pid).children(recursive=True)
-        except psutil.Error:
-            return
-        for process in family:
-            rank = None if process.pid in {p.pid for p in self.alive.values()} else _rank(process)
-            if rank is not None and rank not in self.dead:
-                self.alive[rank] = process
-        for rank, process in self.alive.items():
-            if rank not in self.dead and _gone(process):
-                self.dead[rank] = (time.time(), _exit_code(process.pid))
-        self.peak_bytes = max(self.peak_bytes, sum(_resident(p) for p in family))
-
-
-def _rank(process: psutil.Process) -> int | None:
-    """Of a worker: the launcher gives it a number in its environment; what the worker itself starts inherits it."""
-    with contextlib.suppress(psutil.Error, ValueError, KeyError, OSError):
-        if process.status() != psutil.STATUS_ZOMBIE:
-            return int(process.environ().get("PADDLE_TRAINER_ID") or process.environ()["RANK"])
-    return None
-
-
-def _gone(process: psutil.Process) -> bool:
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return True
-
-
-def _exit_code(pid: int) -> int | None:
-    """A zombie's code from the last field of /proc/PID/stat; minus the signal's number as in subprocess."""
-    try:
-        status = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[-1])
-        return os.waitstatus_to_exitcode(status)
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def _resident(process: psutil.Process) -> int:
-    with contextlib.suppress(psutil.Error):
-        return int(process.memory_info().rss)
-    return 0
-
-
-def survivors(run: Path) -> list[psutil.Process]:
-    """Every process that carries the run's mark: paddle gives its workers sessions of their own."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == str(run) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
-
-
-def orphan(runs: Path) -> str | None:
-    """A process of a run in this folder whose envcheck was killed before it could end it."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK, "").startswith(f"{runs}/") and process.status() != psutil.STATUS_ZOMBIE:
-                return f"{process.pid} (left over from a run that was killed)"
-    return None
 
 
 class Teller:
