@@ -196,13 +196,11 @@ def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[st
     step = next_step(findings)
     if step:
         yield f"Next: {step}"
-    elif not facts.wanted:
-        yield from _wrapped(
-            "Next: envcheck train --model tiny --method lora, or ask about your job with --model and --method",
-            style,
-            "",
-            6,
-        )
+    elif facts.wanted:
+        yield f"Next: envcheck train --model {safe(facts.wanted.recipe)} --method {safe(facts.wanted.method)}"
+    else:
+        yield "Next: envcheck train --model tiny --method lora"
+        yield from _wrapped("or ask about your own job, with --model and --method", style, "      ", 6)
 
 
 _COUNTED = {

@@ -167,11 +167,15 @@ def packages(facts: Facts) -> Iterator[Finding]:
                 continue
             if not fits:
                 wrong.append(f"{name}{specifier} ({version or 'absent'})")
-        fix = f"envcheck provision --device {wanted.device} --method {wanted.method}"
+        fix = f"envcheck provision --model {wanted.recipe} --method {wanted.method}"
         if wrong:
             seen = f"{len(wrong)} of {len(wanted.packages)} not as wanted: {', '.join(wrong[:4])}"
             judge = warn if wanted.image else fail
-            yield judge(seen, "Let envcheck install them, or train in the image.", fix)
+            yield judge(
+                seen,
+                "Let envcheck install them, or train in the image." if wanted.image else "Let envcheck install them.",
+                fix,
+            )
         elif untold:
             yield unknown(f"{untold[0]}: the recipe's version range cannot be read")
         else:
