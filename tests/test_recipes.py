@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envcheck import cli
@@ -23,7 +23,7 @@ from envcheck.errors import UsageError
 from installers import catalogue
 from installers.recipe import Job, Recipe, wanted
 from installers.recipe_notes import leaves
-from installers.recipe_rules import check, options
+from installers.recipe_rules import TOKENS, check, options
 from installers.recipes_file import SIZE_LIMIT, from_table, load, parse
 from launch.command import Command, render
 
@@ -378,6 +378,7 @@ def _paths(value: Any, so_far: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 TABLES = [tomllib.loads(Path(recipe.file).read_text()) for recipe in OURS]
 
 
+@settings(deadline=None, max_examples=200)  # the machine that runs this may be busy
 @given(data=st.data(), table=st.sampled_from(TABLES), other=junk)
 def test_any_value_anywhere(data: st.DataObject, table: dict[str, Any], other: Any) -> None:
     """Whatever stands in the place of whatever value: the recipe is read, or refused with the file's name."""
@@ -456,3 +457,11 @@ def test_unknown_name(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert caught.value.code == 2
     assert "tiny-cpu" in capsys.readouterr().err
+
+
+def test_documented() -> None:
+    """docs/recipes.md names every recipe, every job, and every token."""
+    page = (Path(__file__).parent.parent / "docs" / "recipes.md").read_text()
+    words = {*(recipe.name for recipe in OURS), *(job.method for _, job in OFFERS), *(f"{{{t}}}" for t in TOKENS)}
+
+    assert sorted(word for word in words if f"`{word}`" not in page) == []
