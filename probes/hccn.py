@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 from envcheck.model import Document
@@ -33,12 +34,12 @@ _OPTIONS: tuple[tuple[str, str], ...] = (
     ("-tls", r"tls (?:switch|preconfigured|alarm)"),
     ("-lldp", r"Chassis ID TLV|Ifname|System Name TLV|Port ID TLV"),
     ("-mac", r"mac ?addr(?:ess)?"),
-    ("-vnic", r"vnic"),
+    ("-vnic", r"vnic[ \w]{0,30}"),
     ("-route", r"Routing table"),
     ("-process", r"process info"),
-    ("-cdr", r"cdr"),
-    ("-pfc", r"pfc"),
-    ("-dscp_to_tc", r"dscp"),
+    ("-cdr", r"cdr[ \w]{0,30}"),
+    ("-pfc", r"pfc[ \w]{0,30}"),
+    ("-dscp_to_tc", r"dscp[ \w]{0,30}"),
     ("-netdetect", r"detect"),
 )
 _STARTS = re.compile(
@@ -48,12 +49,28 @@ _STARTS = re.compile(
 )
 
 
+@dataclass
+class _Answers:
+    """`first`: each key's first value.  `all`: one dictionary an answer, where a loop over the ports gave several."""
+
+    first: dict[str, Any] = field(default_factory=dict)
+    all: list[dict[str, Any]] = field(default_factory=lambda: [{}])
+    count: int = 0
+
+    def store(self, key: str, value: Any) -> None:
+        self.first.setdefault(key, value)
+        if key in self.all[-1]:
+            self.all.append({})
+        self.all[-1][key] = value
+        self.count += 1
+
+
 def read(page: Page) -> Document | None:
     """The document of kind `hccn`, or None where the text holds no answer of that tool."""
     named = page.command.startswith("hccn_tool")
     if not named and not _STARTS.search(page.body + "\n"):
         return None
-    fields: dict[str, Any] = {}
+    answers = _Answers()
     events: list[dict[str, str]] = []
     npu = re.search(r"\s-i\s+(\d{1,6})", page.command) if named else None
     ids = [npu[1]] if npu else []
@@ -64,12 +81,18 @@ def read(page: Page) -> Document | None:
             line = line[found.end() :]
         if found := _EVENT.fullmatch(line):
             events.append({"time": found[1], "state": found[2].upper()})
-        elif len(fields) < _LIMIT:
-            heading = _take(fields, line, heading)
-    routes = _routes(page.lines)
+        elif answers.count < _LIMIT:
+            heading = _take(answers, line, heading)
+    routes, fields = _routes(page.lines), answers.first
     if not fields and not events and not routes:
         return None
-    detail = {"subcommand": _option(page, fields), "fields": fields, "npu": int(ids[0]) if ids else None}
+    detail: dict[str, Any] = {
+        "subcommand": _option(page, fields),
+        "fields": fields,
+        "npu": int(ids[0]) if ids else None,
+    }
+    if len(answers.all) > 1:
+        detail["answers"] = answers.all
     return Document(tool=TOOL, kind="hccn", detail=detail | {"events": events, "routes": routes})
 
 
@@ -80,25 +103,25 @@ def _option(page: Page, fields: dict[str, Any]) -> str | None:
     return next((option for option, keys in _OPTIONS if re.search(rf"(?im)^(?:{keys})\b", head)), None)
 
 
-def _take(fields: dict[str, Any], line: str, heading: str) -> str:
+def _take(answers: _Answers, line: str, heading: str) -> str:
     """Read one line; returns the heading under which the next one stands."""
     if "[" in line and "]" in line and (found := list(_SWITCH.finditer(line))):
         for key, value, unit in ((m[1], m[2], m[3]) for m in found):
-            fields.setdefault(key.strip(), _value(value) if unit != "days" else f"{value} days")
+            answers.store(key.strip(), _value(value) if unit != "days" else f"{value} days")
         if dev := re.match(r"\s*(dev_id):(\d+)", line):
-            fields.setdefault(dev[1], int(dev[2]))
+            answers.store(dev[1], int(dev[2]))
     elif _SEVERAL.search(line):  # several on one line: default gateway:…, Iface:eth0
         for part in line.split(","):
             if one := pair(part, ":"):
-                fields.setdefault(one[0], _value(one[1]))
+                answers.store(one[0], _value(one[1]))
     elif one := pair(line, ":"):
         if one[1]:
-            fields.setdefault(one[0], _value(one[1]))
+            answers.store(one[0], _value(one[1]))
         return one[0] if not one[1] else ""
     elif line.strip().endswith("TLV"):
         return line.strip()
     elif heading.endswith("TLV") and line.strip():
-        fields.setdefault(heading, line.strip())
+        answers.store(heading, line.strip())
     return ""
 
 

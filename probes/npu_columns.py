@@ -52,7 +52,7 @@ _COLUMNS: dict[str, tuple[str, str]] = {
     "processmemorymb": ("process_memory", _NUMBER),
     "processidincontainer": ("container_pid", _NUMBER),
 }
-_MARKS = ({"npu", "health"}, {"bus_id"}, {"npu", "pid"})  # what makes a row a header
+_MARKS = ({"npu", "health"}, {"bus_id", "memory"}, {"npu", "pid"})  # what makes a row a header
 _OLD_910 = ("Chip", "Bus-Id", "AICore(%) Memory-Usage(MB) HBM-Usage(MB)")
 # For rows whose header was cut off: the layouts that their own shape tells apart.
 _TOPS = (

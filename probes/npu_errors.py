@@ -18,7 +18,7 @@ _LONGEST = 1 << 18  # characters among which a complaint is looked for
 # A sentence counts only where it speaks of our parts: "permission denied" alone may come from anything.
 _OURS = re.compile(
     r"npu|hccn|dcmi|dsmi|ascend|davinci|\bdevice|\bcard\b|\bchip\b|drv|\bret is\b|error parameter|\.so\b|driver|ipconf"
-    r"|\bip\b|link|netdetect|gateway|must input|this command|this operation",
+    r"|\bip\b|link|netdetect|gateway|must input|failed to query|this command|this operation",
     re.IGNORECASE,
 )
 
@@ -83,7 +83,9 @@ COMPLAINTS = (
     ),
     _when(
         r"there is no (?:npu|chip|card|davinci)|no (?:npu|ascend|davinci)[ -](?:card|chip|device)s?\b"
-        r"|no (?:npu )?devices? (?:were |was )?found|(?:card|device|npu|chip)(?: id)?[ \w]{0,20} (?:is|does) not exist",
+        r""
+        r"|/dev/davinci\S{0,12}.{0,4}no such file|no (?:npu )?devices? (?:were |was )?found"
+        r"|(?:card|device|npu|chip)(?: id)?[ \w]{0,20} (?:is|does) not exist",
         "no-device",
         "the tool answers, but finds no such card",
         "look for Huawei accelerators with lspci; if they are there, load or install the driver; in a container, give "
