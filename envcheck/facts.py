@@ -83,7 +83,8 @@ def _ask_vendor(machine: Machine, vendor: Vendor, certain: bool) -> dict[str, An
     seen = {} if certain else ask_all(machine, vendor.presence)
     if seen and not _worth_asking(vendor, seen):
         return seen
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        pool.submit(reading.load, vendor)
         beside = pool.submit(ask_all, machine, (*vendor.details, *(vendor.presence if certain else ())))
         devices = ask_all(machine, vendor.devices)
         followed = ask_all(machine, follow_ups(vendor, devices))

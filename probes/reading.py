@@ -26,6 +26,11 @@ def document(vendor: Vendor, answer: Answer) -> Document:
     return (_parsed_once if len(text) <= REMEMBERED else _parsed)(tool, text)
 
 
+def load(vendor: Vendor) -> None:
+    """Import the vendor's parser, while its tool is at work anyway."""
+    importlib.import_module(PARSERS[vendor.tool])
+
+
 def follow_up(vendor: Vendor, answer: Answer) -> Document:
     """As `document`, with a quick way through the plain ones, of which a host of 16 cards has a hundred."""
     plain = pairs.read(answer.out) if answer.ok and not answer.err else None
