@@ -65,6 +65,9 @@ def read(page: Page) -> Document | None:
 
 
 def _take(seen: _Seen, row: Row) -> None:
+    if row.cells[0][:1].isdigit():  # no header begins so: most rows need no closer look
+        _data(seen, row)
+        return
     line = " | ".join(row.cells)
     head = npu_columns.layout(row.cells) if row.closed and npu_columns.is_header(row.cells) else None
     if banner := _BANNER.match(line):
