@@ -54,10 +54,11 @@ def doctor(s: Situation) -> Finding:
     bad = [f for f in s.doctor if f.severity is Severity.FAIL]
     if not bad:
         return Finding("gate.doctor", Severity.OK, f"{len(s.doctor)} checks, none failed")
-    words = " ".join(dict.fromkeys(f.remedy.words for f in bad if f.remedy)) or "See what doctor says."
     commands = tuple(dict.fromkeys(c for f in bad if f.remedy for c in f.remedy.commands))
-    seen = "; ".join(f"{f.name}: {f.seen}" for f in bad)
-    return Finding("gate.doctor", Severity.FAIL, seen, Remedy(words, commands))
+    lines = tuple(f"{f.name}: {f.seen}. {f.remedy.words if f.remedy else ''}".rstrip() for f in bad)
+    seen = f"{len(bad)} of {len(s.doctor)} checks failed"
+    words = "Mend what they say; envcheck doctor tells more of each."
+    return Finding("gate.doctor", Severity.FAIL, seen, Remedy(words, commands), lines)
 
 
 def devices(s: Situation) -> Finding:
@@ -109,7 +110,8 @@ def writable(s: Situation) -> Finding:
 def alone(s: Situation) -> Finding:
     """Nobody else trains in this folder."""
     seen = f"process {s.holder} trains in {s.runs}" if s.holder else f"no other run in {s.runs}"
-    return _answer("gate.alone", s.holder is None, seen, "Wait until it has ended, or name another folder with --runs.")
+    words = "Wait until it has ended, end it, or name another folder with --runs."
+    return _answer("gate.alone", s.holder is None, seen, words, f"kill {(s.holder or '').partition(' ')[0]}")
 
 
 def data(s: Situation) -> Finding:

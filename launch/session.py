@@ -77,7 +77,7 @@ def look(
         runs_error=runs_error,
         free_bytes=situation.free_bytes(runs),
         holder=holder or family.orphan(runs),
-        files=situation.sizes((*made.data, *made.requires), Path(made.workdir or ".").absolute()),
+        files=situation.sizes((*made.data, *made.requires, *made.scripts), Path(made.workdir or ".").absolute()),
         port=port,
         port_error=None if port is None else situation.port_error(port),
         stale=clean.stale(os.environ, made, device),

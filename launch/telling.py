@@ -35,6 +35,8 @@ def closed(shut: Sequence[Finding]) -> None:
     _say(f"envcheck: {len(shut)} {'gate is' if len(shut) == 1 else 'gates are'} closed; nothing was started")
     for finding in shut:
         _say(f"  {finding.name}: {finding.seen}")
+        for line in finding.evidence:
+            _say(f"    {line}")
         if finding.remedy:
             _say(f"    next: {finding.remedy.words}")
             for line in finding.remedy.commands:

@@ -76,9 +76,9 @@ def left(cwd: Path) -> list[psutil.Process]:
 
 @pytest.fixture(scope="module")
 def good(paddle_home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """One whole run, among the left-overs of another job and with a secret in the environment."""
+    """The README's line where all is installed, among another job's left-overs and with a secret around."""
     cwd = tmp_path_factory.mktemp("good")
-    return cwd, train(paddle_home, cwd, "--json", MY_TOKEN=SECRET, **LEFT_OVER)
+    return cwd, train(paddle_home, cwd, "--provision", "--yes", "--json", MY_TOKEN=SECRET, **LEFT_OVER)
 
 
 def test_loss_falls(good: tuple[Path, subprocess.CompletedProcess[str]]) -> None:

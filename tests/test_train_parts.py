@@ -117,11 +117,12 @@ def test_every_gate_is_tested() -> None:
 
 
 def test_doctor_gate_hands_on_the_remedy() -> None:
-    """What doctor says about a failure, and its commands, reach the person who wanted to train."""
-    finding = gates.doctor(situated(doctor=(FAILING,)))
+    """What doctor says about each failure, and its commands, reach the person who wanted to train."""
+    finding = gates.doctor(situated(doctor=(FAILING, replace(FAILING, name="host.memory", remedy=None))))
 
-    assert finding.remedy == FAILING.remedy
-    assert "driver.version" in finding.seen
+    assert finding.evidence == ("driver.version: too old. Update it.", "host.memory: too old.")
+    assert finding.remedy
+    assert finding.remedy.commands == ("update",)
 
 
 def test_one_holder_of_a_folder(tmp_path: Path) -> None:
