@@ -53,10 +53,6 @@ def start_up() -> Iterator[Row]:
 def doctor() -> Iterator[Row]:
     """doctor on a simulated box, with quick tools and with one that takes two seconds."""
     for slow_s in (0.0, 2.0):
-        inner = wall_s(
-            (*ENVCHECK, "simulate", BOX, "--", sys.executable, str(__file__), "--time-doctor", str(slow_s)), 1
-        )
-        del inner
         told = subprocess.run(
             (*ENVCHECK, "simulate", BOX, "--", sys.executable, __file__, "--time-doctor", str(slow_s)),
             capture_output=True, text=True, check=True,
@@ -130,11 +126,12 @@ def judge(file: Path, facts: object, checks: object, snapshot: object) -> list[o
     return list(checks.run_all(facts.of_snapshot(loaded)))  # type: ignore[attr-defined]
 
 
+PROVISIONED = str(places.environment_folder("tiny-cpu") / "bin/python")
 OTHERS = (
     ("gpustat", ("gpustat",)),
     ("python -m torch.utils.collect_env", (sys.executable, "-m", "torch.utils.collect_env")),
-    ("paddle.utils.run_check()", (str(places.environment_folder("tiny-cpu") / "bin/python"), "-c", "import paddle; paddle.utils.run_check()")),
-)  # fmt: skip
+    ("paddle.utils.run_check()", (PROVISIONED, "-c", "import paddle; paddle.utils.run_check()")),
+)
 
 
 def beside() -> Iterator[Row]:
