@@ -1,4 +1,4 @@
-"""The query fields of nvidia-smi and ixsmi that envcheck knows; each driver adds some, so half of a head must be here."""
+"""Query fields of nvidia-smi and ixsmi that envcheck knows; each driver adds some, so half of a head must be here."""
 
 from __future__ import annotations
 

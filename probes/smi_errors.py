@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from envcheck.model import Document, ToolError
 from probes.smi_paste import Paste
@@ -18,8 +18,9 @@ _RESULT = re.compile(
     r"|gpu requires reset|in use by another)",
     re.IGNORECASE,
 )
-# A sentence that any program may print counts only beside a name of ours.
+# A sentence that any program may print counts only on a line with a name of ours, or below one with the tool's.
 _OURS = re.compile(r"nvidia|nvml|ixsmi|ixml|ix-ml|iluvatar|corex|gpu|cuda|devices?(?:were)?found|mig|query|\bfield")
+TRIES = 20  # lines that such a sentence is looked at on
 
 
 def parse(paste: Paste) -> Document | None:
@@ -36,15 +37,19 @@ def find(paste: Paste) -> ToolError | None:
     lines = "\n".join(paste.lines)[:SEARCHED].split("\n")
     squeezed = ["".join(line.lower().split()).replace("’", "'") for line in lines]
     text = "".join(squeezed)
-    if not _OURS.search(text):
-        return None
     starts = list(accumulate(map(len, squeezed), initial=0))
-    for phrase in PHRASES:
-        if found := re.search(_wording(phrase, paste), text):
-            first, last = bisect_right(starts, found.start()) - 1, bisect_right(starts, found.end() - 1) - 1
-            message = " ".join(" ".join(lines[first : last + 1]).split())[:1000]
-            return ToolError(phrase.category, None, message, phrase.meaning, phrase.fix)
+    for phrase in PHRASES if _OURS.search(text) else ():
+        for found in islice(re.finditer(_wording(phrase, paste), text), TRIES):
+            first, last = (bisect_right(starts, at) - 1 for at in (found.start(), found.end() - 1))
+            above = "".join(squeezed[max(0, first - 2) : first])
+            if _OURS.search("".join(squeezed[first : last + 1])) or re.search(_names(paste), above):
+                message = " ".join(" ".join(lines[first : last + 1]).split())[:1000]
+                return ToolError(phrase.category, None, message, phrase.meaning, phrase.fix)
     return None
+
+
+def _names(paste: Paste) -> str:
+    return rf"{re.escape(paste.tool.name)}|{paste.tool.management}"
 
 
 def _wording(phrase: Phrase, paste: Paste) -> str:

@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 from envcheck.model import Device, Document
-from probes import smi_cells, smi_device, smi_errors
+from probes import smi_cells, smi_device, smi_errors, smi_table
 from probes.smi_paste import Paste, said, table_lines
+from probes.smi_table import ROW_LIMIT
 from probes.text import number
 
 _GPU = re.compile(r"(?:^|\s)GPU\s{1,4}(\d{1,4}):\s{0,4}(\S.{0,120}?)\s{0,4}\(UUID:\s{0,4}([^()\s]{1,90})\s{0,4}\)")
@@ -118,7 +119,9 @@ def reset(paste: Paste) -> Document | None:
 def log(paste: Paste) -> Document | None:
     """Lines of readings with units alone, or the second rows of a table alone: what grep and awk let through."""
     rows = [cells for line in paste.lines if (cells := _readings(line))]
-    rows = rows or [cells for row in table_lines(paste.lines) if (cells := _second_row(row))]
+    table = [row for row in table_lines(paste.lines) if len(row) < ROW_LIMIT]
+    if not rows and not smi_table.foreign(paste, table):
+        rows = [cells for row in table if (cells := _second_row(row))]
     devices = tuple(smi_device.device(cells, at) for at, cells in enumerate(rows))
     return Document(paste.tool.name, "log", devices=devices) if devices else None
 
@@ -129,7 +132,7 @@ def _labels(row: int) -> tuple[str, ...]:
 
 def _second_row(row: str) -> dict[str, str | None] | None:
     parts = row.strip("|").split("|")
-    if len(parts) != 3 or len(row) > 200 or not re.search(r"\d\s?MiB\s?/\s*\d+\s?MiB", parts[1]):
+    if len(parts) != 3 or not re.search(r"\d\s?MiB\s?/\s*\d+\s?MiB", parts[1]):
         return None
     cells: dict[str, str | None] = {}
     for labels, part in zip(_labels(1), parts, strict=True):

@@ -61,11 +61,20 @@ def parse(paste: Paste) -> Document | None:
 def _is_table(paste: Paste, rows: list[str]) -> bool:
     """A banner of this tool; or no tool's banner at all, yet rows with a bus id above rows with memory."""
     sight = [row for row in rows[:ROWS_LIMIT] if len(row) <= ROW_LIMIT]
-    banners = {found[0].lower() for row in sight if (found := _OTHERS.search(row)) and "version" in row.lower()}
+    banners = _banners(sight)
     if banners:
         return any(re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in banners)
     named = any(smi_cells.BUS_ID.search(row) and _FIRST.match(row) for row in sight)
     return (named and any(re.search(r"\d\s?Mi?B\s*/", row) for row in sight)) or any(map(_HEAD.match, sight))
+
+
+def _banners(rows: list[str]) -> set[str]:
+    return {found[0].lower() for row in rows if (found := _OTHERS.search(row)) and "version" in row.lower()}
+
+
+def foreign(paste: Paste, rows: list[str]) -> bool:
+    """Whether the rows are of another vendor's table."""
+    return any(not re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in _banners(rows))
 
 
 def _take(reading: _Reading, paste: Paste, row: str, *, last: bool) -> None:
