@@ -28,8 +28,10 @@ _READING = re.compile(r"\d+(?:\.\d+)?(?:C|W|MiB|MHz|%)$|N/A$|/$")
 def listed(paste: Paste) -> Document | None:
     """`-L`; a last line that stops before its closing bracket is no device."""
     devices, instances, cut = _gpus(paste)
-    if not devices or smi_errors.find(paste):
+    if not devices:
         return None
+    if error := smi_errors.find(paste):  # the devices that still answer stand beside the complaint
+        return Document(paste.tool.name, "error", devices=tuple(devices), error=error)
     detail = {"mig_devices": instances or None}
     return Document(paste.tool.name, "list", truncated=cut, devices=tuple(devices), detail=detail)
 
@@ -80,7 +82,10 @@ def nvlink(paste: Paste) -> Document | None:
                 return None
             devices[-1]["message"] = line.strip()
             seen = True
-    return Document(paste.tool.name, "nvlink", detail={"devices": devices}) if seen else None
+    if not seen:
+        return None
+    shown = tuple(Device(index=one["index"], name=one["name"], uuid=one["uuid"]) for one in devices)
+    return Document(paste.tool.name, "nvlink", devices=shown, detail={"devices": devices})
 
 
 def _link(found: re.Match[str]) -> dict[str, Any]:
