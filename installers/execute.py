@@ -40,7 +40,7 @@ class Outcome:
 
 def look(recipe: Recipe, folder: Path, *, in_container: bool = False) -> Plan:
     """What would have to be done now; changes nothing."""
-    return plan(recipe, environment.read(folder), place.read(folder), in_container=in_container)
+    return plan(recipe, environment.read(folder), place.read(folder, recipe.libraries), in_container=in_container)
 
 
 def provision(recipe: Recipe, folder: Path, *, ask: Ask, report: Report, in_container: bool = False) -> Outcome:

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.units import MIB
-from installers import catalogue, environment, mark, pip_words, prove
+from installers import catalogue, environment, mark, pip_words, place, prove
 from installers.environment import Environment, Kind
 from installers.place import Place
 from installers.plan import plan
-from installers.recipe import Hardware, Package, Recipe
+from installers.recipe import Hardware, Library, Package, Recipe
 
 ROOT = Path(__file__).parent.parent
 RECIPE = Recipe(
@@ -200,3 +200,22 @@ def test_real_second_run(paddle_home: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["performed"] == []
     assert os.times().children_user - before < 2
+
+
+def test_a_missing_system_library_is_lent() -> None:
+    """Only where the loader finds none, and only once, a wheel that carries the library is called for."""
+    library = Library("libx.so.1", "carrier", "==1.0", "carrier.libs/libx-*", "paddle/libs/libx.so.1")
+    recipe, lacking = replace(RECIPE, libraries=(library,)), replace(PLACE, lacking=frozenset({"libx.so.1"}))
+    lent = replace(THERE, packages={**THERE.packages, "carrier": "1.0"})
+
+    assert [step.name for step in plan(recipe, THERE, lacking).steps] == ["library", "proof"]
+    assert [step.name for step in plan(recipe, lent, lacking).steps] == ["proof"]
+    assert names(THERE, recipe) == ["proof"]
+
+
+@pytest.mark.parametrize(("name", "lacks"), (("libc.so.6", False), ("libenvcheck-nobody-has.so.7", True)))
+def test_the_loader_is_asked(name: str, lacks: bool, tmp_path: Path) -> None:
+    """A library counts as lacking when the loader itself does not find it."""
+    library = Library(name, "carrier", "==1.0", "x", "y")
+
+    assert (name in place.read(tmp_path, [library]).lacking) is lacks
