@@ -18,7 +18,8 @@ _LONGEST = 1 << 18  # characters among which a complaint is looked for
 # A sentence counts only where it speaks of our parts: "permission denied" alone may come from anything.
 _OURS = re.compile(
     r"npu|hccn|dcmi|dsmi|ascend|davinci|\bdevice|\bcard\b|\bchip\b|drv|\bret is\b|error parameter|\.so\b|driver|ipconf"
-    r"|\bip\b|link|netdetect|gateway|must input|failed to query|this command|this operation",
+    r"|\bip\b|link|netdetect|gateway|optical|must input|failed to query|this command|this operation|operation is not"
+    r"|command or option|hwhiai",
     re.IGNORECASE,
 )
 
@@ -52,7 +53,7 @@ COMPLAINTS = (
         "mount the driver and put /usr/local/Ascend/driver/lib64/common and .../lib64/driver into LD_LIBRARY_PATH",
     ),
     _when(
-        r"\bis used\b|device is (?:busy|occupied|in use)|resource (?:is )?(?:busy|occupied)|in use by"
+        r"\bis used\b|(?:device|tool) is (?:busy|occupied|in use)|resource (?:is )?(?:busy|occupied)|in use by"
         r"|(?:been|being|already) (?:used|occupied)",
         "device-busy",
         "somebody else holds the card: another container, or a process outside",
@@ -76,14 +77,15 @@ COMPLAINTS = (
     ),
     _when(
         r"permission denied|operation not permitted|not permitted|no permission|permission is denied|insufficient"
-        r" (?:permission|privilege)|(?:root|super)\s?user|root (?:permission|privilege|right)|as root\b|权限不够",
+        r" (?:permission|privilege)|(?:root|super)\s?user|root (?:permission|privilege|right)|as root\b|权限不够"
+        r"|not in .{0,40}\bgroup\b",
         "permission-denied",
         "the caller may not ask this: the devices, or the tool, are for root or for the driver's group",
         "ask as root, or add the user to the driver's group (HwHiAiUser) and log in again",
     ),
     _when(
         r"there is no (?:npu|chip|card|davinci)|no (?:npu|ascend|davinci)[ -](?:card|chip|device)s?\b"
-        r""
+        r"|can(?:'t| ?not) find (?:any )?(?:device|npu|chip|card)|no such device|no (?:chip|card) (?:was )?found"
         r"|/dev/davinci\S{0,12}.{0,4}no such file|no (?:npu )?devices? (?:were |was )?found"
         r"|(?:card|device|npu|chip)(?: id)?[ \w]{0,20} (?:is|does) not exist",
         "no-device",
@@ -92,7 +94,7 @@ COMPLAINTS = (
         "it a device",
     ),
     _when(
-        r"not support|unsupported|cannot be executed (?:on|in)|not supported",
+        r"not support|unsupported|cannot be (?:executed|used|run) (?:on|in)|\bret(?: is|[:=]) ?-(?:8255|8013)\b",
         "unsupported-query",
         "this chip, or this place (container, virtual machine), has no such query",
         "none needed: skip the query",
@@ -100,7 +102,8 @@ COMPLAINTS = (
     _when(
         r"error parameter|invalid (?:parameter|option|argument|command|input)"
         r"|(?:parameter|option|argument).{0,30}(?:invalid|error|missing)|must input parameter"
-        r"|^\s*usage:|unknown (?:option|command|type)|unrecognized",
+        r"|^\s*usage:|unknown (?:option|command|type)|unrecognized"
+        r"|(?:command|option|parameter) (?:or option )?is not found",
         "bad-query",
         "the tool does not know this way of asking",
         "read `npu-smi info -h` (or `hccn_tool -h`) for the types and options that this version knows",
@@ -108,12 +111,19 @@ COMPLAINTS = (
     _when(
         r"no ip was preset|(?:ip|ipconf|gateway|netdetect|route|netmask)\b.{0,40}"
         r"(?:not (?:been )?(?:set|configured|preset|exist)|no .{0,20}preset)"
-        r"|get (?:ipconf|ip|gateway|netdetect|netmask)\w* failed|no (?:gateway|netdetect)",
+        r"|get (?:ipconf|ip|gateway|netdetect|netmask)\w* failed|fail\w* to get (?:ip|gateway|netdetect|netmask)"
+        r"|no (?:gateway|netdetect)|/etc/hccn\.conf.{0,4}: no such file",
         "network-not-configured",
         "the network port of this NPU has no address (or no such setting) yet",
         "set one: hccn_tool -i N -ip -s address A netmask M, or fill /etc/hccn.conf",
     ),
     WARNING,
+    _when(
+        r"ascend/(?:driver|firmware)/\S{0,80}: no such file",
+        "driver-not-loaded",
+        "the driver is not installed here, or not where it is looked for",
+        "install the driver package; in a container, mount /usr/local/Ascend/driver",
+    ),
     _when(
         r"DrvMngGetConsoleLogLevel failed",  # comes before the real complaint; alone where that was not pasted
         "dcmi-init-failed",
@@ -122,7 +132,7 @@ COMPLAINTS = (
     ),
     _when(
         r"(?:failed to query|query .{0,40}fail|get .{0,60}fail|fail(?:ed)? to (?:get|open|read)|device .{0,20}not ready"
-        r"|drv\w* .{0,40}fail|not initiali[sz]ed)",
+        r"|(?:drv|hal|dcmi|dsmi)\w* .{0,40}fail|not initiali[sz]ed|(?:open|init\w*) device .{0,20}fail|\bret is -\d)",
         "device-not-initialised",
         "the query reached no device that answers",
         "look at dmesg and the driver's log; reset the card or reboot, then ask again",

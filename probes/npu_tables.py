@@ -120,12 +120,13 @@ def vnpus(page: Page) -> Document | None:
     """`-t info-vnpu`: free/total of each resource, then the virtual NPUs."""
     if not page.has("Total number of vnpu", "resource static info"):
         return None
+    barless = (Row(tuple(part.strip() for part in line.strip(" \t|").split("|")), True) for line in page.lines)
     names: list[str] = []
     columns: list[str] = []
     resources: dict[str, dict[str, int | float | None]] = {}
     found: list[dict[str, Any]] = []
     total: int | None = None
-    for row in _data(page):
+    for row in _data(page) if "\n|" in f"\n{page.body}".replace(" ", "") else barless:
         line = " ".join(row.cells)
         if counted := re.search(r"Total number of vnpu\s*:\s*(\d{1,6})", line, re.IGNORECASE):
             total = int(counted[1])
