@@ -63,12 +63,16 @@ def fields_of(page: Page) -> dict[str, str]:
         if last and fields[last].count("[") > fields[last].count("]"):  # wrapped inside a bracket
             fields[last] += line.strip()
             last = last if len(fields[last]) < LINE_LIMIT else ""
-        elif "=" in line and (found := pair(_NUMBERED.sub("", line, count=1), "=")) and " " not in found[0]:
+        elif "=" in line and (found := pair(_unnumbered(line), "=")) and " " not in found[0]:
             last = found[0] if found[0] not in fields else ""
             fields.setdefault(*found)
         else:
             last = ""
     return fields
+
+
+def _unnumbered(line: str) -> str:
+    return _NUMBERED.sub("", line, count=1) if line.lstrip()[:1].isdigit() else line
 
 
 def _path(page: Page) -> str | None:

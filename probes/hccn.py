@@ -43,6 +43,7 @@ _OPTIONS: tuple[tuple[str, str], ...] = (
     ("-dscp_to_tc", r"dscp[ \w]{0,30}"),
     ("-netdetect", r"detect"),
 )
+_ANSWERS = tuple((option, re.compile(rf"(?im)^(?:{keys})\b")) for option, keys in _OPTIONS)
 _STARTS = re.compile(
     r"(?im)^[ \t]*(?:\[dev\w* ?\d+\][ \t]*)?(?:dev_id:\d+, )?(?:"
     + "|".join(pattern for _, pattern in _OPTIONS)
@@ -68,6 +69,8 @@ class _Answers:
 
 def read(page: Page) -> Document | None:
     """The document of kind `hccn`, or None where the text holds no answer of that tool."""
+    if ":" not in page.body and "TLV" not in page.body and "packet" not in page.body and "LINK" not in page.body:
+        return None
     named = page.command.startswith("hccn_tool")
     if not named and not _STARTS.search(page.body + "\n"):
         return None
@@ -101,7 +104,7 @@ def _option(page: Page, fields: dict[str, Any]) -> str | None:
     if typed := re.search(r"\s(-(?!i\b|g\b|s\b|t\b|h\b)[a-z]\w*)", page.command):
         return typed[1]
     head = "\n".join((*fields, *(line.strip() for line in page.lines[:40])))
-    return next((option for option, keys in _OPTIONS if re.search(rf"(?im)^(?:{keys})\b", head)), None)
+    return next((option for option, keys in _ANSWERS if keys.search(head)), None)
 
 
 def _take(answers: _Answers, line: str, heading: str) -> str:

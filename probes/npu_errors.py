@@ -19,14 +19,17 @@ _LONGEST = 1 << 18  # characters among which a complaint is looked for
 _OURS = re.compile(
     r"npu|hccn|dcmi|dsmi|ascend|davinci|\bdevice|\bcard\b|\bchip\b|drv|\bret is\b|error parameter|\.so\b|driver|ipconf"
     r"|\bip\b|link|netdetect|gateway|optical|must input|failed to query|this command|this operation|operation is not"
-    r"|command or option|hwhiai",
-    re.IGNORECASE,
+    r"|command or option|hwhiai"
 )
+# One of these stands in every complaint: asked of the whole text before the wordings are.
+_SIGNS = ("fail", "not", "no ", "error", "denied", "invalid", "busy", "occupied", "in use", "root", "super",
+          "usage:", "unknown", "unrecognized", "unsupported", "insufficient", "missing", "must input", "can't",
+          "completely", "ret is", "used", "未找到", "权限")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Complaint:
-    """A wording that the tools use, and what it means."""
+    """A wording that the tools use, in small letters, and what it means."""
 
     wording: re.Pattern[str]
     category: str
@@ -35,7 +38,7 @@ class Complaint:
 
 
 def _when(wording: str, category: str, meaning: str, fix: str) -> Complaint:
-    return Complaint(re.compile(wording, re.IGNORECASE), category, meaning, fix)
+    return Complaint(re.compile(wording), category, meaning, fix)
 
 
 WARNING = _when(
@@ -69,7 +72,7 @@ COMPLAINTS = (
         "/dev/hisi_hdc and the driver's mounts; after an upgrade of driver or firmware, reboot",
     ),
     _when(
-        r"command not found|(?:npu-smi|hccn_tool): not found|(?:npu-smi|hccn_tool).{0,60}No such file or directory"
+        r"command not found|(?:npu-smi|hccn_tool): not found|(?:npu-smi|hccn_tool).{0,60}no such file or directory"
         r"|executable file not found|is not recognized as an internal|未找到命令|命令未找到",
         "tool-not-found",
         "the tool is not on this machine, or not on PATH",
@@ -125,7 +128,7 @@ COMPLAINTS = (
         "install the driver package; in a container, mount /usr/local/Ascend/driver",
     ),
     _when(
-        r"DrvMngGetConsoleLogLevel failed",  # comes before the real complaint; alone where that was not pasted
+        r"drvmnggetconsoleloglevel failed",  # comes before the real complaint; alone where that was not pasted
         "dcmi-init-failed",
         "the driver does not answer this caller",
         "run the whole command again and read the line after this one; try as root on the host",
@@ -143,14 +146,20 @@ COMPLAINTS = (
 def read(page: Page) -> Document | None:
     """The document of kind `error`, or None where nothing complains."""
     text = page.body if len(page.body) < _LONGEST else page.body[:_LONGEST]
+    lowered = text.lower()
+    if not any(sign in lowered for sign in _SIGNS):
+        return None
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     for complaint in COMPLAINTS:
-        if not complaint.wording.search(text):
+        if not complaint.wording.search(lowered):
             continue
-        ours = (line for line in lines if complaint.wording.search(line) and (page.command or _OURS.search(line)))
-        if line := next(ours, None):
+        if line := next((line for line in lines if _complains(complaint, line.lower(), page.command)), None):
             return Document(tool=TOOL, kind="error", error=_error(complaint, line, text))
     return None
+
+
+def _complains(complaint: Complaint, line: str, command: str) -> bool:
+    return bool(complaint.wording.search(line) and (command or _OURS.search(line)))
 
 
 def _error(complaint: Complaint, line: str, text: str) -> ToolError:
@@ -163,5 +172,5 @@ def warning(page: Page) -> ToolError | None:
     """The tool's own warning below a table that is otherwise whole."""
     if not page.has("WARNING", "completely"):
         return None
-    line = next((line.strip() for line in page.lines if WARNING.wording.search(line)), None)
+    line = next((line.strip() for line in page.lines if WARNING.wording.search(line.lower())), None)
     return _error(WARNING, line, line) if line else None

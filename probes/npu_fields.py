@@ -25,7 +25,7 @@ Value = int | float | str | None
 
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _WRAPPED = 60  # characters of a line after which a line without a key is its rest
-_PROMPT = re.compile(r"\s*(?:\([^()]{1,60}\)\s*)?(?:\[[^\]]{1,80}\]\s*[#$%]|\S{1,80}@\S|[#$]\s)")
+_PROMPT = re.compile(r"\s*(?:\([^()]{1,60}\)\s*)?(?:\[[^\]]{1,80}\]\s*[#$%]|\S{1,80}@\S|[#$]\s|```)")
 _NIL = {"", "NA", "N/A", "-", "--"}
 # Keys whose values are words even where they look like numbers.
 _WORDY = re.compile(
@@ -74,6 +74,7 @@ _SIGNATURES: tuple[tuple[str, str], ...] = (
     ("fields", r"^NPU ID$|^Chip ID$"),
 )
 _TYPES = {name for name, _ in _SIGNATURES}
+_TELL = tuple((name, re.compile(keys, re.IGNORECASE | re.MULTILINE)) for name, keys in _SIGNATURES)
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def _kind(page: Page, entries: list[Entry]) -> str | None:
     keys = "\n".join(entry.key for entry in entries[:200])
     if not keys:
         return None
-    told = next((name for name, keys_like in _SIGNATURES if re.search(keys_like, keys, re.I | re.M)), None)
+    told = next((name for name, keys_like in _TELL if keys_like.search(keys)), None)
     named = {"current-fault-event": "fault-event"}.get(page.asked, page.asked)
     if named and told is None and npu_errors.read(page) is not None:
         return None
@@ -120,12 +121,16 @@ def _kind(page: Page, entries: list[Entry]) -> str | None:
 def _region(lines: Iterable[str], asked: bool) -> list[Entry]:
     """The lines with known keys, and what stands directly below such a line; other prose is passed over.
 
-    Where the command that asked stands above, a firmware's new keys are answers as well.
+    Where the command that asked stands above, a firmware's new keys are answers as well, set apart as the tool does.
     """
     entries: list[Entry] = []
     before = ""  # the line before, as long as it is one of ours
     for line in lines:
-        if ":" in line and (found := pair(line, ":")) and (before or asked or _KNOWN.match(found[0])):
+        if (
+            ":" in line
+            and (found := pair(line, ":"))
+            and (before or (asked and " : " in line) or _KNOWN.match(found[0]))
+        ):
             entries.append(Entry(*found))
             before = line
         elif before and line.lstrip().startswith(":"):
@@ -271,6 +276,7 @@ _IN_LINE = re.compile(
     r"|\b(NPU ID|Chip ID|Chip Count) ?: ?(\d{1,9}|NA)\b|(No process) in device",
     re.IGNORECASE,
 )
+_BROKEN_NUMBER = re.compile(r"(?<=\d)\n(?=\d)")
 
 
 def processes(page: Page) -> Document | None:
@@ -278,7 +284,8 @@ def processes(page: Page) -> Document | None:
     if not page.has("Process id", "Process ID", "No process in device"):
         return None
     entries: list[Entry] = []
-    for found in _IN_LINE.finditer(" ".join(page.body.split())):
+    whole = _BROKEN_NUMBER.sub("", page.body)
+    for found in _IN_LINE.finditer(" ".join(whole.split())):
         if found[6]:
             entries.append(Entry(found[6], ""))
         elif found[4]:

@@ -51,13 +51,15 @@ READERS: tuple[tuple[str, Reader], ...] = (
 def parse(text: str) -> Document:
     """What the text says; kind `unknown` where it holds nothing of these tools."""
     parts = chapters(text)
+    if len(parts) == 1:
+        return _read(parts[0])
     asked = parts[1:]
     if len(asked) > 1:
         read = [_read(part) for part in asked]
         if _is_session(asked, read):
             return _session(asked, read)
     lines = [line for part in parts for line in part.lines]
-    command = next((part.command for part in asked if part.body.strip()), asked[0].command if asked else "")
+    command = next((part.command for part in asked if part.body.strip()), asked[0].command)
     return _read(page(lines, command, parts[-1].cut))
 
 
