@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-# A shell starts what it puts in the background with SIGINT ignored, and children inherit that: the tests of Ctrl-C would
+# A shell starts what it puts in the background with SIGINT ignored, and children inherit that: tests of Ctrl-C would
 # test nothing.  A handler of ours is not inherited, so the programs under test get the default.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
