@@ -156,9 +156,9 @@ def test_killed_while_clearing_is_repaired(ready: Machine) -> None:
     assert ready.versions() == "1.0 1.5"
 
 
-@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
+@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 def test_interrupted(number: int, machine: Machine, index: Index) -> None:
-    """Ctrl-C and SIGTERM end pip as well, exit 130, and stand in the journal."""
+    """Ctrl-C, SIGTERM and a closed terminal end pip as well, exit 130, and stand in the journal."""
     index.mode = "slow"
     run = machine.start("--yes")
     until(lambda: doing(machine) == "packages" and index.asked > 1)

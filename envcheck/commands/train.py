@@ -45,10 +45,10 @@ def train(dry_run: bool, as_script: bool, **asked: object) -> int:
     envcheck train --model 300b --method sft --device npu --dry-run            only show environment and command
     envcheck train --model 21b --method lora --dry-run --as-script > run.sh    the same as a shell script
     """
-    from launch import request, session
+    from launch import preview, request, session
 
     wish = request.Request(**asked)  # type: ignore[arg-type]  # click has the same names and kinds
     if dry_run or as_script:
-        click.echo(request.preview(wish, as_script), nl=False)
+        click.echo(preview.preview(wish, as_script), nl=False)
         return 0
     return session.train(wish)
