@@ -35,7 +35,7 @@ class Page:
     def has(self, *words: str) -> bool:
         """Whether one of the words stands in the text: a cheap look before a reader goes to work."""
         body = self.body
-        for word in words:  # a plain loop: asked twenty times of each text
+        for word in words:  # noqa: SIM110  any() takes three times as long, and this is asked twenty times of a text
             if word in body:
                 return True
         return False
