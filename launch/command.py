@@ -72,6 +72,7 @@ class Command:
     runs: str = ""
     data: tuple[str, ...] = ()
     own_data: bool = False
+    nodes: int = 1
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -113,6 +114,7 @@ def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) ->
         folders=own_folders(recipe.container) if recipe.image and recipe.container else (),
         runs=recipe.runs,
         data=fill(job.data),
+        nodes=job.nodes,
         own_data=any("{data}" in text for text in job.arguments),
     )
 

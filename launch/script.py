@@ -41,6 +41,23 @@ def _asked(command: Command) -> Iterator[str]:
         yield "# Only you know these; they are asked for before anything starts."
     for blank in asked:
         yield f': "${{{blank.variable}:?set {blank.variable}: {blank.meaning}}}"'
+    if command.nodes > 1:
+        yield "# With any of these wrong, the launcher waits for ever and says nothing."
+        yield 'wrong() { printf \'%s: %s\\n\' "$0" "$1" >&2; exit 2; }'
+        yield from (_reachable(BLANKS[t].variable) for t in ("master", "host") if t in command.missing)
+        yield from _rank(command)
+
+
+def _reachable(variable: str) -> str:
+    words = f'"{variable} is ${variable}, which means each node itself"'
+    return f'case "${variable}" in localhost | 127.* | ::1) wrong {words} ;; esac'
+
+
+def _rank(command: Command) -> Iterator[str]:
+    if "rank" in command.missing:
+        words = f'"NODE_RANK is $NODE_RANK, and the nodes are 0 to {command.nodes - 1}"'
+        yield f"""case "$NODE_RANK" in *[!0-9]*) wrong {words} ;; esac"""
+        yield f'[ "$NODE_RANK" -lt {command.nodes} ] || wrong {words}'
 
 
 def _run_folder(command: Command) -> Iterator[str]:

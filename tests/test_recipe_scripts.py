@@ -187,6 +187,26 @@ def test_dry_run_for_programs(recipe: Recipe, job: Job) -> None:
     assert script.startswith("#!/usr/bin/env bash")
 
 
+WRONG = (
+    ("NODE_RANK", "8"), ("NODE_RANK", "-1"), ("NODE_RANK", "one"),
+    ("MASTER_ADDR", "localhost"), ("MASTER_ADDR", "127.0.0.1"), ("HOST_ADDR", "::1"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_wrong_place_among_nodes(name: str, value: str, tmp_path: Path) -> None:
+    """A rank beyond the nodes or a loopback address would make all nodes wait for ever: refused, by name, with 2."""
+    recipe, job = catalogue.select(catalogue.load_all(), "300b", "sft", None, None)
+    root = tmp_path / "root"
+    command = elsewhere(render(recipe, job), root)
+    prepare(command, root)
+    done = run(command, root, **{name: value})
+
+    assert done.returncode == 2
+    assert f"{name} is {value}" in done.stderr
+    assert not (root / "record" / "argv").exists()
+
+
 def test_missing_files_leave_no_folder(tmp_path: Path) -> None:
     """A script that stops because a file is missing has made no folder for the run."""
     recipe, job = catalogue.select(catalogue.load_all(), "21b", "lora", "iluvatar", None)
