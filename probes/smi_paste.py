@@ -96,7 +96,8 @@ def table_lines(lines: Iterable[str]) -> list[str]:
     The left edge may stand behind a log's prefix, which may hold bars itself: 'web_1  | | NVIDIA-SMI ...'.
     """
     kept = list(lines)
-    edge = next((found[1] for found in map(_EDGE.match, kept) if found and found[1].strip(" -=+|")), "")
+    rules = (line for line in kept if "---" in line or "===" in line)
+    edge = next((found[1] for found in map(_EDGE.match, rules) if found and found[1].strip(" -=+|")), "")
     return _rejoin([_from_edge(line, edge) for line in kept] if edge else kept)
 
 
@@ -108,6 +109,8 @@ def _from_edge(line: str, edge: str) -> str:
 
 def _rejoin(lines: list[str]) -> list[str]:
     """Rows and borders only; a piece that ends in a bar without beginning with one belongs to the line before."""
+    if not any(_ends(line) and not _starts(line) for line in lines):
+        return [line.strip() for line in lines if _starts(line)]
     open_lengths = Counter(len(line) for line in lines if _starts(line) and not _ends(line))
     hard = max((n for n, count in open_lengths.items() if count > 1), default=-1)
     out: list[str] = []

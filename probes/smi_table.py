@@ -81,7 +81,7 @@ def foreign(paste: Paste, rows: list[str]) -> bool:
 
 
 def _take(reading: _Reading, paste: Paste, row: str, *, last: bool) -> None:
-    if _RULE.match(row):
+    if _is_rule(row):
         reading.in_head = reading.in_head and "=" not in row
     elif (title := _title(row)) is not None:
         reading.section, reading.in_head = title, True
@@ -94,6 +94,10 @@ def _take(reading: _Reading, paste: Paste, row: str, *, last: bool) -> None:
     else:
         reading.in_head = False
         _READ_ROW.get(reading.section or "devices", _device_row)(reading, paste, cells(row, drop_open=last))
+
+
+def _is_rule(row: str) -> bool:
+    return ("---" in row or "===" in row) and bool(_RULE.match(row))
 
 
 def _title(row: str) -> str | None:
@@ -194,9 +198,9 @@ def _truncated(reading: _Reading, rows: list[str]) -> bool:
     last = rows[-1]
     if not reading.head or not reading.devices or last[-1] not in "|+":
         return True
-    if not _RULE.match(last):
+    if not _is_rule(last):
         return True
     if "=" in last:
         return reading.section != "processes"
-    borders = [len(row) for row in rows[:-1] if _RULE.match(row)]
+    borders = [len(row) for row in rows[:-1] if _is_rule(row)]
     return bool(borders) and len(last) < borders[-1]
