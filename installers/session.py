@@ -125,5 +125,7 @@ def run_undo(asked: Asked) -> int:
         if not asked.as_json:
             click.echo("removed")
     if asked.as_json:
-        click.echo(json.dumps(as_values(plan, "planned" if asked.dry_run else "removed"), indent=1))
+        click.echo(
+            json.dumps(as_values(plan, "planned" if asked.dry_run else "removed" if what else "absent"), indent=1)
+        )
     return errors.FIT

@@ -41,7 +41,7 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 
 def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
-    """The document of --json; `result` is ready, planned, done, declined, by-hand, removed or failed."""
+    """The document of --json; `result` is ready, planned, done, declined, by-hand, removed, absent or failed."""
     return {
         "schema": SCHEMA,
         "verb": "provision",

@@ -32,11 +32,28 @@ CODES = {
 
 
 def train(request: Request) -> int:
-    """Through the gates and to the end; the exit code."""
+    """Through the gates and to the end; the exit code.  With --json a failure on the way is a document, too."""
+    try:
+        return _train(request)
+    except EnvcheckError as err:
+        if request.as_json:
+            told = {"message": err.message, "next_step": err.next_step}
+            _unstarted(err.code, error=told)
+        raise
+
+
+def _unstarted(code: int, **more: object) -> None:
+    said = {"schema": record.SCHEMA, "state": "unstarted", "exit": {"code": code, "status": None}, **more}
+    click.echo(record.as_text(said), nl=False)
+
+
+def _train(request: Request) -> int:
     recipe, job = choose(request)
     if request.data and request.data.expanduser().is_dir():
         raise UsageError(f"--data {request.data}: a folder, and a file is wanted", "name the file in it")
     if request.provision and (code := _provision(request, recipe)):
+        if request.as_json:
+            _unstarted(code, recipe=recipe.name)
         return code
     runs = request.runs.expanduser().absolute()
     with situation.folder_lock(runs) as (runs_error, holder):

@@ -255,6 +255,19 @@ def test_gate_port(paddle_home: Path, tmp_path: Path) -> None:
     assert port in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("argv", "code"), ((("--port", "8000"), 2), (("--provision", "--into", "/proc/venv", "--yes"), 1))
+)
+def test_failure_is_a_document(argv: tuple[str, ...], code: int, tmp_path: Path) -> None:
+    """With --json whatever stops us before the start is one document with the exit code and the sentence."""
+    done = train(tmp_path / "home", tmp_path, "--json", *argv)
+    said = json.loads(done.stdout)
+
+    assert done.returncode == code, done.stderr
+    assert (said["state"], said["exit"]["code"]) == ("unstarted", code)
+    assert f"envcheck: {said['error']['message']}" in done.stderr
+
+
 def test_gate_folder(paddle_home: Path, tmp_path: Path) -> None:
     """A folder in which nobody can write is named; /proc takes no files, from root neither."""
     refused(train(paddle_home, tmp_path, "--runs", "/proc/runs"), tmp_path, "gate.folder")

@@ -27,7 +27,7 @@ def _path(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Pa
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="So many steps, not the recipe's.")
 @click.option("--port", type=click.IntRange(1, 65535), help="The launcher's port, where the recipe has one.")
 @click.option(
-    "--deadline", "deadline_s", type=click.FloatRange(1), metavar="SECONDS", help="End the run after so long."
+    "--deadline", "deadline_s", type=click.IntRange(1, 10**9), metavar="SECONDS", help="End the run after so long."
 )
 @click.option("--as-script", is_flag=True, help="With --dry-run: print a shell script.")
 @options.dry_run
