@@ -35,13 +35,18 @@ def doctor(**asked: Any) -> None:
     envcheck doctor --only devices --skip devices.ecc
     envcheck doctor --replay snapshot.json --json     a recording, as JSON
     """
-    from envcheck import checks, report, screen
-
     if asked["list_checks"]:
+        from envcheck import report, screen
+
         click.echo(report.listing(screen.style().width))
         return
-    checks.named(asked["only"]), checks.named(asked["skip"])  # before the machine is asked, not after
+    if asked["only"] or asked["skip"]:
+        from envcheck import checks
+
+        checks.named((*asked["only"], *asked["skip"]))  # before the machine is asked, not after
     facts = _facts(asked)
+    from envcheck import checks, report, screen
+
     findings = checks.run_all(facts, asked["only"], asked["skip"])
     if asked["as_json"]:
         click.echo(report.as_json(findings, facts, asked["strict"]))
@@ -52,6 +57,8 @@ def doctor(**asked: Any) -> None:
 
 def _facts(asked: dict[str, Any]) -> Facts:
     """What the machine or the recording says, and what the named job wants of it."""
+    import importlib
+    import threading
     from dataclasses import replace
 
     from envcheck import facts, machine, screen
@@ -60,7 +67,8 @@ def _facts(asked: dict[str, Any]) -> Facts:
     if asked["replay"]:
         found = _replayed(asked["replay"], asked["device"])
     else:
-        with screen.hint("asking the machine ..."):
+        with screen.hint("asking the machine ..."):  # and, while its tools are at work, getting ready to judge
+            threading.Thread(target=importlib.import_module, args=("envcheck.checks",), daemon=True).start()
             found = facts.gather(machine.here(), asked["device"])
     return replace(found, wanted=early or _wanted_here(asked, found))
 
