@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-# A shell starts what it puts in the background with SIGINT ignored, nohup with SIGHUP, and children inherit that: tests of
+# A shell starts what it puts in the background with SIGINT ignored, nohup with SIGHUP; children inherit that: tests of
 # Ctrl-C would test nothing.  A handler that does nothing ignores as well, and is not inherited.
 for _sign in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(_sign) is signal.SIG_IGN:
