@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from envcheck.model import Facts, Wanted
 
 
-@click.command()
+@click.command(short_help="What stands between this machine and training.")
 @options.device
 @options.model
 @options.method
