@@ -127,7 +127,7 @@ def _hosts(folder: Path, host: dict[str, Any], differs: bool) -> Iterator[Path]:
     """A thousand files; to differ, each host's texts end in another number of blanks, which no cache sees through."""
     for number in range(1000):
         answers = host["answers"]
-        named = {key: {**a, "out": a["out"] + " " * number * differs} for key, a in answers.items()}
+        named = {key: {**a, "out": a["out"] + (" " * number + "\n") * differs} for key, a in answers.items()}
         file = folder / f"{number}.json"
         file.write_text(json.dumps({**host, "answers": named}))
         yield file
@@ -146,7 +146,8 @@ def beside() -> Iterator[Row]:
     yield "envcheck doctor, this machine", f"{wall_s((*SCRIPT, 'doctor'), 5):.2f} s", "", ""
     for name, argv in OTHERS:
         program = argv[0] if "/" in argv[0] else str(Path(sys.executable).parent / argv[0])
-        runs = Path(program).exists() and subprocess.run((program, *argv[1:]), capture_output=True).returncode in (0, 1)
+        tried = subprocess.run((program, *argv[1:]), capture_output=True, text=True) if Path(program).exists() else None
+        runs = tried and "No module named" not in tried.stderr
         yield name, f"{wall_s((program, *argv[1:]), 5):.2f} s" if runs else "not installed here", "", ""
 
 
