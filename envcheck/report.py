@@ -153,7 +153,10 @@ def _area(area: str, findings: list[Finding], style: Style) -> Iterator[str]:
     worst = verdict(findings)
     judged = [f for f in findings if f.severity is not Severity.SKIP]
     wrong = [f for f in findings if f.severity >= Severity.UNKNOWN]
-    yield from _wrapped(f"{TITLES.get(area, area)}: {_sum(findings, judged, wrong)}", style, f"{style.mark(worst)} ", 4)
+    left = [f for f in findings if f.follows]
+    mark = Severity.SKIP if left and worst is Severity.OK else worst  # some of it could not be judged: not green
+    said = f"{TITLES.get(area, area)}: {_sum(findings, judged, wrong, left)}"
+    yield from _wrapped(said, style, f"{style.mark(mark)} ", 4)
     for alike in _alike(wrong):
         yield from _details(alike, style)
 
@@ -166,7 +169,7 @@ def _alike(wrong: list[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def _sum(findings: list[Finding], judged: list[Finding], wrong: list[Finding]) -> str:
+def _sum(findings: list[Finding], judged: list[Finding], wrong: list[Finding], left: list[Finding]) -> str:
     """What the area's line says: what it is when all is well, how much is not, else why nothing was judged."""
     if not judged:
         return safe(findings[0].seen)
@@ -176,6 +179,10 @@ def _sum(findings: list[Finding], judged: list[Finding], wrong: list[Finding]) -
             if judged[1:]
             else "needs a look"
         )
+    if left:
+        causes = ", ".join(dict.fromkeys(f.follows for f in left))
+        well = "1 check is well" if len(judged) == 1 else f"{len(judged)} checks are well"
+        return f"{well}, {len(left)} {'follows' if len(left) == 1 else 'follow'} from {causes}"
     first = [f.seen for f in judged if f.name in HEADLINES] or [judged[0].seen]
     return f"{'; '.join(map(safe, first))} ({len(judged)} {'check' if len(judged) == 1 else 'checks'})"
 

@@ -111,6 +111,11 @@ def figures(source: str, **values: object) -> tuple[str, ...]:
     return (f"{source}: {', '.join(f'{name} {value}' for name, value in values.items())}"[:LINE_LIMIT],)
 
 
+def nothing(*keys: str) -> tuple[str, ...]:
+    """Evidence: the question, and that nothing came back."""
+    return (f"$ {'; '.join(command(key) for key in keys)}", "(nothing)")
+
+
 def telling(facts: Facts, v: VendorFacts, *words: object) -> tuple[str, ...]:
     """As `quote`, from the first of the vendor's lists that has such a line."""
     shown = [quote(facts.answers.get(q.key), *words) for q in vendor(v).devices]

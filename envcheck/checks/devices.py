@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from envcheck.checks.common import (
-    command,
     commands,
     fail,
     figures,
@@ -18,6 +17,7 @@ from envcheck.checks.common import (
     label,
     named,
     not_told,
+    nothing,
     of_device,
     ok,
     plural,
@@ -54,11 +54,11 @@ def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield fail(seen, words, *commands(v, "pci"), evidence=shown)
     elif v.pci or v.nodes:
         yield follows(
-            "driver.tool", f"{len(v.pci or v.nodes or ())} on the bus or in /dev, but follows from driver.tool"
+            "driver.tool", f"{len(v.pci or v.nodes or ())} on the bus or in /dev; follows from driver.tool"
         )
     elif v.pci is not None and v.nodes is not None:
         seen = f"no {vendor(v).title} device is in this machine"
-        shown = figures(command(vendor(v).presence[0].key), found="nothing")
+        shown = nothing(vendor(v).presence[0].key)
         yield fail(seen, "Choose another --device, or look at the bus.", *commands(v, "pci"), evidence=shown)
     else:
         yield follows("driver.tool", "follows from driver.tool; lspci and /dev list none either")

@@ -246,8 +246,8 @@ def _missing(facts: Facts, v: VendorFacts) -> tuple[str, ...]:
     if in_container(facts):
         return (f"Mount the host's {vendor(v).tool} and driver into this container.", f"command -v {vendor(v).tool}")
     n = len(v.pci or ())
-    seen = f"{n} {vendor(v).title} {'device is' if n == 1 else 'devices are'} on the bus. " if n else ""
-    return (f"{seen}Install the vendor's driver, or put the tool's folder on PATH.", *commands(v, "pci"))
+    seen = f": {n} {vendor(v).title} {'device is' if n == 1 else 'devices are'} on the bus" if n else ""
+    return (f"Install the vendor's driver, or put the tool's folder on PATH{seen}.", *commands(v, "pci"))
 
 
 def _complaint(v: VendorFacts, said: Document) -> Finding:

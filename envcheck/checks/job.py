@@ -19,6 +19,7 @@ from envcheck.checks.common import (
     vendor,
     warn,
 )
+from envcheck.checks.common import command as asked
 from envcheck.checks.driver import driver_version, firmware_version
 from envcheck.checks.python import _packages
 from envcheck.checks.toolkit import toolkit_version
@@ -242,7 +243,7 @@ def _room(what: str, wanted_gib: float | None, there: int | None, facts: Facts, 
     if there >= wanted_gib * GIB * (1 - SIZE_TOLERANCE):
         return ok(f"{gib(there)}, {wanted_gib:g} wanted")
     seen = f"{gib(there)} of {what}, the job wants {wanted_gib:g} GiB"
-    return fail(seen, "Free some, or use a larger host.", command, evidence=figures(key, bytes=there))
+    return fail(seen, "Free some, or use a larger host.", command, evidence=figures(asked(key), bytes=there))
 
 
 def _recipe(facts: Facts, **values: object) -> tuple[str, ...]:

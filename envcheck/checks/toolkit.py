@@ -13,6 +13,7 @@ from envcheck.checks.common import (
     follows,
     in_container,
     not_told,
+    nothing,
     ok,
     quote,
     skip,
@@ -161,7 +162,7 @@ def atb(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok("nnal/atb/set_env.sh is there")
     else:
         words = "Install the NNAL package of the same CANN release, and source its set_env.sh."
-        shown = figures(f"ls -d {ATB_SET_ENV.removeprefix('list ')}", found="nothing")
+        shown = nothing(ATB_SET_ENV)
         yield warn("NNAL/ATB is not installed", words, "ls -d /usr/local/Ascend/nnal/atb", evidence=shown)
 
 
@@ -213,7 +214,7 @@ def _ls(v: VendorFacts) -> str:
 
 
 def _no_tree(v: VendorFacts) -> tuple[str, ...]:
-    return figures(_ls(v), found="nothing")
+    return nothing(*TREES[v.name])
 
 
 def _plain(detail: object) -> object:
