@@ -53,9 +53,7 @@ def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         seen, words = f"{vendor(v).tool} lists no device{elsewhere}", "Look at the bus and the driver."
         yield fail(seen, words, *commands(v, "pci"), evidence=shown)
     elif v.pci or v.nodes:
-        yield follows(
-            "driver.tool", f"{len(v.pci or v.nodes or ())} on the bus or in /dev; follows from driver.tool"
-        )
+        yield follows("driver.tool", f"{len(v.pci or v.nodes or ())} on the bus or in /dev; follows from driver.tool")
     elif v.pci is not None and v.nodes is not None:
         seen = f"no {vendor(v).title} device is in this machine"
         shown = nothing(vendor(v).presence[0].key)
