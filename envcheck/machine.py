@@ -74,11 +74,18 @@ def side_by_side(jobs: Sequence[Callable[[], T]]) -> list[T]:
         threading.Thread(target=work, daemon=True).start()
     results: dict[int, T] = {}
     for _ in jobs:
-        n, result, good = done.get()
+        n, result, good = _next(done)
         if not good:
             raise result  # type: ignore[misc]
         results[n] = result  # type: ignore[assignment]
     return [results[n] for n in range(len(jobs))]
+
+
+def _next(done: queue.SimpleQueue[T]) -> T:
+    """By looks of a tenth of a second: a signal that comes right before one long wait is not seen until it ends."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return done.get(timeout=0.1)
 
 
 def _run(question: Question, sysroot: Path | None) -> Answer:
