@@ -57,6 +57,7 @@ _SHAPES: dict[str, str] = {
     "clock_memory_mhz": r"(\d+)\s?MHz\s*$",
 }
 _ANYWHERE = {name: re.compile(shape) for name, shape in _SHAPES.items()}
+_GROUP = re.compile(r"\(\?P<\w+>")
 BUS_ID = _ANYWHERE["bus_id"]
 
 DEFAULT_HEAD: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -76,7 +77,11 @@ DEFAULT_HEAD: dict[str, tuple[tuple[str, ...], ...]] = {
 def _pattern(labels: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     """A head cell as a pattern for the cells below it, and the names of its values."""
     below = list(COLUMNS.values())
-    parts = [below[(found.lastindex or 1) - 1] for found in _LABEL.finditer(labels)]
+    parts: list[str] = []
+    for found in _LABEL.finditer(labels):
+        part = below[(found.lastindex or 1) - 1]
+        if not any(name in "".join(parts) for name in _GROUP.findall(part)):  # a garbled head names a column twice
+            parts.append(part)
     pattern = re.compile(r"\s*" + r"\s+".join(parts) + r"\s*$")
     return pattern, tuple(pattern.groupindex)
 

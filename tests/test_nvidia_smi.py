@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.model import Document
-from probes import nvidia_smi, smi, smi_phrases
+from probes import nvidia_smi, smi, smi_cells, smi_phrases
 
 DATA = Path(__file__).parent / "data" / "nvidia_smi"
 TABLE = (DATA / "table" / "a100x8_535.txt").read_text(encoding="utf-8")
@@ -183,3 +183,9 @@ def test_what_is_not_ours_is_unknown(text: str) -> None:
 def test_every_kind_has_a_text(kind: str) -> None:
     """A kind in the table of parsers without a text of its own would be untested."""
     assert all((DATA / one.strip().replace("-", "_")).is_dir() for one in kind.split(","))
+
+
+@pytest.mark.parametrize("doubled", ("GPU  Name  GPU  Name", "Fan  Fan  Temp", "Bus-Id  Bus-Id  Disp.A"))
+def test_head_that_names_a_column_twice(doubled: str) -> None:
+    """A garbled head cell is read as far as it goes, and raises nothing."""
+    assert isinstance(smi_cells.read(doubled, "0  Tesla T4  0"), dict)
