@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import sys
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from envcheck.errors import UsageError
 from launch.architecture import Mla, Model, Moe
+from launch.tables import table
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-FILE = Path(__file__).with_name("models.toml")
 FIELDS = {f.name for f in dataclasses.fields(Model)}
 
 # What people type for the models of the published documents; the rest is found by its own name or a part of it.
@@ -32,10 +25,9 @@ SHORT = {
 }
 
 
-@cache
 def tables() -> Mapping[str, Mapping[str, Any]]:
-    with FILE.open("rb") as file:
-        return tomllib.load(file)
+    """All of models.toml."""
+    return table("models")
 
 
 @cache
@@ -44,14 +36,14 @@ def load(name: str) -> Model:
     return from_table(name, tables()[name])
 
 
-def from_table(name: str, table: Mapping[str, Any]) -> Model:
+def from_table(name: str, shape: Mapping[str, Any]) -> Model:
     """A frozen model from one table; keys that are words for people (note, params_source) stay behind."""
-    plain = {k: v for k, v in table.items() if k in FIELDS and k not in ("moe", "mla")}
+    plain = {k: v for k, v in shape.items() if k in FIELDS and k not in ("moe", "mla")}
     return Model(
         name=name,
-        moe=Moe(**table["moe"]) if "moe" in table else None,
-        mla=Mla(**table["mla"]) if "mla" in table else None,
-        published_params=table.get("params"),
+        moe=Moe(**shape["moe"]) if "moe" in shape else None,
+        mla=Mla(**shape["mla"]) if "mla" in shape else None,
+        published_params=shape.get("params"),
         **plain,
     )
 

@@ -1,0 +1,36 @@
+"""What parameter sharding (ZeRO-3, FSDP) holds beside the shards: gathered layers, buckets, fp32 sub-groups."""
+
+from __future__ import annotations
+
+from launch.job import Job
+from launch.memory.holdings import Holding
+from launch.memory.quantised import per_parameter
+
+C = 2.0
+
+
+def unsharded(job: Job, holding: Holding, block: float) -> float:
+    """ZeRO-3: 2 min(N, live parameters); FSDP: 2 (units x block + embedding and head, the root unit).  Quantised
+    blocks are gathered as they are stored."""
+    if job.sharding == "zero3":
+        return C * min(holding.total, job.framework.gathered)
+    if job.sharding == "fsdp":
+        each = per_parameter(job.quant) if job.quant else C
+        return min(C * holding.total, each * job.framework.units * block + C * (holding.embedding + holding.head))
+    return 0.0
+
+
+def buckets(job: Job, trained: float) -> float:
+    """Communication buckets, 2 bytes an entry: ZeRO-3 never more than there is to reduce, ZeRO-1/2 in full."""
+    if job.sharding == "zero3":
+        return C * min(trained, job.framework.bucket)
+    return C * job.framework.reduce if job.sharding in ("zero1", "zero2") else 0.0
+
+
+def subgroup(job: Job, trained: float) -> float:
+    """DeepSpeed's step works on sub-groups whose gradients it turns to fp32: 4 min(N/D, sub-group)."""
+    if job.sharding == "zero3":
+        return 4.0 * min(trained / job.layout.dense_shards, job.framework.subgroup)
+    if job.sharding in ("zero1", "zero2"):
+        return 4.0 * trained / job.layout.dense_shards
+    return 0.0

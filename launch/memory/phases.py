@@ -1,0 +1,286 @@
+"""The peak is a maximum over phases and stages: what each phase holds on each stage.
+
+load → forward and loss → backward → optimizer step → save.  A job that fits while computing can die in the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launch.job import Job
+from launch.memory import GIB, activations, adapters, gather, holdings, meter, pipeline, quantised, states
+from launch.memory import loss as losses
+from launch.memory.holdings import Holding
+from launch.memory.states import States
+
+PHASES = ("load", "forward and loss", "backward", "optimizer step", "save")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Bytes of one card in one phase of one stage, by term."""
+
+    name: str
+    stage: int
+    terms: tuple[tuple[str, float], ...]
+
+    @property
+    def total(self) -> float:
+        return sum(size for _, size in self.terms)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the phases are put together from, in bytes."""
+
+    states: States
+    trained: float
+    kept: tuple[tuple[str, float], ...]
+    working: float
+    gradient: float
+    loss: float
+    gathered: float
+    buckets: float
+    subgroup: float
+    unpacked: float
+    scratch: float = 0.0
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Bytes of a stage-load: `sets` kept whole, `scores` among them, `checkpoints` of recomputed layers; `working` set
+    and `gradient` of the layer that is being recomputed and differentiated."""
+
+    sets: float
+    scores: float
+    checkpoints: float
+    working: float
+    gradient: float
+
+
+def blocks(job: Job, stage: int) -> Blocks:
+    """What the layers of a stage keep for one micro batch."""
+    m, x = job.model, job.layout
+    start = holdings.first_layer(m.layers, x.pp, stage)
+    mine = range(start, start + holdings.stage_layers(m.layers, x.pp)[stage])
+    kinds = {moe: activations.layer(job, moe) for moe in {m.is_moe(i) for i in mine}}
+    sets = {moe: kind.on_card(x.tp, job.sequence_parallel) * job.tokens for moe, kind in kinds.items()}
+    again = recomputed(job, len(mine))
+    check = activations.checkpoint(job) * job.tokens * again
+    if "activations" in job.offload:
+        check = min(check, 2 * check / max(1, again))  # the next one is fetched while one is used
+    kept = [sets[m.is_moe(i)] for i in mine[again:]]
+    if "activations" in job.offload and kept:
+        kept = [max(kept)] * min(2, len(kept))
+    score = activations.score(job) / x.tp * job.tokens
+    return Blocks(
+        sets=sum(kept) - score * len(kept),
+        scores=score * len(kept),
+        checkpoints=check,
+        working=max(sets.values()) if again else 0.0,
+        gradient=max(k.gradient / x.tp for k in kinds.values()) * job.tokens,
+    )
+
+
+def recomputed(job: Job, layers: int) -> int:
+    """How many of a stage's layers keep their input alone."""
+    if job.recompute.kind == "full":
+        return layers
+    return min(layers, job.recompute.layers) if job.recompute.kind == "block" else 0
+
+
+def adapter_states(job: Job, stage: int) -> tuple[States, float]:
+    """States of the adapters and of modules trained in full beside them, and how many parameters that is."""
+    f, x = job.framework, job.layout
+    dense, experts = adapters.adapters(job.model, x, job.adapter, stage, f.fused_adapters)
+    weight, rest = f.adapter_weight, f.adapter - f.adapter_weight
+    held = states.DIVIDES[job.sharding]
+    shares = ((dense, x.dense_shards), (experts, x.expert_shards))
+    moments = sum(n * rest / (d if held[2] else 1) for n, d in shares)
+    weights = sum(n * weight / (d if held[0] else 1) for n, d in shares)
+    return States(weights=weights, moments=moments), dense + experts
+
+
+def saved_modules(job: Job, holding: Holding) -> tuple[States, float]:
+    """Embedding and head trained in full beside adapters: the frozen copy stays, a trained one comes on top."""
+    count = 0.0
+    if "embed" in job.adapter.saved:
+        count += holding.embedding
+    if "head" in job.adapter.saved:
+        count += holding.head
+    f = job.framework
+    shards = job.layout.dense_shards if states.DIVIDES[job.sharding][2] else 1
+    weight = f.saved_module / 4
+    return States(weights=count * weight, moments=count * (f.saved_module - weight) / shards), count
+
+
+def parts(job: Job, stage: int) -> Parts:
+    """Everything that stage `stage` may hold."""
+    holding = holdings.holding(job.model, job.layout, stage)
+    scratch = 0.0
+    if job.trains_all:
+        kept, trained = states.full(job, holding), holding.total - holding.vision
+    else:
+        few_states, few = adapter_states(job, stage)
+        more_states, more = saved_modules(job, holding)
+        trained, scratch = few + more, few * job.framework.adapter / 2 + more * job.framework.saved_module / 2
+        kept = base(job, holding) + few_states + more_states
+    if job.reference:
+        kept += states.frozen(job, holding.total)
+    block_set = blocks(job, stage)
+    x = job.layout
+    loads = 1.0 if x.layer_split else pipeline.in_flight(x.pp, stage, x.vpp, job.grad_accum)
+    last = stage == job.layout.pp - 1
+    block = holding.dense / max(1, holdings.stage_layers(job.model.layers, job.layout.pp)[stage])
+    return Parts(
+        states=kept,
+        trained=trained,
+        kept=(
+            ("activations", block_set.sets * loads),
+            ("attention scores", block_set.scores * loads),
+            ("checkpoints", block_set.checkpoints * loads),
+        ),
+        working=block_set.working,
+        gradient=block_set.gradient,
+        loss=losses.loss(job) if last else 0.0,
+        gathered=gather.unsharded(job, holding, block + holding.experts / max(1, job.model.layers)),
+        buckets=gather.buckets(job, trained),
+        subgroup=gather.subgroup(job, trained),
+        unpacked=quantised.unpacked(job.model.hidden, job.model.ffn, job.layout.tp) if job.quant else 0.0,
+        scratch=scratch,
+    )
+
+
+def base(job: Job, holding: Holding) -> States:
+    """The frozen base under adapters, quantised or not."""
+    if not job.quant:
+        return states.frozen(job, holding.total)
+    packed, rest = quantised.weights(holding, job.quant, job.framework.lift)
+    shards = job.layout.dense_shards if states.DIVIDES[job.sharding][0] else 1
+    return States(weights=(packed + rest) / shards)
+
+
+def resident(job: Job, kept: States, stepping: bool) -> States:
+    """What of the states is on the card.
+
+    Plain offload takes the optimizer's away, and where the framework reloads brings all back for the step; tensor-wise
+    or swapping offload streams it.  DeepSpeed's also lets gradients leave through a bucket (ZeRO-Offload), and
+    parameter offload leaves neither weights nor gradients.
+    """
+    away = set(job.offload)
+    gone = 1.0 if "tensorwise" in away else 0.0
+    if "optimizer" in away and not (stepping and job.framework.reload):
+        gone = job.offload_share
+    weights, gradients = kept.weights, kept.gradients
+    if "params" in away:
+        weights = 0.0
+        gradients = 0.0
+    if "optimizer" in away and job.sharding in ("zero2", "zero3") and not job.framework.reload:
+        gradients = 0.0
+    return States(weights, gradients, kept.master * (1 - gone), kept.moments * (1 - gone))
+
+
+def compute_states(job: Job, p: Parts) -> States:
+    kept = resident(job, p.states, stepping=False)
+    return States(kept.weights, kept.gradients, kept.master, 0.0 if job.first_iteration else kept.moments)
+
+
+def phases(job: Job, stage: int) -> tuple[Phase, ...]:
+    """The phases of one stage, in order."""
+    p = parts(job, stage)
+    now, step = compute_states(job, p), resident(job, p.states, stepping=True)
+    constant = (
+        ("framework buffers", buffers(job)),
+        ("communication buckets", p.buckets),
+    )
+    early = job.framework.overlap_gradients and (job.grad_accum or 1) == 1 and job.trains_all
+    fused_step = any(word in job.optimizer for word in job.framework.fused_step) and job.trains_all
+    if fused_step:
+        largest = job.model.head.total * job.precision.gradient / job.layout.tp
+        now = States(now.weights, largest, now.master, now.moments)
+        step = States(step.weights, largest, step.master, step.moments)
+    forward = States(now.weights, 0.0 if early and not fused_step else now.gradients, now.master, now.moments)
+    running = (*constant, ("gathered layers", p.gathered), ("unpacked matrix", p.unpacked))
+    late = () if early and not fused_step else p.kept
+    return (
+        Phase(PHASES[0], stage, (*state_terms(States(weights=load(job, p))), *constant)),
+        Phase(PHASES[1], stage, (*state_terms(forward), *running, *p.kept, ("logits and loss", p.loss))),
+        Phase(
+            PHASES[2],
+            stage,
+            (*state_terms(now), *running, *late, ("recomputed layer", p.working), ("layer gradients", p.gradient)),
+        ),
+        Phase(
+            PHASES[3],
+            stage,
+            (
+                *state_terms(step),
+                *constant,
+                ("step temporaries", temporaries(job, p)),
+                ("fp32 gradient group", p.subgroup),
+            ),
+        ),
+    )
+
+
+def temporaries(job: Job, p: Parts) -> float:
+    """An unfused optimizer's scratch, a share of the moments; DeepSpeed and Paddle bring fused ones."""
+    if job.sharding.startswith("zero") or "optimizer" in job.offload or "tensorwise" in job.offload:
+        return 0.0
+    return job.framework.step * (p.states.moments if job.trains_all else p.scratch)
+
+
+def loader(job: Job) -> float:
+    """b s^2 bytes of attention mask for each chunk, and of v > 1 chunks the outputs, 2 b s h each."""
+    x = job.layout
+    mask = job.framework.mask_bytes * x.vpp * job.seq_len * job.seq_len * job.micro_batch
+    outputs = x.vpp * activations.checkpoint(job) * job.tokens if x.vpp > 1 and job.framework.chunk_outputs else 0.0
+    return mask + outputs
+
+
+def buffers(job: Job) -> float:
+    """What the framework keeps for itself, more with experts, and what its loader and chunks hold."""
+    f = job.framework
+    return (f.buffer_gib + f.expert_buffer_gib * (job.model.moe is not None)) * GIB + loader(job)
+
+
+def standing(job: Job, p: Parts) -> float:
+    """What is on the card after an optimizer step: states as they then are, buffers, masks of the data loader."""
+    return resident(job, p.states, stepping=True).total + loader(job) + job.framework.workspace_gib * GIB
+
+
+def load(job: Job, p: Parts) -> float:
+    """Shards of the checkpoint, or the whole model on every card where it is loaded before sharding."""
+    if job.framework.loads_whole and job.sharding == "fsdp":
+        return 2.0 * job.model.params
+    return p.states.weights
+
+
+def state_terms(kept: States) -> tuple[tuple[str, float], ...]:
+    return (
+        ("weights", kept.weights),
+        ("gradients", kept.gradients),
+        ("master weights", kept.master),
+        ("moments", kept.moments),
+    )
+
+
+def read(job: Job, phase: Phase) -> Phase:
+    """The phase as the job's meter shows it."""
+    coming = sum(size for name, size in phase.terms if name in COMING)
+    kept = sum(size for name, size in phase.terms if name in ("activations", "checkpoints"))
+    extra = meter.reading(job, phase.total - coming, coming, kept)
+    return Phase(phase.name, phase.stage, (*phase.terms, *extra.items()))
+
+
+# What is allocated and freed within a step, in sizes that change: the part that the allocator's cache outgrows.
+COMING = (
+    "activations",
+    "attention scores",
+    "checkpoints",
+    "logits and loss",
+    "recomputed layer",
+    "layer gradients",
+    "gathered layers",
+    "unpacked matrix",
+)
