@@ -49,8 +49,11 @@ def flag(row: Row, key: str) -> bool:
 def framework(row: Row) -> Framework:
     """By name; else by what the row uses: tensor or pipeline parallel means a Megatron kind, the rest a trainer."""
     found = frameworks.find(row.get("framework") or "")
-    parallel = whole(row, "tp", 1) * whole(row, "pp", 1) > 1
-    return found or frameworks.frameworks()["megatron" if parallel else "generic"]
+    if found:
+        return found
+    way = (row.get("sharding") or "").lower()
+    parallel = whole(row, "tp", 1) * whole(row, "pp", 1) * whole(row, "ep", 1) > 1 or way.startswith("dist")
+    return frameworks.frameworks()["paddle" if "paddle" in way else "megatron" if parallel else "generic"]
 
 
 def layout(row: Row) -> Layout:

@@ -1,7 +1,7 @@
 """Who holds what: the parameters of one card on one pipeline stage.
 
 Tensor parallel divides attention, MLP, embedding and head by T; norms and router stand on every rank.  Experts divide
-by E x Te.  The first stage holds the embedding (and vision tower), the last the head, which is a second copy where tied.
+by E x Te.  The first stage holds the embedding (and vision tower), the last the head: a second copy where tied.
 """
 
 from __future__ import annotations

@@ -29,9 +29,10 @@ def usable(job: Job) -> float:
 
 
 def slack(job: Job, static: float, dynamic: float, kept: float) -> float:
-    """Cache and fragmentation: (growth - 1) x what comes and goes; where layers are gathered and freed among
-    activations that stay, those blocks cannot join: (gather growth - 1) x activations.  Nothing grows beyond the card, whose
-    allocator gives cached blocks back before it fails.
+    """Cache and fragmentation: (growth - 1) x what comes and goes.
+
+    Where layers are gathered and freed among activations that stay, those blocks cannot join: (gather growth - 1) x
+    activations.  Nothing grows beyond the card, whose allocator gives cached blocks back before it fails.
     """
     f = job.framework
     growth = f.growth_varying if job.varying_lengths else f.growth
