@@ -47,7 +47,8 @@ class Framework:
     communication buckets (2 bytes), and in fp32 in the optimizer's sub-group.  `units`: FSDP blocks held unsharded.
     `shards_gradients`: stage 2 truly divides gradients.  `reload`: plain optimizer offload brings everything back.
     `growth`, `growth_varying`: cache over tensors of the dynamic part, same lengths each step or varying ones.
-    `buffer_gib`: what the framework keeps for itself.
+    `buffer_gib`: what the framework keeps for itself.  `degrees`, `sharded`: what it offers beside data parallel;
+    `uneven`: it splits layers that do not divide by the stages.  `spread`: how far its summed activations may be off.
     """
 
     name: str
@@ -91,7 +92,9 @@ class Framework:
     pair_loss: float
     half_master: float
     hidden_recompute: bool
-    refuses: tuple[str, ...]
+    degrees: tuple[str, ...]
+    sharded: tuple[str, ...]
+    uneven: bool
     sources: Mapping[str, str]
 
 
@@ -100,7 +103,7 @@ def _build(name: str, own: Mapping[str, Any], base: Mapping[str, Any], kernels: 
     known = {f.name for f in dataclasses.fields(Framework)}
     values = {k: v for k, v in merged.items() if k in known}
     values |= {"name": name} | {key: kernels[merged[key]] for key in ("kernels", "compiled", "selective")}
-    values |= {key: tuple(merged.get(key, ())) for key in ("names", "refuses", "fused_step")}
+    values |= {key: tuple(merged.get(key, ())) for key in ("names", "fused_step", "degrees", "sharded")}
     return Framework(**values)
 
 
