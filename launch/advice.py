@@ -95,12 +95,12 @@ def fitting(job: Job, limit: int = 6) -> tuple[Change, ...]:
 
 
 def _best_of_kind(changes: list[Change]) -> list[Change]:
-    """Of changes to the same options the cheapest alone."""
+    """Of changes to the same options the cheapest alone, which of more cards is the fewest; more cards come last."""
     seen: dict[str, Change] = {}
-    for change in changes:
+    for change in sorted(changes, key=lambda c: c.plan.job.layout.cards):
         kinds = " ".join(word for word in change.options.split() if word.startswith("--"))
         seen.setdefault(kinds, change)
-    return list(seen.values())
+    return sorted(seen.values(), key=lambda c: (c.plan.job.layout.cards, c.slower))
 
 
 def _fit(ways: list[tuple[str, str, Job]], base: float) -> Iterator[Change]:
