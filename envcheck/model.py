@@ -112,13 +112,22 @@ class Process:
 
 @dataclass(frozen=True)
 class Topology:
-    """`matrix[row][column]` is the relation as printed (HCCS, NV12, PIX, SYS, X for self)."""
+    """`matrix[row][column]` is the relation as printed (HCCS, NV12, PIX, SYS, X for self).
 
-    devices: tuple[str, ...] = ()
+    `devices`: names of npu-smi; of nvidia-smi and ixsmi {"index": 0, "label": "GPU0"}.  An affinity is None where the
+    tool prints no such column.
+    """
+
+    devices: tuple[Any, ...] = ()
     nics: tuple[str, ...] = ()
     matrix: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
-    cpu_affinity: Mapping[str, str | None] = field(default_factory=dict)
-    numa_affinity: Mapping[str, str | None] = field(default_factory=dict)
+    cpu_affinity: Mapping[str, str | None] | None = field(default_factory=dict)
+    numa_affinity: Mapping[str, str | None] | None = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The devices' names, which are the keys of `matrix` and of the affinities."""
+        return tuple(device if isinstance(device, str) else str(device["label"]) for device in self.devices)
 
 
 @dataclass(frozen=True)
@@ -272,15 +281,16 @@ class VendorFacts:
     """What is known of one vendor's accelerators.
 
     `tool` is the answer that `document` was parsed from: the first of Vendor.devices that lists devices, else the first
-    that says anything.  `pci` and `nodes` are None where they could not be told.  `documents` holds the parsed details by
-    question key; `per_device[id][kind]` the follow-ups, kind being board, usages, health, ecc, link, ip, net_health.
+    that says anything.  `processes`, `pci` and `nodes` are None where they could not be told.  `documents` holds the
+    parsed details by question key; `per_device[id][kind]` the follow-ups: board, usages, health, ecc by NPU id; link,
+    ip, net_health by the die's physical id.
     """
 
     name: str
     tool: Answer | None = None
     document: Document | None = None
     devices: tuple[Device, ...] = ()
-    processes: tuple[Process, ...] = ()
+    processes: tuple[Process, ...] | None = None
     topology: Topology | None = None
     pci: tuple[str, ...] | None = None
     nodes: tuple[str, ...] | None = None

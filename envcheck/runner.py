@@ -35,11 +35,15 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     on_line: Callable[[str], None] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> CommandResult:
-    """Run to the end or to the deadline, whichever is first; `on_line` sees each line of both streams as it comes."""
+    """Run to the end or to the deadline, whichever is first; `on_line` sees each line of both streams as it comes.
+
+    `pass_fds` stay open in the child: a lock that it must go on holding when envcheck is killed.
+    """
     began = time.monotonic()
     try:
-        child = start(argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        child = start(argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=pass_fds)
     except OSError as err:
         absent = isinstance(err, FileNotFoundError)
         return CommandResult(tuple(argv), NOT_FOUND if absent else 126, "", f"{argv[0]}: {_why(err)}", absent=absent)
@@ -61,11 +65,44 @@ def start(
     cwd: Path | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """A process in a group of its own, so that `end` reaches its children.  Raises OSError when it cannot start."""
     return subprocess.Popen(
-        list(argv), env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+        list(argv),
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        pass_fds=tuple(pass_fds),
     )
+
+
+def foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> int:
+    """A command on our own terminal; its exit status as a shell gives it, 128 and the signal's number for a killed one.
+
+    Signals that somebody sends to us alone are passed on.  Ctrl-C on a terminal reaches the child without us, as it is
+    in our process group, and is not sent twice.  Raises OSError when it cannot start.
+    """
+    passed = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    child = subprocess.Popen(list(argv), env=env)
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, passed | {signal.SIGCHLD})
+        while child.poll() is None:
+            told = signal.sigtimedwait(passed | {signal.SIGCHLD}, 1.0)
+            if (
+                told and told.si_signo in passed and told.si_code <= 0
+            ):  # from a process; the terminal's are the kernel's
+                child.send_signal(told.si_signo)
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            child.wait()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
 def end(child: subprocess.Popen[bytes], grace_s: float = 5.0) -> None:

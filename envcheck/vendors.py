@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from envcheck.model import Question
 
 PER_DEVICE = "{id}"  # stands in a follow-up question for the id of one device
+PER_DIE = "{phy}"  # as above, for the physical id of one die: what hccn_tool counts, where npu-smi -i counts NPUs
 
 
 def _run(*argv: str, timeout_s: float = 20.0) -> Question:
@@ -23,11 +25,14 @@ def _list(pattern: str) -> Question:
 
 @dataclass(frozen=True)
 class Vendor:
-    """One vendor's names.
+    """One vendor's names and figures.
 
-    `devices` are the questions that list devices, steadiest first (the first that answers counts); `details` go with
-    them; `per_device` are asked once for each id, `{id}` replaced.  `device_type` is paddle's name for the device,
-    `launch_option` the launcher's, `chips_per_card` how many devices the tool lists for a card that is bought.
+    `driver_floor` is the oldest driver that any documented set-up names; `idle_memory_mib` what the driver itself holds
+    of an idle device; `commands` are ready to paste, by what they are for; `pci_classes` how the
+    classes of accelerators begin (pci.ids).  `devices` are the questions that list
+    devices, steadiest first (the first that answers counts); `details` go with them; `per_device` are asked once for
+    each id, `{id}` replaced.  `device_type` is paddle's name for the device, `launch_option` the launcher's,
+    `chips_per_card` how many devices the tool lists for a card that is bought.
     """
 
     name: str
@@ -45,6 +50,15 @@ class Vendor:
     devices: tuple[Question, ...]
     details: tuple[Question, ...] = ()
     per_device: tuple[Question, ...] = ()
+    pci_classes: tuple[str, ...] = ("12", "03", "0b4")
+    driver_floor: str = ""
+    driver_floor_source: str = ""
+    idle_memory_mib: int = 0
+    architectures: tuple[str, ...] = ("x86_64", "aarch64")
+    toolkit_floor: str = ""
+    toolkit_variables: tuple[str, ...] = ()
+    toolkit_folder: str = ""
+    commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def presence(self) -> tuple[Question, ...]:
@@ -54,8 +68,14 @@ class Vendor:
 
 _IX_FIELDS = (
     "index,name,uuid,pci.bus_id,driver_version,temperature.gpu,utilization.gpu,"
-    "memory.used,memory.total,power.draw,clocks.sm,clocks.mem"
+    "memory.used,memory.total,{power},clocks.sm,clocks.mem"
 )
+
+
+def _ix_query(power: str) -> Question:
+    """CoreX 4 calls the field gpu.power.draw, CoreX 3 power.draw; each refuses the other (public inventory scripts)."""
+    return _run("ixsmi", f"--query-gpu={_IX_FIELDS.format(power=power)}", "--format=csv")
+
 
 VENDORS: dict[str, Vendor] = {
     "npu": Vendor(
@@ -89,8 +109,28 @@ VENDORS: dict[str, Vendor] = {
         ),
         per_device=(
             *(_run("npu-smi", "info", "-t", kind, "-i", PER_DEVICE) for kind in ("board", "usages", "health", "ecc")),
-            *(_run("hccn_tool", "-i", PER_DEVICE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health")),
+            *(_run("hccn_tool", "-i", PER_DIE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health")),
         ),
+        pci_classes=("12",),  # Huawei's [0300] is the board's own console (Hi171x), on each Kunpeng server
+        driver_floor="23.0.3",
+        driver_floor_source="Paddle's NPU pages name 23.0.3 for the CANN 8.0.RC1 images",
+        toolkit_floor="7.0.0",  # the oldest CANN that torch_npu's and the plugin's tables name
+        toolkit_variables=("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"),
+        toolkit_folder="/usr/local/Ascend",
+        idle_memory_mib=4096,  # 3412 MiB on an idle A3 die (driver 24.1.rc3.7), some 3.3 GB on 910B since 24.1
+        commands={
+            "list": ("npu-smi info",),
+            "health": ("npu-smi info -t health -i {id}",),
+            "ecc": ("npu-smi info -t ecc -i {id}",),
+            "topology": ("npu-smi info -t topo",),
+            "pci": ("lspci -nn -d 19e5:", "dmesg | grep -i -E 'davinci|drv_pcie'"),
+            "driver": (
+                "lsmod | grep drv_",
+                "ls -l /dev/davinci_manager",
+                "/usr/local/Ascend/driver/tools/upgrade-tool --device_index -1 --system_version",
+            ),
+            "toolkit": ("source /usr/local/Ascend/ascend-toolkit/set_env.sh",),
+        },
     ),
     "iluvatar": Vendor(
         name="iluvatar",
@@ -105,12 +145,28 @@ VENDORS: dict[str, Vendor] = {
         toolkit="CoreX",
         runtime="iluvatar",
         chips_per_card=2,  # a BI-V150 card carries two chips of 32 GiB: seed 001 calls the pair one 64 GiB card
-        devices=(_run("ixsmi", f"--query-gpu={_IX_FIELDS}", "--format=csv"), _run("ixsmi")),
+        devices=(_ix_query("gpu.power.draw"), _ix_query("power.draw"), _run("ixsmi")),
         details=(
             _run("ixsmi", "topo", "-m"),
             _list("/usr/local/corex*"),
             _list("/usr/local/corex*/lib64/libcuda.so.1"),
         ),
+        driver_floor="4.3.0",
+        driver_floor_source="Paddle's and ERNIE's Iluvatar pages: CoreX 4.3.0 with Paddle 3.1",
+        idle_memory_mib=1024,  # 64 MiB of an idle chip seen with 4.3.0; contexts of a monitor come on top
+        toolkit_folder="/usr/local/corex",
+        architectures=("x86_64",),  # the plugin's wheels and the driver's run file: x86_64 alone
+        commands={
+            "list": ("ixsmi",),
+            "health": ("ixsmi -q -i {id}",),
+            "ecc": ("ixsmi -q -i {id}",),
+            "topology": ("ixsmi topo -m",),
+            "pci": ("lspci -nn -d 1e3e:", "dmesg | grep -i iluvatar"),
+            "driver": ("lsmod | grep iluvatar", "modinfo iluvatar", "ls -d /usr/local/corex*"),
+            "toolkit": (
+                "export LD_LIBRARY_PATH=/usr/local/corex/lib64:$LD_LIBRARY_PATH PATH=/usr/local/corex/bin:$PATH",
+            ),
+        },
     ),
     "nvidia": Vendor(
         name="nvidia",
@@ -127,6 +183,18 @@ VENDORS: dict[str, Vendor] = {
         chips_per_card=1,
         devices=(_run("nvidia-smi", "-q", "-x"), _run("nvidia-smi")),
         details=(_run("nvidia-smi", "topo", "-m"), _read("/proc/driver/nvidia/version")),
+        pci_classes=("03",),
+        driver_floor="535.171",
+        driver_floor_source="ERNIEKit's NVIDIA requirements: CUDA 12.3, driver 535.171",
+        idle_memory_mib=1024,  # the driver reserves some 600 MiB of an idle H200; contexts of a monitor come on top
+        commands={
+            "list": ("nvidia-smi",),
+            "health": ("nvidia-smi -q -i {id}",),
+            "ecc": ("nvidia-smi -q -d ECC,ROW_REMAPPER -i {id}",),
+            "topology": ("nvidia-smi topo -m", "nvidia-smi nvlink --status"),
+            "pci": ("lspci -nn -d 10de:", "dmesg | grep -i -E 'nvrm|xid'"),
+            "driver": ("cat /proc/driver/nvidia/version", "lsmod | grep nvidia", "dkms status"),
+        },
     ),
     "cpu": Vendor(
         name="cpu",

@@ -49,6 +49,7 @@ def select(
     offered only where nothing else fits, or where the recipe or its framework was asked for by name.
     """
     offers = [(recipe, job) for recipe in recipes for job in recipe.jobs]
+    said: list[str] = []
     for what, asked, fits in (
         ("model", model, _fits_model(recipes, model or "")),
         ("framework", framework, lambda offer, asked: offer[0].framework == asked.lower()),
@@ -56,7 +57,8 @@ def select(
         ("device", None if device == "auto" else device, lambda offer, asked: device_of(offer) == asked),
     ):
         if asked is not None:
-            offers = _narrowed(offers, [offer for offer in offers if fits(offer, asked)], what, asked)
+            said.append(f"--{what} {asked[:80]}")
+            offers = _narrowed(offers, [offer for offer in offers if fits(offer, asked)], " ".join(said))
     if framework is None and model not in {recipe.name for recipe in recipes}:
         offers = [offer for offer in offers if not offer[1].role] or offers
     if len(offers) != 1:
@@ -70,10 +72,10 @@ def device_of(offer: Offer) -> str:
     return job.device or recipe.device
 
 
-def _narrowed(before: list[Offer], after: list[Offer], what: str, asked: str) -> list[Offer]:
+def _narrowed(before: list[Offer], after: list[Offer], said: str) -> list[Offer]:
     if after:
         return after
-    raise UsageError(f"there is no recipe for {what} {asked[:80]!r}", f"choose from what there is:\n{_table(before)}")
+    raise UsageError(f"there is no recipe for {said}", f"choose from what there is:\n{_table(before)}")
 
 
 def _fits_model(recipes: Iterable[Recipe], asked: str) -> Callable[[Offer, str], bool]:

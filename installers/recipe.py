@@ -124,6 +124,8 @@ class Job:
     caution: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    product: str = ""
+    driver_minimum: str | None = None
     memory_gib: float | None = None
     host_memory_gib: float | None = None
     disk_gib: float | None = None
@@ -134,7 +136,8 @@ class Recipe:
     """Everything that one set-up wants; `file` is where it was read.
 
     `prepend` goes in front of path variables (PYTHONPATH), after `scripts` were sourced; `interpreter` is {python}
-    where nobody says better; `model_path` is where the weights stand, seen from `workdir`.
+    where nobody says better; `model_path` is where the weights stand, seen from `workdir`; below `runs` stand the
+    folders of the runs, where only one place outlives the container; `documents` explains the sources' short names.
     """
 
     name: str
@@ -157,8 +160,10 @@ class Recipe:
     unset: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     interpreter: str = "python3"
+    documents: Mapping[str, str] = field(default_factory=dict)
     traps: tuple[Trap, ...] = ()
     workdir: str = ""
+    runs: str = ""
     model_path: str = ""
     verify: tuple[tuple[str, ...], ...] = ()
     notes: Mapping[str, Note] = field(default_factory=dict)
@@ -176,7 +181,7 @@ def wanted(recipe: Recipe, job: Job) -> Wanted:
         cards=hardware.cards if job.cards is None else job.cards,
         memory_gib=hardware.memory_gib if job.memory_gib is None else job.memory_gib,
         architectures=hardware.architectures,
-        driver_minimum=recipe.driver_minimum,
+        driver_minimum=job.driver_minimum or recipe.driver_minimum,
         toolkit_minimum=recipe.toolkit_minimum,
         firmware_minimum=recipe.firmware_minimum,
         host_memory_gib=hardware.host_memory_gib if job.host_memory_gib is None else job.host_memory_gib,

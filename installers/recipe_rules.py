@@ -119,6 +119,7 @@ def _substituted(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield from ((f"{job_key(job)}.launcher", text) for text in job.launcher)
         yield from ((f"{job_key(job)}.arguments", text) for text in job.arguments)
         yield from ((f"{job_key(job)}.environment", text) for text in job.environment.values())
+        yield from ((f"{job_key(job)}.requires", text) for text in (*job.requires, *job.outputs, *job.data))
 
 
 def _packages(recipe: Recipe) -> Complaint:

@@ -11,16 +11,16 @@ import collections.abc
 import dataclasses
 import difflib
 import functools
-import math
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
 from envcheck.errors import UsageError
 from installers.recipe import Note, Recipe
+from installers.recipe_notes import item_key
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -51,6 +51,11 @@ def parse(text: str, file: str) -> Recipe:
         raise UsageError(
             f"{file}: not TOML: {_short(err)}", "compare with what `envcheck recipes show` prints"
         ) from None
+    return from_table(table, file)
+
+
+def from_table(table: Mapping[str, Any], file: str) -> Recipe:
+    """The recipe in what TOML made of a file."""
     reader = _Reader(file)
     recipe: Recipe = reader.table(Recipe, table, "", "")
     return dataclasses.replace(recipe, notes=reader.notes, file=file)
@@ -82,10 +87,9 @@ class _Reader:
         """One dataclass from one table."""
         if not isinstance(found, dict):
             raise self.wrong(where, "a table", found)
-        kinds = _fields(cls)
+        kinds = _fields(typing.cast(Hashable, cls))
         own = found.get("source", source) if "source" not in kinds else source
-        if not isinstance(own, str):
-            raise self.wrong(_dot(where, "source"), "text", own)
+        _scalar(self, str, own, _dot(where, "source"), "")
         for key in found:
             if key not in kinds and key != "source":
                 raise UsageError(f"{self.file}: {_dot(where, key)}: there is no such key", _nearest(key, kinds))
@@ -113,8 +117,8 @@ class _Reader:
         if not isinstance(found, dict):
             raise self.wrong(where, "a table", found)
         own = found.get("source", source)
-        if not isinstance(own, str):
-            raise self.wrong(_dot(where, "source"), "text", own)
+        for text in (own, *found):
+            _scalar(self, str, text, where, "")
         return {k: self.value(kind, v, _dot(where, k), own) for k, v in found.items() if k != "source"}
 
     def annotated(self, read: Callable[..., Any], kind: Any, found: Any, where: str, source: str) -> Any:
@@ -133,8 +137,11 @@ class _Reader:
                 raise UsageError(f"{self.file}: {_dot(where, key)}: there is no such key", _nearest(key, _ANNOTATED))
         words = {key: found.get(key, default) for key, default in (("source", source), ("reason", ""))}
         for key, text in words.items():
-            if not isinstance(text, str):
-                raise self.wrong(_dot(where, key), "text", text)
+            _scalar(self, str, text, _dot(where, key), "")
+        if not isinstance(found.get("seed_value"), (str, int, float, type(None))):
+            raise self.wrong(_dot(where, "seed_value"), "text, a number or true or false", found["seed_value"])
+        if isinstance(found.get("seed_value"), str):
+            _scalar(self, str, found["seed_value"], _dot(where, "seed_value"), "")
         return Note(words["source"], found.get("seed_value"), words["reason"])
 
     def wrong(self, where: str, expected: str, found: Any) -> UsageError:
@@ -148,10 +155,10 @@ def _scalar(reader: _Reader, kind: Any, found: Any, where: str, _source: str) ->
     number = isinstance(found, (int, float)) and not isinstance(found, bool)
     if not fits.get(kind, number and (kind is float or isinstance(found, int))):
         raise reader.wrong(where, _KINDS[kind], found)
-    if number and not (math.isfinite(found) and 0 <= found < 1e15):
+    if number and not 0 <= found < 1e15:  # neither nan nor inf
         raise reader.wrong(where, f"{_KINDS[kind]} from 0 up", found)
-    if isinstance(found, str) and (len(found) > TEXT_LIMIT or any(ord(c) < 32 and c not in "\n\t" for c in found)):
-        raise reader.wrong(where, f"printable text of at most {TEXT_LIMIT} characters", found)
+    if isinstance(found, str) and (len(found) > TEXT_LIMIT or not found.isprintable()):
+        raise reader.wrong(where, f"one line of printable text, {TEXT_LIMIT} characters at most", found)
     return float(found) if kind is float else found
 
 
@@ -166,7 +173,7 @@ def _list(reader: _Reader, kind: Any, found: Any, where: str, source: str) -> tu
         if inner is str:
             values += _texts(reader, item, where, key, source)
         else:
-            values.append(reader.value(inner, item, _item_key(where, key, item), source))
+            values.append(reader.value(inner, item, item_key(where, number, item), source))
     return tuple(values)
 
 
@@ -180,17 +187,8 @@ def _texts(reader: _Reader, item: Any, where: str, key: str, source: str) -> lis
     return texts
 
 
-def _item_key(where: str, key: str, item: Any) -> str:
-    """jobs.lora, jobs.lora.nvidia, packages.numpy: a name says more than a number."""
-    if not isinstance(item, dict):
-        return key
-    names = [item.get(k) for k in ("method", "role")] if where == "jobs" else [item.get("name")]
-    said = [name for name in names if isinstance(name, str) and 0 < len(name) < 80]
-    return ".".join([where, *said]) if said else key
-
-
 @functools.cache
-def _fields(cls: Any) -> dict[str, Any]:
+def _fields(cls: Hashable) -> dict[str, Any]:
     return {k: v for k, v in typing.get_type_hints(cls).items() if not (cls is Recipe and k in _OURS)}
 
 
@@ -220,6 +218,8 @@ def _shown(found: Any) -> str:
         float: "the number",
     }
     name = words.get(type(found), type(found).__name__)
+    if isinstance(found, int) and found.bit_length() > 64:  # Python refuses to print those of thousands of digits
+        return f"{name}, of {found.bit_length()} bits"
     return f"{name} {_short(repr(found), 60)}" if isinstance(found, (str, int, float)) else name
 
 
@@ -229,7 +229,8 @@ def _short(what: object, limit: int = 200) -> str:
 
 
 def _dot(where: str, key: str) -> str:
-    return f"{where}.{_short(key, 80)}" if where else _short(key, 80)
+    shown = _short(key if key.isprintable() else ascii(key), 80)
+    return f"{where}.{shown}" if where else shown
 
 
 def _nearest(key: str, known: collections.abc.Iterable[str]) -> str:

@@ -6,6 +6,7 @@ import re
 
 INPUT_LIMIT = 32 << 20  # characters read of one text
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
+_LEADING = re.compile(r"\s*(-?\d+(?:\.\d+)?)")
 _NOTHING = {"", "-", "--", "na", "n/a", "[n/a]", "none", "err!", "not supported", "[not supported]", "unknown error"}
 
 
@@ -21,11 +22,52 @@ def said(cell: str | None) -> str | None:
 
 def number(cell: str | None) -> float | None:
     """The leading number of '101.8 W', '35C', '64MiB'; None where none leads."""
-    found = re.match(r"\s*(-?\d+(?:\.\d+)?)", cell or "")
+    found = _LEADING.match(cell or "")
     return float(found[1]) if found else None
 
 
 def whole(cell: str | None) -> int | None:
     """As `number`, as an int."""
     value = number(cell)
-    return None if value is None else int(value)
+    return None if value is None or value in (float("inf"), float("-inf")) else int(value)
+
+
+LINE_LIMIT = 4096  # characters kept of one line: no tool prints a longer one, and patterns stay cheap
+_LOOKALIKES = str.maketrans("│┃║｜─━┄┅═┼┌┐└┘├┤┬┴╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╪：\u00a0\u3000", "||||----=" + "+" * 25 + ":  ")
+_LOST_ESCAPES = re.compile(
+    r"(?:(?:\^\[|\u241b)\[|\[(?=\d))(?:\d{1,3}(?:;\d{1,3}){0,4})?m|\[m(?!\w)"
+)  # not "[ms]", a unit
+_QUOTES = re.compile(r"(?m)^[ \t]*>(?:[ \t]?>)*[ \t]?")
+
+
+def clean(text: str, line_limit: int = LINE_LIMIT) -> str:
+    """What the tool printed, out of what somebody pasted.
+
+    Without escapes (also those whose first character got lost), `> ` quotes and page marks; box-drawing characters and
+    full-width signs become the ASCII that the tools print.  Lines stay lines; over-long ones are cut.
+    """
+    text = _LOST_ESCAPES.sub("", plain(text[:INPUT_LIMIT])).translate(_LOOKALIKES)
+    text = text.replace("\ufeff", "").replace("\x0c", "\n").replace("&gt;", ">").replace("&nbsp;", " ")
+    longer = rf"[^\n]{{{line_limit},}}"
+    return re.sub(longer, lambda found: found[0][:line_limit], _QUOTES.sub("", text))
+
+
+# What logs put before every line, and how many lines must bear it: a time; a container's or a pod's name; a number.
+_STAMPS = tuple(
+    (re.compile(stamp), least)
+    for stamp, least in (
+        (r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]?", 1),
+        (r"[\w.-]{1,60}[ \t]+\|[ \t]?", 2),
+        (r"\[[\w./-]{1,120}\][ \t]", 2),
+        (r"[ ]*\d{1,6}\t", 2),
+    )
+)
+
+
+def unstamped(lines: list[str]) -> list[str]:
+    """Without what a log puts before its lines, if all of the first hundred bear it."""
+    sample = [line for line in lines[:200] if line.strip()][:100]
+    for stamp, least in _STAMPS:
+        if len(sample) >= least and all(map(stamp.match, sample)):
+            return [stamp.sub("", line, count=1) for line in lines]
+    return lines

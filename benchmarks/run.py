@@ -1,0 +1,165 @@
+"""Print how fast envcheck is, beside what a user would run instead.  `python benchmarks/run.py [--only NAME]...`
+
+Each row is measured in this run: whole processes where a user starts one (median of RUNS), CPU seconds elsewhere.
+Other tools are timed only where this Python or the provisioned environment has them; nothing is installed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tabulate import tabulate
+
+from envcheck import places
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "tests/data"
+RUNS = 11
+ENVCHECK = (sys.executable, "-m", "envcheck")
+SCRIPT = (str(Path(sys.executable).parent / "envcheck"),)
+BOX = "atlas-200t-a2-box16"
+
+Row = tuple[str, str, str, str]
+
+
+def wall_s(argv: Sequence[str], runs: int = RUNS) -> float:
+    """Median wall time of the whole process."""
+    return statistics.median(_once(argv) for _ in range(runs))
+
+
+def _once(argv: Sequence[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    return time.perf_counter() - began
+
+
+def start_up() -> Iterator[Row]:
+    """--version above a bare interpreter."""
+    bare, ours = wall_s((sys.executable, "-c", "pass")), wall_s((*SCRIPT, "--version"))
+    yield "python -c pass", f"{bare * 1000:.0f} ms", "", ""
+    yield "envcheck --version", f"{ours * 1000:.0f} ms", f"{(ours - bare) * 1000:+.0f} ms", "at most +60 ms"
+
+
+def doctor() -> Iterator[Row]:
+    """doctor on a simulated box, with quick tools and with one that takes two seconds."""
+    for slow_s in (0.0, 2.0):
+        told = subprocess.run(
+            (*ENVCHECK, "simulate", BOX, "--", sys.executable, __file__, "--time-doctor", str(slow_s)),
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        took = float(told.stdout.split()[-1])
+        what = "quick tools" if not slow_s else f"npu-smi info takes {slow_s:.0f} s"
+        yield f"doctor on {BOX}, {what}", f"{took:.2f} s", f"{took - slow_s:+.2f} s", "slowest tool + 0.25 s"
+
+
+def time_doctor(slow_s: float) -> None:
+    """Inside the simulated machine: make its npu-smi slow, then print doctor's median wall time."""
+    tool = Path(os.environ["ENVCHECK_SYSROOT"]) / "bin/npu-smi"
+    if slow_s:
+        real = tool.rename(tool.with_name("npu-smi.real"))
+        tool.write_text(f'#!/bin/sh\n[ "$*" = info ] && sleep {slow_s}\nexec {real} "$@"\n')
+        tool.chmod(0o755)
+    print(wall_s((*SCRIPT, "doctor", "--device", "npu"), 5))
+
+
+def parsing() -> Iterator[Row]:
+    """Megabytes a second through each parser, over our own texts."""
+    from probes import ixsmi, npu_smi, nvidia_smi
+
+    for module, folder in ((npu_smi, "npu_smi"), (ixsmi, "ixsmi"), (nvidia_smi, "nvidia_smi")):
+        texts = [
+            p.read_text()
+            for p in (DATA / folder).rglob("*.*")
+            if p.suffix in {".txt", ".xml", ".csv"} and p.name != "README.md"
+        ]
+        began, read = time.process_time(), 0
+        while time.process_time() - began < 2:
+            for text in texts:
+                module.parse(text)
+                read += len(text.encode())
+        rate = read / (time.process_time() - began) / 1e6
+        yield f"parse {module.TOOL} ({len(texts)} texts)", f"{rate:.1f} MB/s", "", "at least 5 MB/s"
+
+
+def junk() -> Iterator[Row]:
+    """Ten megabytes that are no output of any tool."""
+    from probes import ixsmi, npu_smi, nvidia_smi
+
+    text = ("| 0     910B3 " + "x|+-" * 20 + "\n") * (10_000_000 // 94)
+    for module in (npu_smi, ixsmi, nvidia_smi):
+        began = time.process_time()
+        module.parse(text)
+        yield f"10 MB of junk, {module.TOOL}", f"{time.process_time() - began:.1f} s", "", "seconds"
+
+
+def fleet() -> Iterator[Row]:
+    """A thousand snapshots of 16-card hosts, judged on one core."""
+    from envcheck import checks, facts, snapshot
+
+    folder = Path(subprocess.run(("mktemp", "-d"), capture_output=True, text=True, check=True).stdout.strip())
+    file = folder / "host.json"
+    subprocess.run(
+        (*ENVCHECK, "simulate", BOX, "--", *SCRIPT, "snapshot", "-o", str(file)), check=True, capture_output=True
+    )
+    began, findings = time.process_time(), 0
+    for _ in range(1000):
+        findings += len(judge(file, facts, checks, snapshot))
+    took = time.process_time() - began
+    shutil.rmtree(folder)
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    yield f"1,000 snapshots judged ({findings:,} findings)", f"{took:.1f} s", f"{rss:.0f} MiB", "10 s, 300 MB"
+
+
+def judge(file: Path, facts: object, checks: object, snapshot: object) -> list[object]:
+    """One snapshot from its file to its findings."""
+    loaded = snapshot.load(file)  # type: ignore[attr-defined]
+    return list(checks.run_all(facts.of_snapshot(loaded)))  # type: ignore[attr-defined]
+
+
+PROVISIONED = str(places.environment_folder("tiny-cpu") / "bin/python")
+OTHERS = (
+    ("gpustat", ("gpustat",)),
+    ("python -m torch.utils.collect_env", (sys.executable, "-m", "torch.utils.collect_env")),
+    ("paddle.utils.run_check()", (PROVISIONED, "-c", "import paddle; paddle.utils.run_check()")),
+)
+
+
+def beside() -> Iterator[Row]:
+    """A whole doctor on this machine, and the tools of the same kind."""
+    yield "envcheck doctor, this machine", f"{wall_s((*SCRIPT, 'doctor'), 5):.2f} s", "", ""
+    for name, argv in OTHERS:
+        program = argv[0] if "/" in argv[0] else str(Path(sys.executable).parent / argv[0])
+        runs = Path(program).exists() and subprocess.run((program, *argv[1:]), capture_output=True).returncode in (0, 1)
+        yield name, f"{wall_s((program, *argv[1:]), 5):.2f} s" if runs else "not installed here", "", ""
+
+
+PARTS: dict[str, Callable[[], Iterator[Row]]] = {
+    "start-up": start_up, "doctor": doctor, "parsing": parsing, "junk": junk, "fleet": fleet, "beside": beside,
+}  # fmt: skip
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--only", action="append", choices=PARTS)
+    ask.add_argument("--time-doctor", type=float, help=argparse.SUPPRESS)
+    args = ask.parse_args()
+    if args.time_doctor is not None:
+        time_doctor(args.time_doctor)
+        return
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, median of {RUNS} (5 for slow ones)")
+    rows = [row for name in args.only or PARTS for row in PARTS[name]()]
+    print(tabulate(rows, headers=("what", "took", "difference or memory", "goal")))
+
+
+if __name__ == "__main__":
+    main()

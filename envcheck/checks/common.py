@@ -1,0 +1,139 @@
+"""What checks share: the five answers, the evidence, and the names of devices.  The table stamps name and source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from envcheck.model import Answer, Device, Facts, Finding, Remedy, Severity, VendorFacts
+from envcheck.vendors import VENDORS, Vendor
+
+Judge = Callable[[Facts], Iterator[Finding]]
+CardJudge = Callable[[Facts, VendorFacts], Iterator[Finding]]
+
+GIB, MIB = 1 << 30, 1 << 20
+LINE_LIMIT, NAMED_LIMIT = 160, 8
+
+
+def ok(seen: str) -> Finding:
+    return Finding("", Severity.OK, seen)
+
+
+def skip(seen: str) -> Finding:
+    return Finding("", Severity.SKIP, seen)
+
+
+def unknown(seen: str, words: str = "", *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
+    return Finding("", Severity.UNKNOWN, seen, Remedy(words, commands) if words else None, evidence)
+
+
+def warn(seen: str, words: str, *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
+    return Finding("", Severity.WARN, seen, Remedy(words, commands), evidence)
+
+
+def fail(seen: str, words: str, *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
+    return Finding("", Severity.FAIL, seen, Remedy(words, commands), evidence)
+
+
+def graded(severity: Severity, seen: str, words: str, *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
+    """WARN or FAIL, where a figure decides which."""
+    return Finding("", severity, seen, Remedy(words, commands), evidence)
+
+
+def not_told(facts: Facts, *keys: str) -> Finding:
+    """UNKNOWN, with how the questions ended."""
+    ends = [f"{command(key)}: {_end(facts.answers.get(key))}" for key in keys]
+    return unknown(f"could not be told ({'; '.join(ends)})" if ends else "could not be told")
+
+
+def vendor(v: VendorFacts) -> Vendor:
+    return VENDORS[v.name]
+
+
+def commands(v: VendorFacts, purpose: str, device: Device | None = None) -> tuple[str, ...]:
+    """The vendor's commands for a purpose, for one device or with <id> to fill in."""
+    number = "<id>" if device is None else str(device.index if device.npu is None else device.npu)
+    return tuple(c.replace("{id}", number) for c in vendor(v).commands.get(purpose, ()))
+
+
+def command(key: str) -> str:
+    """An answer's key as a person would type it."""
+    verb, _, what = key.partition(" ")
+    return {"run": what, "read": f"cat {what}", "list": f"ls -d {what}", "ask": f"envcheck's look at {what}"}.get(
+        verb, key
+    )
+
+
+def quote(answer: Answer | None, *words: object) -> tuple[str, ...]:
+    """Evidence: the command and the first line of its answer that holds the words in this order."""
+    if answer is None:
+        return ()
+    pattern = re.compile(".*?".join(re.escape(str(w)) for w in words) if words else r"\S")
+    line = next((ln.strip() for ln in answer.text.splitlines() if pattern.search(ln)), "")
+    return (f"$ {command(answer.key)}", *([line[:LINE_LIMIT]] if line else []))
+
+
+def label(device: Device) -> str:
+    """What the vendor's tool calls it: "3", or "NPU 3 chip 1" where dies share an NPU."""
+    if device.npu is None:
+        return "?" if device.index is None else str(device.index)
+    return f"{device.npu}" if not device.chip else f"{device.npu} chip {device.chip}"
+
+
+def named(devices: Iterable[Device]) -> str:
+    """ "device 3", "devices 0, 3, 5 and 9 more"."""
+    labels = [label(d) for d in devices]
+    if len(labels) > 2 and all(one.isdigit() for one in labels):
+        return f"devices {ranges([int(one) for one in labels])}"
+    more = len(labels) - NAMED_LIMIT
+    shown = ", ".join(labels[:NAMED_LIMIT]) + (f" and {more} more" if more > 0 else "")
+    return f"device{'s' if len(labels) > 1 else ''} {shown}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """ "0-7", "0, 2, 5-7"."""
+    runs: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)
+
+
+def plural(n: int, word: str) -> str:
+    """ "1 device", "3 processes"."""
+    return f"{n} {word}" if n == 1 else f"{n} {word}{'es' if word.endswith('s') else 's'}"
+
+
+def incomplete(facts: Facts, v: VendorFacts) -> str:
+    """Why a check that compares devices with each other cannot: some are missing, which another check says."""
+    slots = len({d.bus_id for d in v.devices if d.bus_id}) or len(v.devices)
+    if v.document and v.document.truncated:
+        return "follows from driver.whole_answer"
+    return "follows from devices.count" if v.pci and not in_container(facts) and slots < len(v.pci) else ""
+
+
+def in_container(facts: Facts) -> bool:
+    return bool(facts.host and facts.host.in_container)
+
+
+def gib(size: float) -> str:
+    """A size for people."""
+    if size < GIB:
+        return f"{size / MIB:.0f} MiB"
+    return f"{size / GIB:.1f} GiB" if size < 100 * GIB else f"{size / GIB:.0f} GiB"
+
+
+def nodes_wanted(facts: Facts) -> int:
+    return facts.wanted.nodes if facts.wanted else 1
+
+
+def _end(answer: Answer | None) -> str:
+    return (
+        "not asked"
+        if answer is None
+        else answer.err.strip().splitlines()[0][:LINE_LIMIT]
+        if answer.err.strip()
+        else answer.outcome.value
+    )

@@ -1,0 +1,98 @@
+"""The container engine: there, new enough, with the vendor's runtime, and room for images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck import versions
+from envcheck.checks.common import GIB, fail, gib, graded, in_container, not_told, ok, skip, unknown, vendor, warn
+from envcheck.model import Engine, Facts, Finding, Outcome, Severity, VendorFacts
+
+DOCKER_INFO = "run docker info --format {{json .}}"
+VERSION_FLOOR = "20.10.10"  # older seccomp profiles refuse clone3, which glibc 2.34 starts threads with (F43)
+DISK_WARN_BYTES, DISK_FAIL_BYTES = 100 * GIB, 40 * GIB  # the vendors' images are 37 to 39 GB, and unpack 2.5-fold (F47)
+
+
+def reachable(facts: Facts) -> Iterator[Finding]:
+    """The engine answers this user."""
+    image, engine = facts.wanted and facts.wanted.image, facts.engine
+    answer = facts.answers.get(DOCKER_INFO)
+    if answer is None or answer.err == "not in the recording":
+        yield unknown("docker was not asked")
+    elif engine is None and in_container(facts):
+        yield skip("this is a container itself")
+    elif engine is None:
+        words = "The set-ups for accelerators are images: install Docker, or train on the host."
+        grade = Severity.FAIL if image else Severity.WARN
+        missing = graded(grade, "docker is not there", words, "command -v docker")
+        yield missing if image or facts.vendors else skip("docker is not there, and a CPU run needs none")
+    elif engine.error is None:
+        yield ok(f"docker {engine.version}")
+    elif answer.outcome is Outcome.HUNG:
+        yield unknown(engine.error, "Look at its service.", "systemctl status docker")
+    elif image or facts.vendors:
+        words = "Start its service, or give this user the right to it."
+        fix = ("systemctl start docker", "sudo usermod -aG docker $USER")
+        yield graded(Severity.FAIL if image else Severity.WARN, engine.error, words, *fix)
+    else:
+        yield skip(f"{engine.error}; a CPU run needs none")
+
+
+def version(facts: Facts) -> Iterator[Finding]:
+    """The engine is new enough for today's images."""
+    engine = _reached(facts)
+    reached = versions.at_least(engine.version, VERSION_FLOOR) if engine and engine.version else None
+    if engine is None:
+        yield skip("follows from engine.reachable")
+    elif reached is None:
+        yield unknown(f"docker {engine.version}: not a version that envcheck can order")
+    elif reached:
+        yield ok(f"docker {engine.version}")
+    else:
+        words = "Threads cannot start in newer images: upgrade, or run with --security-opt seccomp=unconfined."
+        yield fail(f"docker {engine.version} is older than {VERSION_FLOOR}", words, "docker version")
+
+
+def runtime(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The vendor's runtime is registered: it puts devices and driver into containers."""
+    engine, name = _reached(facts), vendor(v).runtime
+    if engine is None or name is None:
+        yield skip("follows from engine.reachable")
+    elif not engine.runtimes:
+        yield unknown("docker does not tell its runtimes")
+    elif name in engine.runtimes:
+        yield ok(f"runtime {name}")
+    else:
+        words = f"Without it, pass each {vendor(v).node_pattern} with --device and mount the driver by hand."
+        seen = f"no runtime {name}, only {', '.join(engine.runtimes)}"
+        yield warn(seen, words, "docker info --format '{{json .Runtimes}}'", "cat /etc/docker/daemon.json")
+
+
+def disk(facts: Facts) -> Iterator[Finding]:
+    """There is room for an image where the engine keeps them."""
+    engine = _reached(facts)
+    if engine is None:
+        yield skip("follows from engine.reachable")
+        return
+    root = engine.root_dir or "/var/lib/docker"
+    free = _room(facts, root)
+    if facts.disks is None or free is None:
+        yield not_told(facts, "ask disks")
+    elif free < DISK_WARN_BYTES and facts.vendors:
+        wanted = bool(facts.wanted and facts.wanted.image)
+        grade = Severity.FAIL if free < DISK_FAIL_BYTES and wanted else Severity.WARN
+        words = "The vendors' images take some 40 GB and 2.5 times that while unpacking."
+        yield graded(grade, f"{gib(free)} free in {root}", words, "docker system df", "docker image prune")
+    else:
+        yield ok(f"{gib(free)} free in {root}")
+
+
+def _reached(facts: Facts) -> Engine | None:
+    return facts.engine if facts.engine and facts.engine.error is None else None
+
+
+def _room(facts: Facts, path: str) -> int | None:
+    """Free space at the nearest path above that was looked at."""
+    above = [p for p in facts.disks or {} if p.startswith("/") and (path + "/").startswith(p.rstrip("/") + "/")]
+    nearest = max(above, key=len, default=None)
+    return (facts.disks or {})[nearest].free_bytes if nearest else None

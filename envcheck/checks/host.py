@@ -1,0 +1,226 @@
+"""The host: memory, disks, limits, kernel, clock, and variables that an earlier job left behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck import versions
+from envcheck.checks.common import GIB, fail, gib, graded, not_told, ok, skip, unknown, vendor, warn
+from envcheck.model import Disk, Facts, Finding, Host, Limits, Severity
+from envcheck.vendors import VENDORS
+
+MEMORY_WARN_BYTES = 8 * GIB  # loading the smallest published model (0.3B) and a framework takes some 4 GiB; doubled
+SWAP_WARN_SHARE = 0.25
+DISK_FAIL_BYTES, DISK_WARN_BYTES = 1 * GIB, 20 * GIB  # paddle and its dependencies unpack to 2 GiB; a 7B model is 15 GB
+SHM_FAIL_BYTES, SHM_WARN_BYTES = (
+    1 * GIB,
+    16 * GIB,
+)  # Docker's default is 64 MiB (F48); 16 GB is the least any set-up gives
+OPEN_FILES_WARN = 4096  # dataloader workers share tensors by file descriptors; many systems start with 1024
+MEMLOCK_WARN_BYTES = 1 * GIB  # RDMA pins its buffers: unlimited is what NCCL and HCCL ask for (F88)
+KERNEL_FLOOR = "4.5"  # the driver installers refuse older ones (F30)
+HUGEPAGES_WARN_SHARE = 0.5
+CORES_PER_DEVICE = 2  # one for the rank, one for its dataloader
+# paddle.distributed.launch obeys these over its command line; a job platform or an ended job leaves them behind.
+STALE = re.compile(
+    r"^(PADDLE_(TRAINERS?_\w+|TRAINERS|MASTER|NNODES|RANK\w*|DEVICES|NPROC_PER_NODE|RUN_MODE|IPS|CURRENT_ENDPOINT"
+    r"|ELASTIC_\w+|WORKERS_\w+|NUM_GRADIENT_SERVERS|GLOBAL_\w+|LOCAL_\w+)|DISTRIBUTED_TRAINER_ENDPOINTS|POD_IP|FLAGS_START_PORT"
+    r"|FLAGS_selected_\w+|(LOCAL_|NODE_|GROUP_)?RANK|(LOCAL_)?WORLD_SIZE|MASTER_(ADDR|PORT))$"
+)
+
+
+def memory(facts: Facts) -> Iterator[Finding]:
+    """Enough host memory is free."""
+    free = (facts.host or Host()).memory_available_bytes
+    if facts.host is None or free is None:
+        yield not_told(facts, "ask host")
+    elif free < MEMORY_WARN_BYTES:
+        words = "Loading a model needs at least its size; close what you can."
+        yield warn(f"{gib(free)} free", words, "ps -eo rss,pid,user,cmd --sort=-rss | head")
+    else:
+        total = facts.host.memory_total_bytes
+        yield ok(f"{gib(free)} free{f' of {gib(total)}' if total else ''}")
+
+
+def swap(facts: Facts) -> Iterator[Finding]:
+    """The host is not swapping."""
+    host = facts.host
+    if host is None or host.swap_used_bytes is None or host.swap_total_bytes is None:
+        yield not_told(facts, "ask host")
+    elif host.swap_total_bytes == 0:
+        yield skip("no swap")
+    elif host.swap_used_bytes > SWAP_WARN_SHARE * host.swap_total_bytes:
+        seen = f"{gib(host.swap_used_bytes)} of {gib(host.swap_total_bytes)} in use"
+        yield warn(seen, "Memory is short, or was: find who holds it.", "free -g", "vmstat 1 5")
+    else:
+        yield ok(f"{gib(host.swap_used_bytes)} of {gib(host.swap_total_bytes)} in use")
+
+
+def disk(facts: Facts) -> Iterator[Finding]:
+    """The working folder and envcheck's have room."""
+    if facts.disks is None:
+        yield not_told(facts, "ask disks")
+        return
+    told = [(name, free) for name in (".", "home", "/") if (free := _free(facts, name)) is not None]
+    if not told:
+        yield unknown("no disk tells its free space")
+        return
+    name, free = min(told, key=lambda pair: pair[1])
+    where = {".": "the working folder", "home": "envcheck's folder"}.get(name, name)
+    if free < DISK_WARN_BYTES:
+        grade = Severity.FAIL if free < DISK_FAIL_BYTES else Severity.WARN
+        yield graded(
+            grade,
+            f"{gib(free)} free for {where}",
+            "Free some, or work elsewhere.",
+            "df -h .",
+            "du -xh . | sort -h | tail",
+        )
+    else:
+        yield ok(f"{gib(free)} free for {where}")
+
+
+def shm(facts: Facts) -> Iterator[Finding]:
+    """/dev/shm is large: dataloaders and collectives exchange data there."""
+    there = facts.disks.get("/dev/shm", Disk()).total_bytes if facts.disks else None
+    if facts.disks is None or there is None:
+        yield not_told(facts, "ask disks")
+    elif there < SHM_WARN_BYTES and facts.vendors:
+        grade = Severity.FAIL if there < SHM_FAIL_BYTES else Severity.WARN
+        words = (
+            "Start the container with --shm-size or --ipc=host; on a host, remount it. A full one ends in a bus error."
+        )
+        yield graded(
+            grade, f"{gib(there)}", words, "docker run --shm-size=64g ...", "mount -o remount,size=64G /dev/shm"
+        )
+    elif there < SHM_FAIL_BYTES:
+        words = "Enough for a small job on the CPU; dataloaders of a large one need more."
+        yield warn(f"{gib(there)}", words, "docker run --shm-size=8g ...")
+    else:
+        yield ok(gib(there))
+
+
+def open_files(facts: Facts) -> Iterator[Finding]:
+    """A process may open many files."""
+    soft = (facts.limits or Limits()).open_files_soft
+    if facts.limits is None or soft is None:
+        yield not_told(facts, "ask limits")
+    elif 0 <= soft < OPEN_FILES_WARN:
+        hard = facts.limits.open_files_hard or 0
+        words = "Raise it in the shell or service that trains."
+        raised = max(hard, soft) if 0 <= hard < 65536 else 65536
+        yield warn(f"at most {soft} open files", words, f"ulimit -n {raised}", "docker run --ulimit nofile=65536 ...")
+    else:
+        yield ok("unlimited" if soft < 0 else f"{soft} open files")
+
+
+def memlock(facts: Facts) -> Iterator[Finding]:
+    """A process may lock memory, as RDMA must."""
+    soft = (facts.limits or Limits()).memlock_soft_bytes
+    if not facts.vendors:
+        yield skip("no accelerator")
+    elif facts.limits is None or soft is None:
+        yield not_told(facts, "ask limits")
+    elif 0 <= soft < MEMLOCK_WARN_BYTES:
+        words = "RDMA between hosts pins its buffers; one host alone can do without."
+        yield warn(f"at most {gib(soft)} locked", words, "ulimit -l unlimited", "docker run --ulimit memlock=-1 ...")
+    else:
+        yield ok("unlimited" if soft < 0 else f"{gib(soft)} may be locked")
+
+
+def kernel(facts: Facts) -> Iterator[Finding]:
+    """The kernel is one that drivers build for."""
+    release = (facts.host or Host()).kernel
+    found = re.match(r"\d+(\.\d+)+", release or "")
+    if facts.host is None or not release:
+        yield not_told(facts, "ask host")
+    elif not found:
+        yield unknown(f"kernel {release}: not a version that envcheck can order")
+    elif versions.at_least(found[0], KERNEL_FLOOR) is False:
+        yield warn(
+            f"kernel {release} is older than {KERNEL_FLOOR}", "The vendors' driver installers refuse it.", "uname -r"
+        )
+    else:
+        yield ok(f"Linux {release}{f', {facts.host.os}' if facts.host.os else ''}")
+
+
+def architecture(facts: Facts) -> Iterator[Finding]:
+    """The processor is one that wheels and images are made for."""
+    here = (facts.host or Host()).architecture
+    names = [vendor(v) for v in facts.vendors] or [VENDORS["cpu"]]
+    if not here:
+        yield not_told(facts, "ask host")
+    elif short := next((n for n in names if here not in n.architectures), None):
+        made = ", ".join(short.architectures)
+        yield fail(f"{here}, but {short.title}'s packages are made for {made}", "Use another host.", "uname -m")
+    else:
+        yield ok(here)
+
+
+def cores(facts: Facts) -> Iterator[Finding]:
+    """There are enough CPU cores for a rank and its dataloader on each device."""
+    count = (facts.host or Host()).cpu_count
+    devices = sum(len(v.devices) for v in facts.vendors)
+    if facts.host is None or count is None:
+        yield not_told(facts, "ask host")
+    elif count < CORES_PER_DEVICE * devices:
+        words = "Ranks will wait for each other; give the container more cores, or use fewer devices."
+        yield warn(f"{count} cores for {devices} devices", words, "nproc", "docker run --cpus ...")
+    else:
+        yield ok(f"{count} cores{f' for {devices} devices' if devices else ''}")
+
+
+def hugepages(facts: Facts) -> Iterator[Finding]:
+    """Reserved huge pages leave the host its memory."""
+    host = facts.host
+    if host is None or host.hugepages_total is None:
+        yield not_told(facts, "ask host")
+    elif host.hugepages_total == 0:
+        yield ok("none reserved")
+    elif host.memory_total_bytes is None:
+        yield unknown("the host's memory is not told")
+    else:
+        reserved = host.hugepages_total * (host.hugepage_bytes or 2 << 20)
+        unused = (host.hugepages_free or 0) * (host.hugepage_bytes or 2 << 20)
+        if unused > HUGEPAGES_WARN_SHARE * host.memory_total_bytes:
+            words = "Nobody uses them and nothing else may: give them back unless a job needs them."
+            yield warn(
+                f"{gib(unused)} reserved and unused", words, "sysctl vm.nr_hugepages", "sysctl -w vm.nr_hugepages=0"
+            )
+        else:
+            yield ok(f"{gib(reserved)} reserved")
+
+
+def clock(facts: Facts) -> Iterator[Finding]:
+    """The clock is synchronised: drift drops nodes from the rendezvous, and certificates fail."""
+    answer = facts.answers.get("ask clock")
+    if facts.clock_synchronised is None:
+        kernel_silent = answer is not None and answer.ok and answer.out.strip().startswith("{")
+        yield unknown("the kernel does not say whether it is") if kernel_silent else not_told(facts, "ask clock")
+    elif facts.clock_synchronised:
+        yield ok("synchronised")
+    elif facts.wanted and facts.wanted.nodes > 1:
+        yield fail("not synchronised", "Several nodes must agree on the time.", "timedatectl", "chronyc tracking")
+    elif facts.vendors:
+        yield warn("not synchronised", "Start chrony or systemd-timesyncd.", "timedatectl", "chronyc tracking")
+    else:
+        yield ok("not synchronised, which one node does not need")
+
+
+def stale_variables(facts: Facts) -> Iterator[Finding]:
+    """No variable of another launch is set: PADDLE_* and RANK win over the launcher's command line."""
+    if facts.environment is None:
+        yield not_told(facts, "ask environment")
+        return
+    left = [name for name in facts.environment if STALE.match(name)]
+    if left:
+        seen = f"{', '.join(left[:6])}{f' and {len(left) - 6} more' if len(left) > 6 else ''} set"
+        words = "The launcher obeys them over its own options; unset them unless a platform means them."
+        yield warn(seen, words, f"unset {' '.join(left)}")
+    else:
+        yield ok("none is set")
+
+
+def _free(facts: Facts, name: str) -> int | None:
+    return facts.disks.get(name, Disk()).free_bytes if facts.disks else None

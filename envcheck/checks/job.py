@@ -1,0 +1,222 @@
+"""What one recipe's job asks of this machine; run when a job is named (--model, --method)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck import versions
+from envcheck.checks.common import GIB, fail, gib, not_told, ok, skip, unknown, vendor, warn
+from envcheck.checks.driver import driver_version, firmware_version
+from envcheck.checks.python import _packages
+from envcheck.checks.toolkit import toolkit_version
+from envcheck.model import Disk, Facts, Finding, Host, VendorFacts, Wanted
+from probes.installed import normal
+
+MIB_PER_GIB = 1024
+# A "64 GiB" device shows 65536 MiB, one of 80 GB shows 81559: makers round up and the driver keeps some back.
+SIZE_TOLERANCE = 0.05
+
+
+def device(facts: Facts) -> Iterator[Finding]:
+    """The job's kind of device is in this machine."""
+    wanted = _wanted(facts)
+    here = [v for v in facts.vendors if v.name == wanted.device]
+    if wanted.device in ("cpu", "", "auto"):
+        yield ok("the job runs on the CPU")
+    elif here and here[0].devices:
+        yield ok(f"{len(here[0].devices)} × {vendor(here[0]).title}")
+    elif here:
+        yield unknown("follows from driver.tool")
+    else:
+        found = ", ".join(vendor(v).title for v in facts.vendors) or "no accelerator"
+        yield fail(
+            f"the job wants {wanted.device}, this machine has {found}", "Choose another recipe.", "envcheck recipes"
+        )
+
+
+def cards(facts: Facts) -> Iterator[Finding]:
+    """There are as many devices as the job starts ranks on one node."""
+    wanted, v = _wanted(facts), _mine(facts)
+    if wanted.cards is None or wanted.device in ("cpu", ""):
+        yield skip("the job names no number of devices")
+    elif v is None or (not v.devices and v.document is None):
+        yield unknown("follows from job.device")
+    elif v.document and v.document.truncated and len(v.devices) < wanted.cards:
+        yield unknown(f"the tool's answer is cut off after {len(v.devices)} devices")
+    elif not v.devices:
+        yield unknown("follows from driver.tool")
+    elif len(v.devices) < wanted.cards:
+        seen = f"{len(v.devices)} devices, the job wants {wanted.cards}"
+        yield fail(
+            seen, f"Use a machine with more, or another method. {_source(facts, 'hardware.cards')}", "envcheck recipes"
+        )
+    else:
+        yield ok(f"{len(v.devices)} devices, {wanted.cards} wanted")
+
+
+def memory(facts: Facts) -> Iterator[Finding]:
+    """Each device has the memory that the job wants, and has it free."""
+    wanted, v = _wanted(facts), _mine(facts)
+    if wanted.memory_gib is None or wanted.device in ("cpu", ""):
+        yield skip("the job names no device memory")
+        return
+    sizes = [d.memory_total_mib for d in v.devices if d.memory_total_mib is not None] if v else []
+    if v is None or not sizes:
+        yield unknown("the devices' memory could not be told")
+        return
+    least = wanted.memory_gib * MIB_PER_GIB * (1 - SIZE_TOLERANCE)
+    free = [
+        (d.memory_total_mib - max(0, (d.memory_used_mib or 0) - vendor(v).idle_memory_mib))
+        for d in v.devices
+        if d.memory_total_mib is not None
+    ]
+    fitting = sum(f >= least for f in free)
+    enough = wanted.cards or len(v.devices)
+    if min(sizes) < least:
+        seen = f"{min(sizes) / MIB_PER_GIB:.0f} GiB a device, the job wants {wanted.memory_gib:g}"
+        yield fail(
+            seen,
+            f"Use larger devices, or a smaller method. {_source(facts, 'hardware.memory_gib')}",
+            "envcheck recipes",
+        )
+    elif fitting < enough:
+        seen = f"{fitting} devices have their {wanted.memory_gib:g} GiB free, {enough} are wanted"
+        yield fail(seen, "Stop who holds it.", *vendor(v).commands.get("list", ()))
+    else:
+        yield ok(f"{min(sizes) / MIB_PER_GIB:.0f} GiB a device, {wanted.memory_gib:g} wanted")
+
+
+def architecture(facts: Facts) -> Iterator[Finding]:
+    """The processor is one that the job's image and wheels are made for."""
+    wanted, here = _wanted(facts), (facts.host or Host()).architecture
+    if not wanted.architectures:
+        yield skip("the job names no architecture")
+    elif not here:
+        yield not_told(facts, "ask host")
+    elif here in wanted.architectures:
+        yield ok(here)
+    else:
+        seen = f"{here}, the job's image and wheels are for {', '.join(wanted.architectures)}"
+        yield fail(seen, "Use another host or image.", "uname -m")
+
+
+def driver(facts: Facts) -> Iterator[Finding]:
+    """The driver is at least the one that the recipe names."""
+    v = _mine(facts)
+    yield _at_least("driver", _wanted(facts).driver_minimum, driver_version(v) if v else None, facts)
+
+
+def firmware(facts: Facts) -> Iterator[Finding]:
+    """The firmware is at least the one that the recipe names."""
+    v = _mine(facts)
+    yield _at_least("firmware", _wanted(facts).firmware_minimum, firmware_version(v) if v else None, facts)
+
+
+def toolkit(facts: Facts) -> Iterator[Finding]:
+    """The toolkit, where the job runs on the host, is at least the one that the recipe names."""
+    wanted, v = _wanted(facts), _mine(facts)
+    if wanted.image and wanted.toolkit_minimum:
+        yield skip(f"{wanted.toolkit_minimum} stands in the image")
+    else:
+        yield _at_least("toolkit", wanted.toolkit_minimum, toolkit_version(facts, v) if v else None, facts)
+
+
+def host_memory(facts: Facts) -> Iterator[Finding]:
+    """The host has the memory that loading and offloading take."""
+    wanted, host = _wanted(facts).host_memory_gib, facts.host
+    free = (host or Host()).memory_available_bytes
+    yield _room("host memory", wanted, free, facts, "ask host", "free -g")
+
+
+def shm(facts: Facts) -> Iterator[Finding]:
+    """/dev/shm is as large as the recipe gives its container."""
+    wanted = _wanted(facts)
+    there = facts.disks.get("/dev/shm", Disk()).total_bytes if facts.disks else None
+    if wanted.shm_gib is not None and wanted.image and not (facts.host and facts.host.in_container):
+        yield skip(f"the container is started with {wanted.shm_gib:g} GiB")
+        return
+    yield _room(
+        "/dev/shm", wanted.shm_gib, there, facts, "ask disks", f"docker run --shm-size={wanted.shm_gib or 16:g}g ..."
+    )
+
+
+def disk(facts: Facts) -> Iterator[Finding]:
+    """The working folder has room for weights and checkpoints."""
+    disks = facts.disks or {}
+    free = (disks.get(".") or disks.get("/") or Disk()).free_bytes
+    yield _room("free disk", _wanted(facts).disk_gib, free, facts, "ask disks", "df -h .")
+
+
+def packages(facts: Facts) -> Iterator[Finding]:
+    """The packages that the recipe names are installed, in versions that it allows."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    wanted, found = _wanted(facts), _packages(facts)
+    if not wanted.packages:
+        yield skip("the recipe names no package")
+    elif found is None:
+        yield not_told(facts, "ask packages")
+    else:
+        wrong, untold = [], []
+        for name, specifier in wanted.packages:
+            version = found.packages.get(normal(name))
+            try:
+                fits = version is not None and SpecifierSet(specifier).contains(version, prereleases=True)
+            except InvalidSpecifier:
+                untold.append(name)
+                continue
+            if not fits:
+                wrong.append(f"{name}{specifier} ({version or 'absent'})")
+        fix = f"envcheck provision --model {wanted.recipe} --method {wanted.method}"
+        if wrong:
+            seen = f"{len(wrong)} of {len(wanted.packages)} not as wanted: {', '.join(wrong[:4])}"
+            judge = warn if wanted.image else fail
+            yield judge(
+                seen,
+                "Let envcheck install them, or train in the image." if wanted.image else "Let envcheck install them.",
+                fix,
+            )
+        elif untold:
+            yield unknown(f"{untold[0]}: the recipe's version range cannot be read")
+        else:
+            yield ok(f"all {len(wanted.packages)} packages are there")
+
+
+def _at_least(what: str, minimum: str | None, found: str | None, facts: Facts) -> Finding:
+    if minimum is None:
+        return skip(f"the recipe names no {what}")
+    if found is None:
+        return unknown(f"the {what}'s version could not be told; {minimum} is wanted")
+    reached = versions.at_least(found, minimum)
+    if reached is None:
+        return unknown(f"{what} {found} cannot be compared with {minimum}")
+    if reached:
+        return ok(f"{what} {found}, {minimum} wanted")
+    words = f"Upgrade it. {_source(facts, f'{what}_minimum')}"
+    return fail(f"{what} {found} is older than {minimum}", words, f"envcheck recipes show {_wanted(facts).recipe}")
+
+
+def _room(what: str, wanted_gib: float | None, there: int | None, facts: Facts, key: str, command: str) -> Finding:
+    if wanted_gib is None:
+        return skip(f"the recipe names no {what}")
+    if there is None:
+        return not_told(facts, key)
+    if there >= wanted_gib * GIB * (1 - SIZE_TOLERANCE):
+        return ok(f"{gib(there)}, {wanted_gib:g} wanted")
+    return fail(
+        f"{gib(there)}, the job wants {wanted_gib:g} GiB", f"Free some, or use a larger host ({what}).", command
+    )
+
+
+def _wanted(facts: Facts) -> Wanted:
+    assert facts.wanted is not None, "job checks run when a job is named"
+    return facts.wanted
+
+
+def _mine(facts: Facts) -> VendorFacts | None:
+    return next((v for v in facts.vendors if v.name == _wanted(facts).device), None)
+
+
+def _source(facts: Facts, key: str) -> str:
+    said = _wanted(facts).sources.get(key, "")
+    return f"Source: {said}." if said else ""

@@ -1,0 +1,92 @@
+"""How the devices are tied together: every pair known, none slower than its peers, spread evenly over NUMA nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from envcheck.checks.common import commands, fail, incomplete, ok, plural, skip, unknown, vendor, warn
+from envcheck.model import Facts, Finding, Topology, VendorFacts
+
+UNKNOWN_RELATIONS = (None, "", "NA", "N/A", "?")
+
+
+def topology(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The topology is complete: a relation for each pair of devices."""
+    if len(v.devices) == 1:
+        yield skip("one device")
+    elif why := incomplete(facts, v):
+        yield skip(why)
+    elif v.topology is None:
+        yield unknown("the tool does not tell the topology", "Ask it by hand.", *commands(v, "topology"))
+    elif blanks := _blanks(v.topology):
+        seen = f"{len(blanks)} pairs have no relation, the first {blanks[0][0]} to {blanks[0][1]}"
+        yield fail(seen, "A link is lost, or a driver too old for this board.", *commands(v, "topology"))
+    elif len(v.topology.names) != len(v.devices):
+        seen = f"the topology names {len(v.topology.names)} devices, the list {len(v.devices)}"
+        yield warn(seen, "Compare both by hand.", *commands(v, "topology"), *commands(v, "list"))
+    else:
+        yield ok(f"{len(v.topology.names)} devices, {_summary(v.topology)}")
+
+
+def uniform(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """No device is tied to its peers by slower links than the others are."""
+    if why := "one device" if len(v.devices) == 1 else incomplete(facts, v):
+        yield skip(why)
+        return
+    if v.topology is None or len(v.topology.names) < 2:
+        yield unknown("follows from links.topology")
+        return
+    rows = {name: _profile(v.topology, name) for name in v.topology.names}
+    usual, _ = Counter(rows.values()).most_common(1)[0]
+    rare = Counter(rows.values())
+    odd = sorted((name for name, row in rows.items() if row != usual), key=lambda name: rare[rows[name]])
+    if not odd:
+        yield ok(f"each device has {_words(usual)}")
+    else:
+        first = [name for name in odd if rows[name] == rows[odd[0]]]  # the rarest row: its peers miss one link each
+        seen = f"{', '.join(first[:4])}: {_words(rows[first[0]])}, where most have {_words(usual)}"
+        words = f"Collectives run at the slowest link. Reseat the card, or leave it out with {vendor(v).visible_env}."
+        yield warn(seen, words, *commands(v, "topology"))
+
+
+def numa(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The devices are spread evenly over NUMA nodes."""
+    if why := "one device" if len(v.devices) == 1 else incomplete(facts, v):
+        yield skip(why)
+        return
+    near = v.topology and (v.topology.numa_affinity or v.topology.cpu_affinity)
+    sets = Counter(said for name in v.topology.names if (said := near.get(name))) if v.topology and near else Counter()
+    if v.topology is not None and not near:
+        yield skip("this tool's topology has no such column")
+    elif not sets or v.topology is None or sum(sets.values()) < len(v.topology.names):
+        yield unknown("the tool does not tell which CPUs are near each device")
+    elif len(set(sets.values())) > 1:
+        seen = ", ".join(f"{plural(n, 'device')} at {said}" for said, n in sets.most_common())
+        words = "Bind each rank to the CPUs near its device, or choose an even set of devices."
+        yield warn(seen, words, *commands(v, "topology"), "lscpu | grep NUMA")
+    else:
+        yield ok(f"{len(sets)} sets of CPUs with {next(iter(sets.values()))} devices each")
+
+
+def _blanks(topology: Topology) -> list[tuple[str, str]]:
+    return [
+        (row, column)
+        for row in topology.names
+        for column in topology.names
+        if row != column and (topology.matrix.get(row) or {}).get(column) in UNKNOWN_RELATIONS
+    ]
+
+
+def _profile(topology: Topology, name: str) -> tuple[tuple[str, int], ...]:
+    row = topology.matrix.get(name) or {}
+    return tuple(sorted(Counter(str(row.get(other)) for other in topology.names if other != name).items()))
+
+
+def _words(profile: tuple[tuple[str, int], ...]) -> str:
+    return " and ".join(f"{n} × {relation}" for relation, n in profile)
+
+
+def _summary(topology: Topology) -> str:
+    kinds = {relation for name in topology.names for relation, _ in _profile(topology, name)}
+    return f"tied by {', '.join(sorted(kinds))}"

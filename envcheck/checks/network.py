@@ -1,0 +1,196 @@
+"""The devices' own network ports (HCCN), and the host's name and interfaces: what collectives set up over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.checks.common import fail, graded, nodes_wanted, not_told, ok, quote, skip, unknown, warn
+from envcheck.checks.driver import fields
+from envcheck.model import Answer, Document, Facts, Finding, Network, Outcome, Severity, VendorFacts
+
+CONF = "read /etc/hccn.conf"
+IFNAMES = ("HCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "FLAGCX_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+LOOPBACK = re.compile(r"^(127\.|::1$|localhost$)")
+
+
+def hccn_link(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The network port of each NPU is up."""
+    told = {n: str(said) for n, said in _said(v, "link", "link status")}
+    down = {n: said for n, said in told.items() if said.upper() != "UP"}
+    if down:
+        seen = f"port of NPU {_ids(down)}: {', '.join(sorted(set(down.values())))}"
+        words = "Look at cable, transceiver and switch port; collectives between hosts need each port."
+        first = next(iter(down))
+        shown = quote(facts.answers.get(f"run hccn_tool -i {first} -link -g"))
+        yield fail(
+            seen,
+            words,
+            *(f"hccn_tool -i {first} -{kind} -g" for kind in ("link", "optical", "link_stat")),
+            evidence=shown,
+        )
+    else:
+        yield ok(f"{len(told)} ports are up") if told else _no_hccn(facts, "link")
+
+
+def hccn_address(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The network port of each NPU has an address."""
+    told = {n: str(said) for n, said in _said(v, "ip", "ipaddr")}
+    bare = [n for n, kinds in v.per_device.items() if "ip" in kinds and _unset(kinds["ip"])]
+    if bare:
+        grade = Severity.FAIL if nodes_wanted(facts) > 1 else Severity.WARN
+        first = bare[0]
+        words = "Collectives between hosts need one; one host alone can do without."
+        fix = (f"hccn_tool -i {first} -ip -s address <address> netmask <mask>", "cat /etc/hccn.conf")
+        shown = quote(facts.answers.get(f"run hccn_tool -i {first} -ip -g"))
+        yield graded(grade, f"port of NPU {_ids(bare)}: no address", words, *fix, evidence=shown)
+    elif len(set(told.values())) < len(told):
+        yield fail("two ports have the same address", "Give each its own.", "cat /etc/hccn.conf")
+    else:
+        yield ok(f"{len(told)} ports have addresses") if told else _no_hccn(facts, "ip")
+
+
+def hccn_health(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The network port of each NPU reaches the address that it watches."""
+    told = {n: str(said) for n, said in _said(v, "net_health", "net health status")}
+    bad = {n: said for n, said in told.items() if said.lower() not in ("success", "init")}
+    if bad:
+        grade = Severity.FAIL if nodes_wanted(facts) > 1 else Severity.WARN
+        first = next(iter(bad))
+        words = "The watched address (netdetect) does not answer: look at gateway, VLAN and switch."
+        shown = quote(facts.answers.get(f"run hccn_tool -i {first} -net_health -g"))
+        seen = f"port of NPU {_ids(bad)}: {', '.join(sorted(set(bad.values())))}"
+        yield graded(grade, seen, words, f"hccn_tool -i {first} -netdetect -g", "cat /etc/hccn.conf", evidence=shown)
+    else:
+        yield ok(f"{len(told)} ports reach what they watch") if told else _no_hccn(facts, "net_health")
+
+
+def hccn_conf(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """/etc/hccn.conf says the addresses that the ports have: it is what a reboot brings back."""
+    answer = facts.answers.get(CONF)
+    live = {n: str(said) for n, said in _said(v, "ip", "ipaddr")}
+    if answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
+        absent = answer is not None and answer.outcome is Outcome.ABSENT
+        yield skip("there is no /etc/hccn.conf") if absent else not_told(facts, CONF)
+        return
+    kept = {int(m[1]): m[2] for m in re.finditer(r"^\s*address_(\d{1,4})\s*=\s*(\S+)", answer.out, re.MULTILINE)}
+    other = [n for n, address in live.items() if n in kept and kept[n] != address]
+    if other:
+        seen = f"NPU {_ids(other)}: the port has {live[other[0]]}, the file says {kept[other[0]]}"
+        yield warn(
+            seen,
+            "Make them one; the file wins at the next boot.",
+            "cat /etc/hccn.conf",
+            evidence=quote(answer, f"address_{other[0]}"),
+        )
+    elif live and kept:
+        yield ok("/etc/hccn.conf and the ports agree")
+    else:
+        yield unknown("nothing to compare: file or ports name no address")
+
+
+def own_name(facts: Facts) -> Iterator[Finding]:
+    """The host's own name does not lead to loopback: peers would be told 127.0.0.1."""
+    if facts.network is None:
+        yield not_told(facts, "ask network")
+        return
+    name, addresses = (facts.host and facts.host.hostname) or "the own name", facts.network.resolves_to
+    several = nodes_wanted(facts) > 1
+    if addresses is None:
+        words = "Several nodes find each other by it: add the host to /etc/hosts, or pass --host."
+        yield graded(
+            Severity.FAIL if several else Severity.WARN,
+            f"{name} resolves to nothing",
+            words,
+            "getent hosts $(hostname)",
+        )
+    elif addresses and all(LOOPBACK.match(a) for a in addresses):
+        seen = f"{name} resolves to {', '.join(addresses)}"
+        words = "A launch over several nodes waits for ever: put the real address first in /etc/hosts, or pass --host."
+        if several:
+            yield fail(seen, words, "getent hosts $(hostname)", "ip -brief address")
+        elif facts.vendors:
+            yield warn(seen, words, "getent hosts $(hostname)", "ip -brief address")
+        else:
+            yield ok(f"{seen}: enough for one node")
+    elif addresses:
+        yield ok(f"{name} resolves to {', '.join(addresses[:3])}")
+    else:
+        yield unknown("the name's addresses could not be read")
+
+
+def interfaces(facts: Facts) -> Iterator[Finding]:
+    """A network interface besides loopback is up and has an address."""
+    if facts.network is None or not facts.network.interfaces:
+        yield not_told(facts, "ask network")
+        return
+    usable = [name for name, i in facts.network.interfaces.items() if i.up and _outside(facts.network, name)]
+    if usable:
+        yield ok(f"up with an address: {', '.join(usable[:4])}{' ...' if len(usable) > 4 else ''}")
+    elif nodes_wanted(facts) > 1:
+        yield fail("no interface is up with an address", "Several nodes need one.", "ip -brief address")
+    elif all(i.up is None for i in facts.network.interfaces.values()):
+        yield unknown("no interface says whether it is up")
+    else:
+        yield warn("no interface besides loopback is up", "Downloads and other nodes need one.", "ip -brief address")
+
+
+def named_interfaces(facts: Facts) -> Iterator[Finding]:
+    """The interfaces that *_SOCKET_IFNAME names are there."""
+    if facts.environment is None or facts.network is None:
+        yield not_told(facts, "ask environment", "ask network")
+        return
+    asked = {name: facts.environment[name] for name in IFNAMES if name in facts.environment}
+    wrong = [f"{name}={value}" for name, value in asked.items() if not _names_one(value, facts.network)]
+    if wrong:
+        yield fail(f"{wrong[0]}: there is no such interface", "Name one of this host's.", "ip -brief address")
+    elif asked:
+        yield ok(", ".join(f"{name}={value}" for name, value in asked.items()))
+    else:
+        yield skip("no *_SOCKET_IFNAME is set")
+
+
+def _said(v: VendorFacts, kind: str, key: str) -> Iterator[tuple[int, object]]:
+    for number, kinds in v.per_device.items():
+        said = {str(k).lower(): value for k, value in fields(kinds[kind]).items()} if kind in kinds else {}
+        if said.get(key) is not None:
+            yield number, said[key]
+
+
+def _unset(document: Document) -> bool:
+    return bool(document.error and document.error.category == "network-not-configured")
+
+
+def _no_hccn(facts: Facts, kind: str) -> Finding:
+    asked = [a for key, a in facts.answers.items() if key.startswith("run hccn_tool ") and f"-{kind} " in key]
+    if not asked:
+        return skip("follows from driver.tool")
+    return _unread(asked[0])
+
+
+def _unread(answer: Answer) -> Finding:
+    if answer.outcome is Outcome.ABSENT:
+        return unknown(
+            "hccn_tool is not there",
+            "It comes with the driver: /usr/local/Ascend/driver/tools.",
+            "command -v hccn_tool",
+        )
+    return unknown(f"hccn_tool could not be read: {answer.outcome.value}", "Ask it by hand.", evidence=quote(answer))
+
+
+def _outside(network: Network, name: str) -> bool:
+    return any(not LOOPBACK.match(a) for a in network.interfaces[name].addresses)
+
+
+def _names_one(value: str, network: Network) -> bool:
+    """NCCL's rules: a list of prefixes, = for exact names, ^ for exclusions."""
+    if value.startswith("^"):
+        return True
+    exact, names = value.startswith("="), value.lstrip("=").split(",")
+    return any(
+        there == name if exact else there.startswith(name) for there in network.interfaces for name in names if name
+    )
+
+
+def _ids(numbers: object) -> str:
+    return ", ".join(map(str, list(numbers)[:8])) if isinstance(numbers, dict | list) else ""

@@ -1,0 +1,156 @@
+"""The Python that would train, and what is installed in it; read from metadata, nothing is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck import versions
+from envcheck.checks.common import fail, not_told, ok, skip, unknown, vendor, warn
+from envcheck.model import Facts, Finding, Packages, VendorFacts
+
+PYTHON_FLOOR, PYTHON_CEILING = "3.9", "3.14"  # paddlepaddle 3.1 to 3.3 has wheels for 3.9 to 3.13 (package metadata)
+PADDLE_FLOOR = "3.0.0"  # device plugins of today pair with 3.0 and newer
+NUMPY_BAD = "2.4"  # float() of a one-element tensor raises with paddle 3.1.0 and 3.3.1 (tried)
+NUMPY_MAJOR = "2.0"  # CANN up to 8.2 fails with 500001 from numpy 2 on (F23)
+# plugin -> hosts that the vendors' pages pair with it, beside the equal version (ERNIE's and FastDeploy's pages)
+DOCUMENTED_PAIRS = {("3.1.0", "3.1.0a0"), ("3.1.1", "3.1.0a0")}
+
+
+def version(facts: Facts) -> Iterator[Finding]:
+    """Python is of a version that paddle has wheels for."""
+    found = _packages(facts)
+    if found is None:
+        yield not_told(facts, "ask packages")
+    elif found.python is None:
+        yield unknown("python3 did not tell its version", "Install it.", "python3 --version")
+    elif versions.key(found.python) is None:
+        yield unknown(f"Python {found.python}: not a version that envcheck can order")
+    elif versions.at_least(found.python, PYTHON_FLOOR) and not versions.at_least(found.python, PYTHON_CEILING):
+        yield ok(f"Python {found.python}")
+    else:
+        words = "Paddle's wheels are for 3.9 to 3.13; images carry 3.10. Use another python3, or a container."
+        yield warn(f"Python {found.python}", words, "python3 --version")
+
+
+def paddle(facts: Facts) -> Iterator[Finding]:
+    """Paddle, where it is installed, is one package of a version that the plugins pair with."""
+    found = _packages(facts)
+    if found is None:
+        yield not_told(facts, "ask packages")
+        return
+    names = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if name in found.packages]
+    if len(names) > 1:
+        words = "Both write the same folder: remove both, install one again."
+        yield fail("paddlepaddle and paddlepaddle-gpu are both installed", words, f"pip uninstall {' '.join(names)}")
+    elif not names:
+        yield skip("not installed here: an image holds it, or envcheck provision installs it")
+    elif (reached := versions.at_least(found.packages[names[0]], PADDLE_FLOOR)) is None:
+        yield unknown(f"{names[0]} {found.packages[names[0]]}: not a version that envcheck can order")
+    elif reached:
+        yield ok(f"{names[0]} {found.packages[names[0]]}")
+    else:
+        seen = f"{names[0]} {found.packages[names[0]]} is older than {PADDLE_FLOOR}"
+        yield warn(seen, "Install 3.1 or newer.", "pip install 'paddlepaddle>=3.1'")
+
+
+def plugin(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """Paddle and the vendor's plugin are of one version."""
+    found, name = _packages(facts), vendor(v).plugin or ""
+    if found is None:
+        yield not_told(facts, "ask packages")
+        return
+    host, mine = found.packages.get("paddlepaddle"), found.packages.get(name)
+    if not host and not mine:
+        yield skip("neither paddlepaddle nor its plugin is installed here")
+    elif host and not mine:
+        index = "https://www.paddlepaddle.org.cn/packages/stable/"
+        words = f"Without {name}, training falls back to the CPU silently. It is on Paddle's own index alone."
+        yield warn(
+            f"paddlepaddle {host} without {name}", words, f"pip install {name}=={host} -i {index}<npu or ixuca>/"
+        )
+    elif not host:
+        words = "The plugin loads into the CPU package: install that first."
+        yield fail(f"{name} {mine} without paddlepaddle", words, f"pip install paddlepaddle=={mine}")
+    elif versions.key(host) is None or versions.key(mine or "") is None:
+        yield unknown(f"paddlepaddle {host} and {name} {mine} cannot be compared")
+    elif versions.compare(host, mine or "") == 0 or (mine, host) in DOCUMENTED_PAIRS:
+        yield ok(f"paddlepaddle {host} with {name} {mine}")
+    else:
+        words = "Builds that differ end in undefined symbols: install the pair."
+        seen = f"paddlepaddle {host}, but {name} {mine}"
+        yield fail(seen, words, f"pip install paddlepaddle=={mine}")
+
+
+def device_build(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """Where GPUs are, paddle's GPU build is installed: the CPU build would train on the CPU."""
+    found = _packages(facts)
+    if found is None:
+        yield not_told(facts, "ask packages")
+    elif "paddlepaddle-gpu" in found.packages:
+        yield ok(f"paddlepaddle-gpu {found.packages['paddlepaddle-gpu']}")
+    elif "paddlepaddle" in found.packages:
+        words = "It runs, but on the CPU: install the GPU build from Paddle's index instead."
+        yield warn(
+            f"paddlepaddle {found.packages['paddlepaddle']} is the CPU build", words, "pip uninstall paddlepaddle"
+        )
+    else:
+        yield skip("no paddle is installed here")
+
+
+def numpy(facts: Facts) -> Iterator[Finding]:
+    """numpy is of a version that paddle and the toolkit work with."""
+    found = _packages(facts)
+    version = found.packages.get("numpy") if found else None
+    if found is None:
+        yield not_told(facts, "ask packages")
+    elif version is None or not any(n in found.packages for n in ("paddlepaddle", "paddlepaddle-gpu", "torch-npu")):
+        yield skip("no numpy here that a framework uses")
+    elif versions.key(version) is None:
+        yield unknown(f"numpy {version}: not a version that envcheck can order")
+    elif versions.at_least(version, NUMPY_BAD) and "torch-npu" not in found.packages:
+        yield fail(f"numpy {version}: paddle fails from {NUMPY_BAD} on", "Install 1.26.4.", "pip install 'numpy<2'")
+    elif versions.at_least(version, NUMPY_MAJOR) and any(v.name == "npu" for v in facts.vendors):
+        yield warn(f"numpy {version}: CANN up to 8.2 fails with numpy 2", "Install 1.26.4.", "pip install 'numpy<2'")
+    else:
+        yield ok(f"numpy {version}")
+
+
+def torch_npu(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """torch and torch-npu are a pair: the plugin's number begins with torch's."""
+    found = _packages(facts)
+    torch, mine = (found.packages.get(n) for n in ("torch", "torch-npu")) if found else (None, None)
+    if found is None:
+        yield not_told(facts, "ask packages")
+    elif not mine:
+        yield skip("torch-npu is not installed here")
+    elif not torch or versions.key(torch) is None or versions.key(mine) is None:
+        yield unknown(f"torch {torch or 'is absent'}, torch-npu {mine}: cannot be compared")
+    elif versions.same_release(torch.partition("+")[0], mine):
+        yield ok(f"torch {torch} with torch-npu {mine}")
+    else:
+        seen = f"torch {torch}, but torch-npu {mine}"
+        yield fail(
+            seen,
+            "Install the pair; an unpinned torch-npu brings the newest.",
+            f"pip install torch=={mine.partition('.post')[0]}",
+        )
+
+
+def triton(facts: Facts) -> Iterator[Finding]:
+    """Where triton can be imported, paddle's bridge to it can be, too: paddleformers insists."""
+    found = _packages(facts)
+    if found is None:
+        yield not_told(facts, "ask packages")
+    elif "triton" not in found.packages or "paddleformers" not in found.packages:
+        yield skip("triton and paddleformers are not both installed here")
+    elif "use-triton-in-paddle" in found.packages:
+        yield ok("use-triton-in-paddle is installed")
+    else:
+        words = "paddleformers stops with a RuntimeError: remove triton, or add the bridge."
+        yield warn("triton without use-triton-in-paddle", words, "pip uninstall triton")
+
+
+def _packages(facts: Facts) -> Packages | None:
+    """Of the environment that provision made for the wanted recipe, else of the python3 on PATH."""
+    made = facts.environments.get(facts.wanted.recipe) if facts.wanted else None
+    return made or facts.packages

@@ -1,0 +1,192 @@
+"""The vendor's toolkit: there, one tree, in force, and of a version that the driver carries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck import versions
+from envcheck.checks.common import commands, fail, in_container, not_told, ok, skip, unknown, vendor, warn
+from envcheck.checks.driver import driver_version, fields
+from envcheck.model import Facts, Finding, Outcome, VendorFacts
+
+TREES = {
+    "npu": ("list /usr/local/Ascend/ascend-toolkit/[0-9]*", "list /usr/local/Ascend/cann-[0-9]*"),
+    "iluvatar": ("list /usr/local/corex*",),
+}
+SET_ENV = "list /usr/local/Ascend/ascend-toolkit/set_env.sh"
+ATB_SET_ENV = "list /usr/local/Ascend/nnal/atb/set_env.sh"
+PRELOADS = "list /usr/local/corex*/lib64/libcuda.so.1"
+CONFIG = "read /usr/local/Ascend/ascend-toolkit/latest/version.cfg"
+# The oldest HDK that each CANN carries, from release notes and ascend-deployer's required_soft (facts of 2026-11).
+OLDEST_DRIVER = {
+    "8.0.rc1": "23.0.3",
+    "8.0.rc2": "24.1.rc2",
+    "8.0.0": "23.0.2",
+    "8.1.rc1": "25.0.rc1",
+    "8.2.rc1": "24.1.rc2",
+    "8.3.rc1": "25.3.rc1",
+    "8.5.0": "25.0.rc1",
+    "8.5.1": "25.0.rc1",
+    "8.5.2": "25.0.rc1",
+    "9.0.0": "25.0.rc1",
+    "9.0.1": "25.0.rc1",
+    "9.1.0": "25.2.0",
+}
+# Releases whose notes name their own partner alone: an older driver is untested there, not refused.
+PARTNER_ONLY = ("8.0.rc2", "8.1.rc1", "8.3.rc1")
+
+
+def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The toolkit is installed."""
+    if all(facts.answers.get(key) is None for key in TREES[v.name]):
+        yield not_told(facts, *TREES[v.name])
+    elif found := trees(facts, v):
+        yield ok(f"{vendor(v).toolkit} in {', '.join(found)}")
+    elif in_container(facts):
+        words = "Start from an image that holds it."
+        yield fail(
+            f"no {vendor(v).toolkit} in this container", words, f"ls -d {TREES[v.name][0].removeprefix('list ')}"
+        )
+    elif any(_ended(facts, key) not in (Outcome.EMPTY, Outcome.ABSENT) for key in TREES[v.name]):
+        yield not_told(facts, *TREES[v.name])
+    else:
+        words = "Training in a container needs none on the host; training on the host does."
+        yield warn(f"no {vendor(v).toolkit} on this host", words, f"ls -d {TREES[v.name][0].removeprefix('list ')}")
+
+
+def single(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """One toolkit tree is in force: two on the library path mix their symbols."""
+    found = trees(facts, v)
+    if facts.environment is None:
+        yield not_told(facts, "ask environment")
+        return
+    pattern = r"/ascend-toolkit/(\d[^/:]*|latest)|/cann-(\d[^/:]*)|/(corex[^/:]*)"
+    used = {next(filter(None, m.groups())) for m in re.finditer(pattern, facts.environment.get("LD_LIBRARY_PATH", ""))}
+    if len(used) > 1:
+        seen = f"LD_LIBRARY_PATH names {len(used)}: {', '.join(sorted(used))}"
+        yield fail(seen, "Keep one: open a new shell and source one set_env.sh.", "echo $LD_LIBRARY_PATH | tr : '\\n'")
+    elif len(found) > 1 and not used:
+        yield warn(f"{len(found)} trees: {', '.join(found)}", "Source the one that you mean.", *commands(v, "toolkit"))
+    elif found:
+        yield ok(f"one in force: {next(iter(used), found[0])}")
+    else:
+        yield skip("follows from toolkit.present")
+
+
+def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The toolkit's version is known."""
+    found = toolkit_version(facts, v)
+    if found is None:
+        yield not_told(facts, CONFIG) if trees(facts, v) else skip("follows from toolkit.present")
+    elif versions.key(found) is None:
+        yield unknown(f"{vendor(v).toolkit} {found}: not a version that envcheck can order")
+    elif (floor := vendor(v).toolkit_floor) and versions.at_least(found, floor) is False:
+        yield warn(f"{vendor(v).toolkit} {found} is older than any that the plugins name", f"Install {floor} or newer.")
+    else:
+        yield ok(f"{vendor(v).toolkit} {found}")
+
+
+def driver_pair(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The driver is new enough for the toolkit."""
+    found, running = toolkit_version(facts, v), driver_version(v)
+    if not found:
+        yield (
+            skip("follows from toolkit.present")
+            if not trees(facts, v)
+            else unknown("the toolkit's version is not known")
+        )
+        return
+    oldest = OLDEST_DRIVER.get(found.lower())
+    reached = versions.at_least(running, oldest) if running and oldest else None
+    if reached is None:
+        yield unknown(f"no table names the pair CANN {found} and driver {running or 'not told'}")
+    elif reached:
+        yield ok(f"driver {running} carries CANN {found}")
+    elif found.lower() in PARTNER_ONLY:
+        yield warn(
+            f"driver {running} is older than {oldest}, CANN {found}'s partner", "Upgrade the driver, or test it."
+        )
+    else:
+        yield fail(f"driver {running} is older than {oldest}, which CANN {found} needs", "Upgrade driver and firmware.")
+
+
+def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """set_env.sh is in force: libraries are found by the process that trains."""
+    if facts.environment is None:
+        yield not_told(facts, "ask environment")
+        return
+    if not trees(facts, v):
+        yield skip("follows from toolkit.present")
+        return
+    homes = [value for name in vendor(v).toolkit_variables if (value := facts.environment.get(name))]
+    path = facts.environment.get("LD_LIBRARY_PATH", "")
+    used = next((home for home in (*homes, vendor(v).toolkit_folder) if home and home.rstrip("/") in path), None)
+    if used and (homes or not vendor(v).toolkit_variables):
+        yield ok(f"{vendor(v).toolkit} is on the library path: {used}")
+    elif not vendor(v).toolkit_variables and facts.engine and facts.engine.error is None:
+        yield skip("not in force in this shell; an image brings its own")
+    else:
+        words = "Source it in the shell or service that trains; a non-login exec does not read .bashrc."
+        yield warn(f"{vendor(v).toolkit}'s environment is not in force in this shell", words, *commands(v, "toolkit"))
+
+
+def atb(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """NNAL/ATB is installed: importing paddle's plugin fails without libatb.so."""
+    answer = facts.answers.get(ATB_SET_ENV)
+    if not trees(facts, v):
+        yield skip("follows from toolkit.present")
+    elif answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
+        yield not_told(facts, ATB_SET_ENV)
+    elif answer.ok:
+        yield ok("nnal/atb/set_env.sh is there")
+    else:
+        words = "Install the NNAL package of the same CANN release, and source its set_env.sh."
+        yield warn("NNAL/ATB is not installed", words, "ls -d /usr/local/Ascend/nnal/atb")
+
+
+def preload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The library that LD_PRELOAD names is there: the loader only warns, and symbols are missing later."""
+    answer = facts.answers.get(PRELOADS)
+    if facts.environment is None or answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
+        yield not_told(facts, "ask environment", PRELOADS)
+        return
+    wanted = [p for p in re.split(r"[\s:]+", facts.environment.get("LD_PRELOAD", "")) if p.endswith("libcuda.so.1")]
+    missing = [path for path in wanted if path not in answer.out.split()]
+    if missing:
+        there = next(iter(answer.out.split()), "/usr/local/corex/lib64/libcuda.so.1")
+        yield fail(
+            f"LD_PRELOAD names {missing[0]}, which is not there", "Correct the path.", f"export LD_PRELOAD={there}"
+        )
+    elif wanted:
+        yield ok(f"LD_PRELOAD names {wanted[0]}")
+    else:
+        yield skip("LD_PRELOAD is not set here; the launch sets it")
+
+
+def trees(facts: Facts, v: VendorFacts) -> list[str]:
+    """The toolkit's folders; a link such as /usr/local/corex beside corex-4.3.0 is not another tree."""
+    found = [p for key in TREES.get(v.name, ()) if (a := facts.answers.get(key)) and a.ok for p in a.out.split()]
+    named = [path for path in found if re.search(r"\d", path.rpartition("/")[2])]
+    return named or found
+
+
+def toolkit_version(facts: Facts, v: VendorFacts) -> str | None:
+    """From version.cfg or the install file, else from the folder's name; the toolkit in force counts."""
+    for key, document in v.documents.items():
+        if "ascend-toolkit/latest" in key:
+            said = document.detail.get("cann_version") or fields(document).get("version") or _plain(document.detail)
+            if isinstance(said, str):
+                return said
+    names = [m[0] for path in trees(facts, v) if (m := re.search(r"\d[\w.]*$", path))]
+    return max(names, key=lambda n: versions.key(n) or ()) if names else None
+
+
+def _plain(detail: object) -> object:
+    said = detail.get("fields") if isinstance(detail, dict) else None
+    return said.get("version") if isinstance(said, dict) else None
+
+
+def _ended(facts: Facts, key: str) -> Outcome:
+    answer = facts.answers.get(key)
+    return Outcome.ABSENT if answer is None else answer.outcome

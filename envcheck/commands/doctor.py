@@ -1,0 +1,100 @@
+"""envcheck doctor: what stands between this machine and training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envcheck import options
+
+if TYPE_CHECKING:
+    from envcheck.model import Facts, Wanted
+
+
+@click.command()
+@options.device
+@options.model
+@options.method
+@options.framework
+@options.recipes_folder
+@click.option("--only", multiple=True, metavar="NAME", help="Only this check or area; may be given again.")
+@click.option("--skip", multiple=True, metavar="NAME", help="Not this check or area; may be given again.")
+@click.option("--list-checks", is_flag=True, help="Name all checks, and stop.")
+@click.option("--strict", is_flag=True, help="Warnings count: exit code 3.")
+@click.option("--replay", type=click.Path(), help="Judge a snapshot instead of this machine.")
+@options.json_output
+def doctor(**asked: Any) -> None:
+    """Look at this machine and say what stands between it and training; changes nothing.
+
+    Exit code 0: fit. 1: something fails. 3: nothing fails, but something could not be told.
+
+    \b
+    envcheck doctor                                   whichever cards are here
+    envcheck doctor --model 21b --method lora         and what this job needs
+    envcheck doctor --only devices --skip devices.ecc
+    envcheck doctor --replay snapshot.json --json     a recording, as JSON
+    """
+    from envcheck import checks, report, screen
+
+    if asked["list_checks"]:
+        click.echo(report.listing(screen.style().width))
+        return
+    checks.named(asked["only"]), checks.named(asked["skip"])  # before the machine is asked, not after
+    facts = _facts(asked)
+    findings = checks.run_all(facts, asked["only"], asked["skip"])
+    if asked["as_json"]:
+        click.echo(report.as_json(findings, facts, asked["strict"]))
+    else:
+        click.echo(report.as_text(findings, facts, screen.style()), nl=False)
+    raise SystemExit(report.exit_code(findings, asked["strict"]))
+
+
+def _facts(asked: dict[str, Any]) -> Facts:
+    """What the machine or the recording says, and what the named job wants of it."""
+    from dataclasses import replace
+
+    from envcheck import facts, machine, screen
+
+    early = None if asked["device"] == "auto" else _wanted(asked, asked["device"])
+    if asked["replay"]:
+        found = _replayed(asked["replay"], asked["device"])
+    else:
+        with screen.hint("asking the machine ..."):
+            found = facts.gather(machine.here(), asked["device"])
+    return replace(found, wanted=early or _wanted_here(asked, found))
+
+
+def _wanted_here(asked: dict[str, Any], found: Facts) -> Wanted | None:
+    """As `_wanted`, where no device was named: that of the one job that fits, else the machine's own."""
+    from envcheck.errors import UsageError
+
+    try:
+        return _wanted(asked, "auto")
+    except UsageError:
+        return _wanted(asked, next((v.name for v in found.vendors), "cpu"))
+
+
+def _wanted(asked: dict[str, Any], device: str) -> Wanted | None:
+    """What the named job asks of a machine; None when none is named."""
+    if not (asked["model"] or asked["method"] or asked["framework"]):
+        return None
+    from pathlib import Path
+
+    from installers import catalogue, recipe
+
+    folder = asked["recipes_folder"]
+    recipes = catalogue.load_all(Path(folder) if folder else None)
+    return recipe.wanted(*catalogue.select(recipes, asked["model"], asked["method"], device, asked["framework"]))
+
+
+def _replayed(path: str, device: str) -> Facts:
+    from pathlib import Path
+
+    from envcheck import facts, snapshot
+    from envcheck.errors import UsageError
+
+    answers, recorded = snapshot.load(Path(path))
+    if device not in ("auto", recorded) and recorded != "auto":
+        raise UsageError(f"the snapshot was taken with --device {recorded}", f"leave --device {device} out")
+    return facts.read(answers, recorded if device == "auto" else device)

@@ -1,0 +1,54 @@
+"""envcheck recipes: what set-ups there are, and what one of them says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from envcheck import options
+
+
+@click.group(invoke_without_command=True)
+@options.recipes_folder
+@options.json_output
+@click.pass_context
+def recipes(ctx: click.Context, recipes_folder: str | None, as_json: bool) -> None:
+    """What set-ups there are; `show NAME` prints one with where its numbers come from.
+
+    \b
+    envcheck recipes
+    envcheck recipes show ernie-300b-npu
+    envcheck recipes show tiny-cpu --json
+    envcheck recipes --recipes ./mine
+    """
+    ctx.obj = (recipes_folder, as_json)
+    if ctx.invoked_subcommand is None:
+        from envcheck import recipe_report
+        from installers import catalogue
+
+        known = catalogue.load_all(_folder(recipes_folder))
+        click.echo(recipe_report.as_json(known) if as_json else recipe_report.as_table(known))
+
+
+@recipes.command()
+@click.argument("name")
+@options.recipes_folder
+@options.json_output
+@click.pass_obj
+def show(outer: tuple[str | None, bool], name: str, recipes_folder: str | None, as_json: bool) -> None:
+    """Everything that one recipe says: value, [source], and what the published document said where that was a trap.
+
+    \b
+    envcheck recipes show ernie-21b-iluvatar
+    envcheck recipes show qwen-7b-npu-swift --json
+    """
+    from envcheck import recipe_report
+    from installers import catalogue
+
+    recipe = catalogue.by_name(catalogue.load_all(_folder(recipes_folder or outer[0])), name)
+    click.echo(recipe_report.as_json([recipe]) if as_json or outer[1] else recipe_report.as_page(recipe))
+
+
+def _folder(text: str | None) -> Path | None:
+    return None if text is None else Path(text)

@@ -1,0 +1,34 @@
+"""envcheck snapshot: everything that doctor reads, in one file."""
+
+from __future__ import annotations
+
+import click
+
+from envcheck import options
+
+
+@click.command()
+@options.device
+@click.option("-o", "--output", required=True, type=click.Path(), help="The file to write; - is standard output.")
+def snapshot(device: str, output: str) -> None:
+    """Record all answers of this machine, secrets removed, so that doctor can judge them elsewhere.
+
+    \b
+    envcheck snapshot -o machine.json
+    envcheck doctor --replay machine.json             there or here: the same findings
+    """
+    from pathlib import Path
+
+    from envcheck import facts, machine, screen
+    from envcheck import snapshot as recording
+
+    if output != "-":
+        recording.probe_writable(Path(output))
+    with screen.hint("asking the machine ..."):
+        answers = facts.ask(machine.here(), device)
+    text = recording.dump(answers, device)
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        recording.write(Path(output), text)
+        click.echo(f"{len(answers)} answers in {output}", err=True)

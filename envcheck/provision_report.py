@@ -1,0 +1,106 @@
+"""How provisioning looks: its plan as text or JSON values, and its progress on standard error."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from envcheck.units import MIB, mib
+from installers.plan import Plan
+from installers.progress import Event
+
+SCHEMA = 1
+
+
+def as_text(plan: Plan) -> str:
+    """The plan for people: what is so already, what would be done and why, what is left to a person."""
+    return "\n".join(_lines(plan))
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    yield f"{plan.recipe} in {plan.folder}"
+    for fact in plan.satisfied:
+        yield f"  already so   {fact}"
+    for number, step in enumerate(plan.steps, 1):
+        size = f", about {mib(step.size_mib)}" if step.size_mib else ""
+        yield f"  step {number}       {step.title}"
+        yield f"               why: {step.why}; changes: {step.changes}{size}"
+        yield f"               undo: {step.undo}"
+    for hand in plan.by_hand:
+        yield f"  by hand      {hand.name}: {hand.why}"
+        yield from (f"               $ {command}" for command in hand.commands)
+    if plan.obstacle:
+        yield f"  in the way   {plan.obstacle.why}"
+        yield f"               next: {plan.obstacle.remedy}"
+    elif not plan.steps and not plan.by_hand:
+        yield "  nothing to do"
+
+
+def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
+    """The document of --json; `result` is ready, planned, done, declined, by-hand, removed or failed."""
+    return {
+        "schema": SCHEMA,
+        "verb": "provision",
+        "result": result,
+        "recipe": plan.recipe,
+        "folder": str(plan.folder),
+        "satisfied": list(plan.satisfied),
+        "steps": [
+            {key: value for key, value in asdict(step).items() if key not in ("packages", "again")}
+            | {"packages": [package.name + package.specifier for package in step.packages]}
+            for step in plan.steps
+        ],
+        "by_hand": [asdict(hand) for hand in plan.by_hand],
+        "obstacle": asdict(plan.obstacle) if plan.obstacle else None,
+        "performed": [{"step": step, "did": did} for step, did in performed],
+    }
+
+
+class Screen:
+    """Progress on standard error: a moving line below the plain ones on a terminal, plain lines alone elsewhere."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True, highlight=False)
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self._task = self._bar.add_task("", total=None) if self._bar else None
+        self._told = ""
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def show(self, event: Event) -> None:
+        """Steps and sentences get a line each; a download moves the bar, or is told once."""
+        if event.kind == "bytes":
+            return self._bytes(event)
+        text = {"begin": "-> {}", "end": "   done: {}"}.get(event.kind, "   {}").format(_short(event.text))
+        if self._bar is None or self._task is None:
+            print(text, file=sys.stderr, flush=True)
+            return None
+        self._bar.start()
+        self._bar.console.print(text, markup=False, soft_wrap=True)
+        self._bar.reset(self._task, total=None, description="", visible=event.kind != "end")
+        return None
+
+    def _bytes(self, event: Event) -> None:
+        name = event.text.partition("-")[0]
+        if self._bar is not None and self._task is not None:
+            words = f"{name} {event.done / MIB:.0f} of {event.total / MIB:.0f} MiB"
+            self._bar.update(self._task, total=event.total, completed=event.done, description=words)
+        elif event.text != self._told and event.total > MIB:
+            self._told = event.text
+            print(f"   downloading {name} ({event.total / MIB:.0f} MiB)", file=sys.stderr, flush=True)
+
+
+def _short(text: str) -> str:
+    return textwrap.shorten(text, 160, placeholder=" ...")

@@ -1,0 +1,151 @@
+"""What `envcheck provision` does with a recipe and a folder: show, ask, perform, print, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from envcheck import errors
+from envcheck.errors import UsageError
+from envcheck.provision_report import Screen, as_text, as_values
+from installers import execute, undo
+from installers.plan import Plan
+from installers.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`own`: the folder was given, so that the packages go there even where the recipe has an image."""
+
+    recipe: Recipe
+    folder: Path
+    own: bool
+    dry_run: bool
+    yes: bool
+    as_json: bool
+
+    @property
+    def in_container(self) -> bool:
+        return self.recipe.image is not None and not self.own
+
+
+def device_here() -> str:
+    """The one vendor whose cards are in this machine; cpu where there is none."""
+    from envcheck import facts, machine
+    from envcheck.vendors import VENDORS
+
+    vendors = [vendor for vendor in VENDORS.values() if vendor.pci_vendor]
+    answers = machine.ask_all(machine.here(), [q for vendor in vendors for q in vendor.presence])
+    found = [vendor.name for vendor in vendors if facts.present(vendor, answers)]
+    if len(found) > 1:
+        raise UsageError(f"this machine has cards of {' and '.join(found)}", f"say --device {found[0]} or another")
+    return found[0] if found else "cpu"
+
+
+def run_plan(asked: Asked) -> int:
+    """Provision, or with --dry-run show what it would be."""
+    if asked.dry_run:
+        plan = execute.look(asked.recipe, asked.folder.absolute(), in_container=asked.in_container)
+        _tell(asked, plan, "planned" if plan.steps else _finished(plan))
+        return plan.obstacle.code if plan.obstacle else _code(plan)
+    with ended_by_sigterm(), Screen() as screen:
+        try:
+            outcome = execute.provision(
+                asked.recipe,
+                asked.folder,
+                ask=lambda plan: _agreed(asked, plan),
+                report=screen.show,
+                in_container=asked.in_container,
+            )
+        except errors.EnvcheckError as err:
+            _failed(asked, err)
+            raise
+    plan = outcome.plan
+    if outcome.declined:
+        _tell(asked, plan, "declined", outcome, shown=True)
+        return errors.UNFIT
+    _tell(asked, plan, "done" if outcome.performed else _finished(plan), outcome, shown=bool(plan.steps))
+    return _code(plan)
+
+
+def _agreed(asked: Asked, plan: Plan) -> bool:
+    """Show, and ask unless told not to.  Nobody there to answer is wrong usage, never a yes."""
+    click.echo(as_text(plan), err=asked.as_json)
+    if asked.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("there is nobody to ask", "add --yes to do what the plan says, or --dry-run to only see it")
+    return click.confirm("Do this?", err=asked.as_json)
+
+
+def _finished(plan: Plan) -> str:
+    return "by-hand" if plan.by_hand else "ready"
+
+
+def _code(plan: Plan) -> int:
+    return errors.UNFIT if plan.by_hand else errors.FIT
+
+
+def _tell(asked: Asked, plan: Plan, result: str, outcome: execute.Outcome | None = None, shown: bool = False) -> None:
+    """The plan, where it was not shown yet, and the end of the story."""
+    if asked.as_json:
+        click.echo(json.dumps(as_values(plan, result, outcome.performed if outcome else ()), indent=1))
+        return
+    if not shown:
+        click.echo(as_text(plan))
+    if outcome and outcome.performed:
+        click.echo(f"{plan.recipe} is ready in {plan.folder}: {outcome.performed[-1][1]}")
+    if outcome and outcome.declined:
+        click.echo("nothing was done")
+    elif plan.by_hand and result != "planned":
+        click.echo('what is marked "by hand" was not done')
+
+
+def _failed(asked: Asked, err: errors.EnvcheckError) -> None:
+    """With --json the failure is a document, too."""
+    if asked.as_json:
+        plan = Plan(asked.recipe.name, asked.folder, ())
+        told = {"message": err.message, "next_step": err.next_step, "code": err.code}
+        click.echo(json.dumps(as_values(plan, "failed") | {"error": told}, indent=1))
+
+
+def run_undo(asked: Asked) -> int:
+    """Show what would be removed, ask, remove."""
+    what = undo.removable(asked.folder)
+    plan = Plan(asked.recipe.name, asked.folder, ())
+    if not asked.as_json:
+        click.echo(f"removes {what}" if what else f"nothing to remove: {asked.folder} is not there")
+    if what and not asked.dry_run:
+        if not asked.yes:
+            if not sys.stdin.isatty():
+                raise UsageError("there is nobody to ask", "add --yes to remove it")
+            if not click.confirm("Remove it?", err=asked.as_json):
+                return errors.UNFIT
+        with ended_by_sigterm():
+            undo.undo(asked.folder)
+        if not asked.as_json:
+            click.echo("removed")
+    if asked.as_json:
+        click.echo(json.dumps(as_values(plan, "planned" if asked.dry_run else "removed"), indent=1))
+    return errors.FIT
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends us as Ctrl-C does: the children are ended, the journal says so."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

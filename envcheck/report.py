@@ -1,0 +1,247 @@
+"""Findings for people and for programs; decides nothing.
+
+The text follows flutter doctor's manner: a line an area, details where something is wrong, then the verdict and the one
+next step.  What a tool printed is shown without its control characters: a recording may come from a stranger.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from envcheck.errors import FIT, UNFIT, UNTOLD
+from envcheck.model import Facts, Finding, Severity
+from envcheck.vendors import VENDORS
+from probes.text import plain
+
+SCHEMA = 1
+TEXT_LIMIT = 400
+MARKS = {Severity.OK: "✓", Severity.SKIP: "-", Severity.UNKNOWN: "?", Severity.WARN: "!", Severity.FAIL: "✗"}
+ASCII_MARKS = {**MARKS, Severity.OK: "+", Severity.FAIL: "x"}
+COLOURS = {Severity.OK: "32", Severity.SKIP: "2", Severity.UNKNOWN: "35", Severity.WARN: "33", Severity.FAIL: "31"}
+TITLES = {
+    "driver": "Driver and tool",
+    "devices": "Devices",
+    "links": "Links between devices",
+    "toolkit": "Toolkit",
+    "network": "Network",
+    "host": "Host",
+    "engine": "Container engine",
+    "python": "Python and packages",
+    "job": "This job",
+}
+ROOTS = ("driver.tool", "devices.present", "engine.reachable")  # causes that others follow from come first
+# Bidirectional overrides can make text read as what it is not; the rest of what is not printable goes by isprintable.
+_BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the terminal can: its width, whether it has UTF-8 and colours."""
+
+    width: int = 80
+    unicode: bool = True
+    colour: bool = False
+
+    def mark(self, severity: Severity) -> str:
+        shown = f"[{(MARKS if self.unicode else ASCII_MARKS)[severity]}]"
+        return f"\x1b[{COLOURS[severity]}m{shown}\x1b[0m" if self.colour else shown
+
+
+def verdict(findings: Iterable[Finding]) -> Severity:
+    """The worst; what does not apply says nothing beside what was judged.  SKIP when nothing was."""
+    severities = {f.severity for f in findings}
+    return max(severities - {Severity.SKIP} or {Severity.SKIP})
+
+
+def exit_code(findings: Sequence[Finding], strict: bool = False) -> int:
+    """0 fit; 1 something fails; 3 nothing fails but something could not be told, or with `strict` warns."""
+    worst = verdict(findings)
+    if worst is Severity.FAIL:
+        return UNFIT
+    untold = any(f.severity is Severity.UNKNOWN for f in findings)
+    return UNTOLD if untold or (strict and worst is Severity.WARN) else FIT
+
+
+def as_json(findings: Sequence[Finding], facts: Facts, strict: bool = False) -> str:
+    document = {
+        "schema": SCHEMA,
+        "verdict": verdict(findings).name,
+        "exit_code": exit_code(findings, strict),
+        "device": [v.name for v in facts.vendors] or ["cpu"],
+        "job": {"recipe": facts.wanted.recipe, "method": facts.wanted.method} if facts.wanted else None,
+        "findings": [_object(f) for f in findings],
+        "next_step": next_step(findings),
+    }
+    return json.dumps(document, indent=1, ensure_ascii=True)
+
+
+def as_text(findings: Sequence[Finding], facts: Facts, style: Style | None = None) -> str:
+    style = style or Style()
+    areas = groupby(findings, key=lambda f: f.name.partition(".")[0])
+    lines = [line for area, some in areas for line in _area(area, list(some), style)]
+    text = "\n".join([*_wrapped(_head(facts), style, ""), "", *lines, "", *_end(findings, facts, style)])
+    return (text if style.unicode else _ascii(text)) + "\n"
+
+
+def next_step(findings: Sequence[Finding]) -> str:
+    """The one thing to do first: the worst finding's first command, else its words."""
+    worst = _worst_first(findings)
+    if not worst:
+        return ""
+    remedy = worst[0].remedy
+    said = (remedy.commands[0] if remedy.commands else remedy.words) if remedy else f"look at {worst[0].name}"
+    return f"{safe(said)}  ({worst[0].name})"
+
+
+def listing(width: int) -> str:
+    """--list-checks."""
+    from envcheck.checks import CHECKS
+
+    wide = max(len(c.name) for c in CHECKS) + 2
+    rows = [textwrap.wrap(f"{c.says} [{c.applies_to}]", max(30, width - wide)) for c in CHECKS]
+    return "\n".join(
+        line
+        for check, row in zip(CHECKS, rows, strict=True)
+        for line in (f"{check.name:{wide}}{row[0]}", *(" " * wide + more for more in row[1:]))
+    )
+
+
+def safe(text: str) -> str:
+    """One line without control characters, cut to a bounded length."""
+    flat = _BIDI.sub("", plain(text)).replace("\t", " ")
+    return "".join(c if c.isprintable() else " " for c in flat).strip()[:TEXT_LIMIT]
+
+
+def _object(finding: Finding) -> dict[str, Any]:
+    return {
+        "name": finding.name,
+        "severity": finding.severity.name,
+        "device": finding.device,
+        "seen": safe(finding.seen),
+        "remedy": {"words": safe(finding.remedy.words), "commands": [safe(c) for c in finding.remedy.commands]}
+        if finding.remedy
+        else None,
+        "evidence": [safe(line) for line in finding.evidence],
+        "source": finding.source,
+    }
+
+
+def _head(facts: Facts) -> str:
+    host = facts.host
+    cards = [f"{len(v.devices)} × {VENDORS[v.name].title}" for v in facts.vendors]
+    where = f" on {host.hostname}" if host and host.hostname else ""
+    job = f", for {facts.wanted.recipe} {facts.wanted.method}" if facts.wanted else ""
+    return safe(f"envcheck doctor{where}: {', '.join(cards) or 'no accelerator, examined as cpu'}{job}")
+
+
+def _area(area: str, findings: list[Finding], style: Style) -> Iterator[str]:
+    worst = verdict(findings)
+    judged = [f for f in findings if f.severity is not Severity.SKIP]
+    wrong = [f for f in findings if f.severity >= Severity.UNKNOWN]
+    yield from _wrapped(f"{TITLES.get(area, area)}: {_sum(findings, judged, wrong)}", style, f"{style.mark(worst)} ", 4)
+    for finding in wrong:
+        yield from _details(finding, style)
+
+
+def _sum(findings: list[Finding], judged: list[Finding], wrong: list[Finding]) -> str:
+    """What the area's line says: what it is when all is well, how much is not, else why nothing was judged."""
+    if not judged:
+        return safe(findings[0].seen)
+    if wrong:
+        return f"{len(wrong)} of {len(judged)} checks need a look" if len(judged) > 1 else "needs a look"
+    first = [f.seen for f in judged if f.name in HEADLINES] or [judged[0].seen]
+    return f"{'; '.join(map(safe, first))} ({len(judged)} {'check' if len(judged) == 1 else 'checks'})"
+
+
+# Whose words an area's line borrows when all is well.
+HEADLINES = (
+    "driver.version",
+    "devices.present",
+    "links.topology",
+    "toolkit.version",
+    "network.own_name",
+    "host.memory",
+    "engine.reachable",
+    "python.version",
+    "job.device",
+)
+
+
+def _details(finding: Finding, style: Style) -> Iterator[str]:
+    device = f" ({VENDORS[finding.device].title})" if finding.device in VENDORS else ""
+    yield from _wrapped(
+        f"{finding.name}{device}: {safe(finding.seen)}", style, f"    {style.mark(finding.severity)} ", 8
+    )
+    for line in finding.evidence:
+        if safe(line):
+            yield from _wrapped(safe(line), style, "        | ", 10)
+    if finding.remedy:
+        yield from _wrapped(safe(finding.remedy.words), style, "        ", 8)
+        yield from (f"          {safe(command)}" for command in finding.remedy.commands)  # never wrapped: for pasting
+
+
+def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[str]:
+    worst = verdict(findings)
+    counts = {s: sum(f.severity is s for f in findings) for s in Severity}
+    told = ", ".join(
+        f"{counts[s]} {word if counts[s] == 1 else words}" for s, (word, words) in _COUNTED.items() if counts[s]
+    )
+    yield from _wrapped(f"{_VERDICTS[worst]} ({told})", style, f"{style.mark(worst)} ", 4)
+    step = next_step(findings)
+    if step:
+        yield f"Next: {step}"
+    elif facts.wanted:
+        yield f"Next: envcheck train --model {safe(facts.wanted.recipe)} --method {safe(facts.wanted.method)}"
+    else:
+        yield "Next: envcheck train --model tiny --method lora"
+        yield from _wrapped("or ask about your own job, with --model and --method", style, "      ", 6)
+
+
+_COUNTED = {
+    Severity.OK: ("ok", "ok"),
+    Severity.WARN: ("warning", "warnings"),
+    Severity.FAIL: ("failure", "failures"),
+    Severity.UNKNOWN: ("not told", "not told"),
+}
+_VERDICTS = {
+    Severity.OK: "Fit to train.",
+    Severity.SKIP: "Nothing was judged.",
+    Severity.UNKNOWN: "Nothing is wrong, but something could not be told.",
+    Severity.WARN: "Fit to train, with warnings.",
+    Severity.FAIL: "Not fit to train.",
+}
+
+
+def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
+    wrong = [f for f in findings if f.severity >= Severity.UNKNOWN]
+    return sorted(wrong, key=lambda f: (-f.severity, f.name not in ROOTS))
+
+
+def _wrapped(text: str, style: Style, lead: str, indent: int = 0) -> list[str]:
+    """Lines no wider than the terminal; colours take no room, so they are measured without."""
+    bare = plain(lead)
+    lines = textwrap.wrap(text, max(20, style.width - len(bare)), break_long_words=False, break_on_hyphens=False)
+    pad = " " * max(indent, len(bare) if indent else 0)
+    if not lines:
+        return [lead.rstrip()]
+    if indent > len(bare):
+        first, *rest = textwrap.wrap(
+            text,
+            style.width,
+            initial_indent=bare,
+            subsequent_indent=pad,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return [lead + first[len(bare) :], *rest]
+    return [lead + lines[0], *(pad + line for line in lines[1:])]
+
+
+def _ascii(text: str) -> str:
+    return text.replace("×", "x").encode("ascii", "replace").decode()

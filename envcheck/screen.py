@@ -1,0 +1,38 @@
+"""What the terminal can, and a hint on it while something takes its time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+
+from envcheck.report import Style
+
+WIDEST = 100
+
+
+def style() -> Style:
+    """Of standard output: UTF-8 by its encoding, colours only on a terminal without NO_COLOR."""
+    terminal = sys.stdout.isatty()
+    return Style(
+        width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns),
+        unicode=(sys.stdout.encoding or "").lower().replace("-", "") == "utf8",
+        colour=terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+    )
+
+
+@contextlib.contextmanager
+def hint(text: str) -> Iterator[None]:
+    """The text on standard error while the body runs, then gone; nothing where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    sys.stderr.write(text)
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.write("\r" + " " * len(text) + "\r")
+        sys.stderr.flush()

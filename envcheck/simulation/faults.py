@@ -1,0 +1,225 @@
+"""What can be wrong with a machine: a name, where it applies, and a pure function on the description."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from envcheck.errors import UsageError
+from envcheck.simulation import npu_smi, nvidia_smi
+from envcheck.simulation.machine import Chip, Holder, Machine, Tool
+from envcheck.simulation.machine_rules import version
+
+ANY = frozenset({"npu", "iluvatar", "nvidia", "cpu"})
+CARDS = ANY - {"cpu"}
+NPU = frozenset({"npu"})
+NUMBER, VERSION, NOTHING = "number", "version", ""
+LONGEST_HANG_S = 3600
+_EXAMPLE = {NUMBER: " or with =NUMBER", VERSION: " or with =VERSION, as 4.3.0", NOTHING: ""}
+
+# Older than every recipe's minimum, and seen in public outputs of these tools.
+_OLD = {"npu": "22.0.4", "iluvatar": "3.1.0", "nvidia": "470.103.01"}
+_CUDA = {470: "11.4"}  # what nvidia-smi of that branch shows
+# Both codes are of on-chip memory (MindCluster's fault list); which word the table prints for each was not found.
+_WARNING, _ALARM = ("Warning", "80E18402"), ("Alarm", "80E01801")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`value` is what may follow the name: a number, a version, or nothing; `apply` gets None where none was given."""
+
+    summary: str
+    vendors: frozenset[str]
+    apply: Callable[[Machine, int | str | None], Machine]
+    value: str = NOTHING
+    means: str = ""
+    only: Callable[[Machine], bool] = lambda machine: True
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One --fault, understood."""
+
+    name: str
+    value: int | str | None = None
+
+
+def applicable(machine: Machine) -> tuple[str, ...]:
+    """The names of the faults that make sense on this machine."""
+    return tuple(name for name, fault in FAULTS.items() if machine.vendor in fault.vendors and fault.only(machine))
+
+
+def asked(text: str) -> Asked:
+    """NAME or NAME=VALUE; UsageError for what no fault is called or takes."""
+    name, has_value, value = text.partition("=")
+    if name not in FAULTS:
+        raise UsageError(f"there is no fault {name!r:.60}", f"choose from {', '.join(FAULTS)}")
+    fault = FAULTS[name]
+    if not has_value:
+        return Asked(name)
+    if fault.value == NUMBER and re.fullmatch(r"[0-9]{1,9}", value):
+        return Asked(name, int(value))
+    if fault.value == VERSION and version(value):
+        return Asked(name, value)
+    expected = f"takes {fault.means}" if fault.value else "takes no value"
+    raise UsageError(f"--fault {name} {expected}, not {value!r:.60}", f"write --fault {name}{_EXAMPLE[fault.value]}")
+
+
+def apply(machine: Machine, wishes: Sequence[Asked]) -> Machine:
+    """The machine with all faults, in the order of the table whatever the order of asking."""
+    possible = applicable(machine)
+    for wish in wishes:
+        if wish.name not in possible:
+            raise UsageError(
+                f"{wish.name} makes no sense on {machine.name}", f"faults that apply there: {', '.join(possible)}"
+            )
+    for wish in sorted(wishes, key=lambda wish: list(FAULTS).index(wish.name)):
+        machine = FAULTS[wish.name].apply(machine, wish.value)
+    return machine
+
+
+def _chip(machine: Machine, index: int | str | None, default: int) -> Chip:
+    """The chip of that index among those that are left, or the default's place among them."""
+    left = machine.listed
+    if index is None:
+        if not left:
+            raise UsageError(f"{machine.name} has no device left for this fault", "drop a card-lost")
+        return left[default]
+    for chip in left:
+        if chip.index == index:
+            return chip
+    numbers = ", ".join(str(chip.index) for chip in left)
+    raise UsageError(f"{machine.name} has no device {index}", f"its devices are {numbers or 'all lost'}")
+
+
+def _changed(machine: Machine, chip: Chip) -> Machine:
+    chips = tuple(chip if chip.index == other.index else other for other in machine.chips)
+    return replace(machine, chips=chips)
+
+
+def _card_lost(machine: Machine, index: int | str | None) -> Machine:
+    return _changed(machine, replace(_chip(machine, index, -1), listed=False))
+
+
+def _health(which: tuple[str, str], default: int) -> Callable[[Machine, int | str | None], Machine]:
+    def apply(machine: Machine, index: int | str | None) -> Machine:
+        chip = _chip(machine, index, default)
+        return _changed(machine, replace(chip, health=which[0], error_code=which[1]))
+
+    return apply
+
+
+def _memory_held(machine: Machine, mib: int | str | None) -> Machine:
+    assert machine.devices is not None
+    chip = _chip(machine, None, 0)
+    free = machine.devices.memory_mib - chip.memory_used_mib
+    held = min(free, 20480) if mib is None else int(mib)
+    if not 0 < held <= free:
+        raise UsageError(
+            f"device {chip.index} of {machine.name} has {free} MiB free", f"write --fault memory-held={free}"
+        )
+    holder = Holder(20817 + len(chip.holders), "python3", held)
+    return _changed(
+        machine, replace(chip, memory_used_mib=chip.memory_used_mib + held, holders=(*chip.holders, holder))
+    )
+
+
+def _hot(machine: Machine, degrees: int | str | None) -> Machine:
+    return _changed(machine, replace(_chip(machine, None, 0), temperature_c=96 if degrees is None else int(degrees)))
+
+
+def _ecc(machine: Machine, count: int | str | None) -> Machine:
+    return _changed(machine, replace(_chip(machine, None, 0), ecc_uncorrected=3 if count is None else int(count)))
+
+
+def _link_down(machine: Machine, index: int | str | None) -> Machine:
+    return _changed(machine, replace(_chip(machine, index, 0), link_up=False))
+
+
+def _topology_degraded(machine: Machine, index: int | str | None) -> Machine:
+    assert machine.links is not None
+    chip = _chip(machine, index, -1)
+    return replace(machine, links=replace(machine.links, lost=(*machine.links.lost, chip.index)))
+
+
+def _driver_old(machine: Machine, wanted: int | str | None) -> Machine:
+    """The toolkit stays: that is how a machine gets into this state."""
+    assert machine.driver is not None
+    old = str(wanted or _OLD[machine.vendor])
+    cuda = _CUDA.get(int(re.split(r"\D", old)[0]), machine.driver.cuda)
+    return replace(machine, driver=replace(machine.driver, version=old, library="", cuda=cuda))
+
+
+def _library_mismatch(machine: Machine, wanted: int | str | None) -> Machine:
+    """The files were upgraded while the old kernel module stayed loaded."""
+    assert machine.driver is not None
+    library = str(wanted or _next(machine.driver.version))
+    failure = _MISMATCH[machine.vendor](library) if machine.vendor in _MISMATCH else None
+    tool = replace(machine.tool, failure=failure or machine.tool.failure)
+    return replace(machine, driver=replace(machine.driver, library=library), tool=tool)
+
+
+_MISMATCH = {"nvidia": nvidia_smi.mismatch}  # the others go on, and show the two versions
+
+
+def _next(number: str) -> str:
+    """24.1.rc1 → 24.2.rc1"""
+    return re.sub(r"^(\d+\.)(\d+)", lambda found: found[1] + str(int(found[2]) + 1), number)
+
+
+def _hang(machine: Machine, seconds: int | str | None) -> Machine:
+    hang_s = 600 if seconds is None else int(seconds)
+    if not 0 < hang_s <= LONGEST_HANG_S:
+        raise UsageError(f"--fault tool-hang: {hang_s} s is not 1 to {LONGEST_HANG_S}", "write --fault tool-hang=600")
+    return _tool(machine, replace(machine.tool, hang_s=hang_s))
+
+
+def _tool(machine: Machine, tool: Tool) -> Machine:
+    return replace(machine, tool=tool)
+
+
+def _shm_small(machine: Machine, mib: int | str | None) -> Machine:
+    return replace(machine, host=replace(machine.host, shm_mib=64 if mib is None else int(mib)))
+
+
+def _several(machine: Machine) -> bool:
+    return len(machine.chips) > 1
+
+
+def _has_ecc(machine: Machine) -> bool:
+    return machine.devices is not None and machine.devices.ecc
+
+
+_INDEX = "the index of a device"
+FAULTS: dict[str, Fault] = {
+    "card-lost": Fault("lspci and /dev have it, the tool lost it", CARDS, _card_lost, NUMBER, _INDEX),
+    "health-warning": Fault("Health reads Warning", NPU, _health(_WARNING, 0), NUMBER, _INDEX),
+    "health-alarm": Fault("Health reads Alarm", NPU, _health(_ALARM, -1), NUMBER, _INDEX),
+    "memory-held": Fault("a process holds memory of the first device", CARDS, _memory_held, NUMBER, "MiB"),
+    "hot": Fault("the first device is too warm", CARDS, _hot, NUMBER, "degrees"),
+    "ecc": Fault(
+        "uncorrected memory errors on the first device", CARDS - {"iluvatar"}, _ecc, NUMBER, "a count", _has_ecc
+    ),
+    "link-down": Fault("the network port of one device is down", NPU, _link_down, NUMBER, _INDEX),
+    "topology-degraded": Fault("one device lost its direct links", CARDS, _topology_degraded, NUMBER, _INDEX, _several),
+    "driver-old": Fault("a driver older than any recipe wants", CARDS, _driver_old, VERSION, "a version"),
+    "library-mismatch": Fault("libraries newer than the loaded driver", CARDS, _library_mismatch, VERSION, "a version"),
+    "dcmi-8005": Fault(
+        "npu-smi cannot initialise DCMI", NPU, lambda m, _: _tool(m, replace(m.tool, failure=npu_smi.DCMI_8005))
+    ),
+    "dcmi-8020": Fault(
+        "npu-smi finds the device used by others",
+        NPU,
+        lambda m, _: _tool(m, replace(m.tool, failure=npu_smi.DCMI_8020)),
+    ),
+    "truncated": Fault(
+        "the tool's list stops in the middle of a row", CARDS, lambda m, _: _tool(m, replace(m.tool, truncated=True))
+    ),
+    "tool-hang": Fault("the vendor's tool does not answer", CARDS, _hang, NUMBER, "seconds"),
+    "tool-missing": Fault(
+        "the vendor's tool is not there", CARDS, lambda m, _: _tool(m, replace(m.tool, missing=True))
+    ),
+    "docker-absent": Fault("there is no container engine", ANY, lambda m, _: replace(m, docker=None)),
+    "shm-small": Fault("/dev/shm is small", ANY, _shm_small, NUMBER, "MiB"),
+}

@@ -1,0 +1,82 @@
+"""The order of the vendors' version strings, which no one standard describes.
+
+A version is read as runs of digits and of letters.  Numbers compare as numbers; a missing number is 0, so 8.0 is 8.0.0.
+What comes before a release sorts before it (alpha, beta, T and B builds of a candidate, rc), what comes after it after
+(post).  A build suffix refines: 24.1.rc1 < 24.1.rc1.b030 < 24.1.rc2 < 24.1.0 < 24.1.0.b061.
+8.0.RC1 < 8.0.RC2 < 8.0.0 < 8.1.RC1; 3.1.0a0 < 3.1.0; 2.7.1 < 2.7.1.post2; a local label (2.1.0+cpu) is left aside.
+Sources: release notes of CANN and HDK (order of rc and release), PEP 440 for a, b, post, dev.
+"""
+
+from __future__ import annotations
+
+import re
+
+Key = tuple[tuple[int, int], ...]
+
+# Where a word stands against "nothing more" (0) at its place; numbers (a further part) stand above.
+_WORDS = {
+    "dev": -6,
+    "a": -5,
+    "alpha": -5,
+    "t": -5,
+    "beta": -4,
+    "b": -4,
+    "c": -3,
+    "rc": -3,
+    "post": 1,
+    "p": 1,
+    "sp": 1,
+    "spc": 1,
+}
+_VERSION = re.compile(r"v?\d+(?:[.\-_]?(?:\d+|[a-z]+))*", re.IGNORECASE)
+_BUILD = re.compile(r"\.b(\d{3})")  # Huawei's build of a driver, 24.1.rc1.b030, is no beta as in 3.1.0b1
+_LENGTH = 64
+_PARTS = 8
+
+
+def key(version: str) -> Key | None:
+    """What sorts like the version; None for text that is no version (x.x.x, N/A, "")."""
+    text = version.strip().lower().partition("+")[0]
+    if len(text) > _LENGTH or not _VERSION.fullmatch(text):
+        return None
+    numbers: list[int] = []
+    rest: list[tuple[int, int]] = []
+    for part in re.findall(r"\d+|[a-z]+", _BUILD.sub(r".build\1", text.removeprefix("v"))):
+        if part.isdigit() and not rest:
+            numbers.append(int(part))
+        elif part.isdigit() and rest[-1][1] == -1:
+            rest[-1] = (rest[-1][0], int(part))
+        elif part.isdigit():
+            rest.append((0, int(part)))
+        else:
+            rest.append((_WORDS.get(part, 2), -1))
+    return _places(numbers, rest)
+
+
+def _places(numbers: list[int], rest: list[tuple[int, int]]) -> Key:
+    """24.1.rc1 is a candidate of 24.1.0: numbers are filled up, so that rc compares with the release at one place.
+
+    A build behind a release (26.1.0.b061) comes out above it, since its weight is above the empty tail's 0.
+    """
+    filled = [*numbers[:_PARTS], *[0] * (_PARTS - len(numbers))]
+    return (*((0, n) for n in filled), *rest, (0, 0))
+
+
+def compare(left: str, right: str) -> int | None:
+    """-1, 0, 1; None when either is no version."""
+    a, b = key(left), key(right)
+    return None if a is None or b is None else (a > b) - (a < b)
+
+
+def at_least(version: str, minimum: str) -> bool | None:
+    """Whether `version` reaches `minimum`; None when either is no version."""
+    order = compare(version, minimum)
+    return None if order is None else order >= 0
+
+
+def same_release(left: str, right: str) -> bool | None:
+    """Whether the numbers agree as far as both say them: 24.1.rc1 and 24.1.rc1.b030 do, 22.0.2 and 22.0.4 do not."""
+    a, b = key(left), key(right)
+    if a is None or b is None:
+        return None
+    return a == b or left.lower().startswith(right.lower() + ".") or right.lower().startswith(left.lower() + ".")

@@ -1,0 +1,109 @@
+"""What a recipe needs that envcheck does not do on a host yet, each with the commands that a person would type."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import platform
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from installers.recipe import Container, Image, Recipe
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """Not done, and never said to be: what, why, and commands ready to paste."""
+
+    name: str
+    why: str
+    commands: tuple[str, ...] = ()
+
+
+def by_hand(recipe: Recipe, in_container: bool) -> Iterator[ByHand]:
+    """`in_container`: the packages go into the image's Python, so they are a person's as well."""
+    if recipe.driver_minimum:
+        doctor = f"envcheck doctor --device {recipe.device}"
+        why = f"{recipe.driver_minimum} or newer; envcheck does not install drivers, and did not look here"
+        yield ByHand("driver", why, (doctor,))
+    image = recipe.image and reference(recipe.image, platform.machine())
+    if image:
+        yield ByHand("image", "envcheck does not pull images yet", (f"docker pull {shlex.quote(image)}",))
+    if image and recipe.container:
+        yield ByHand("container", "envcheck does not start containers yet", (docker_line(recipe.container, image),))
+    if in_container and recipe.packages:
+        yield ByHand("packages", "they belong into the container", tuple(_pip_lines(recipe)))
+    if recipe.checkouts:
+        yield ByHand("sources", "envcheck does not clone projects yet", tuple(_clone_lines(recipe, in_container)))
+
+
+def reference(image: Image, architecture: str) -> str | None:
+    """The image's name for this architecture, or for any."""
+    return image.references.get(architecture) or next(iter(image.references.values()), None)
+
+
+def run_argv(container: Container, image: str) -> list[str]:
+    """`docker run` as the recipe has it.  --mount, not -v: -v makes a folder of a source that is not there."""
+    single = (
+        ("--name", container.name),
+        ("--workdir", container.workdir),
+        ("--network", container.network),
+        ("--ipc", container.ipc),
+        ("--pid", container.pid),
+        ("--shm-size", container.shm_size),
+    )
+    argv = ["docker", "run", "--detach", "--interactive", "--tty", *(["--privileged"] if container.privileged else [])]
+    for option, value in single:
+        argv += [option, value] if value else []
+    for option, values in (
+        ("--cap-add", container.capabilities),
+        ("--device", container.devices),
+        ("--mount", [_mount(m.source, m.target, m.read_only) for m in container.mounts]),
+        ("--publish", () if container.network == "host" else container.ports),
+        ("--env", [f"{name}={value}" for name, value in container.environment.items()]),
+    ):
+        for value in values:
+            argv += [option, value]
+    return [*argv, image, "bash"]
+
+
+def docker_words(container: Container, image: str) -> tuple[str, ...]:
+    """As `run_argv`, quoted to be pasted; a mount's relative source starts at the folder in which it is pasted."""
+    here = [m if m.source.startswith("/") else replace(m, source=f"$PWD/{m.source}") for m in container.mounts]
+    argv = run_argv(replace(container, mounts=tuple(here)), image)
+    return tuple(f'"{part}"' if "source=$PWD" in part else shlex.quote(part) for part in argv)
+
+
+def docker_line(container: Container, image: str) -> str:
+    """`docker_words` on one line."""
+    return " ".join(docker_words(container, image))
+
+
+def _mount(source: str, target: str, read_only: bool) -> str:
+    return f"type=bind,source={source.removesuffix('/.')},target={target}{',readonly' if read_only else ''}"
+
+
+def _inside(recipe: Recipe, *argv: str) -> str:
+    """In the recipe's container: by a login shell, since the images put their paths into its start files."""
+    if not recipe.container:
+        return shlex.join(argv)
+    return shlex.join(["docker", "exec", recipe.container.name, "bash", "-lc", shlex.join(argv)])
+
+
+def _pip_lines(recipe: Recipe) -> Iterator[str]:
+    """One line for neighbours of one index, in the recipe's order."""
+    for address, group in itertools.groupby(recipe.packages, key=lambda package: package.index):
+        index = [f"--index-url={address}"] if address else []
+        wanted = [package.name + package.specifier for package in group]
+        yield _inside(recipe, recipe.interpreter, "-m", "pip", "install", *index, *wanted)
+
+
+def _clone_lines(recipe: Recipe, in_container: bool) -> Iterator[str]:
+    """clone --branch takes no commit, checkout takes commit, tag and branch."""
+    line: Callable[..., str] = functools.partial(_inside, recipe) if in_container else lambda *argv: shlex.join(argv)
+    for checkout in recipe.checkouts:
+        yield line("git", "clone", checkout.url, checkout.directory)
+        yield line("git", "-C", checkout.directory, "checkout", checkout.ref)
+        if checkout.editable:
+            yield line(recipe.interpreter, "-m", "pip", "install", "--editable", checkout.directory)

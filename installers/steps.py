@@ -1,0 +1,145 @@
+"""How each step of a plan is done, and how one sees at once whether it is: two tables by the step's name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from envcheck import runner
+from envcheck.errors import StepError
+from installers import environment, journal, mark, packages, progress, prove
+from installers.place import Place
+from installers.plan import Step
+from installers.recipe import Recipe
+
+VENV_DEADLINE_S = 300.0  # 4 s on two cores; ensurepip unpacks pip on a slow network disk in a minute
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the steps of one run share."""
+
+    recipe: Recipe
+    folder: Path
+    place: Place
+    lock: int
+    report: progress.Report
+
+    @property
+    def own(self) -> Path:
+        return mark.folder_of(self.folder)
+
+    def say(self, text: str) -> None:
+        self.report(progress.Event("say", text))
+
+
+def clear(step: Step, work: Work) -> str:
+    """Empty the folder of all but our own notes.  The plan has made sure that envcheck made it."""
+    for path in work.folder.iterdir():
+        if path != work.own:
+            remove(path)
+    return f"emptied {work.folder}"
+
+
+def make(step: Step, work: Work) -> str:
+    argv = (work.place.interpreter, "-I", "-m", "venv", str(work.folder))
+    done = runner.run(argv, timeout_s=VENV_DEADLINE_S, env=packages.surroundings(work.own), pass_fds=(work.lock,))
+    packages.keep(work.own / "venv.log", f"$ {' '.join(argv)}\n{done.out}\n{done.err}")
+    if done.status == 0:
+        return f"Python {work.place.python}"
+    if "No space left" in done.out + done.err:
+        raise StepError("the disk is full", "make room, then repeat the same command")
+    said = [line for line in (done.out + done.err).splitlines() if line.strip()]
+    debian = "ensurepip" in done.out + done.err
+    next_step = "on Debian and Ubuntu: apt-get install python3-venv" if debian else f"see {work.own / 'venv.log'}"
+    raise StepError(f"python -m venv failed: {said[-1] if said else done.status}", next_step)
+
+
+def install(step: Step, work: Work) -> str:
+    _sweep(work)
+    before = environment.read(work.folder).packages
+    with progress.Downloads(work.own / "tmp", work.report) as downloads:
+        pip = packages.Pip(work.folder, work.lock, downloads.line)
+        others = [p for p in work.recipe.packages if p not in step.packages]
+        packages.install(pip, step.packages, others, force=step.again)
+    after = environment.read(work.folder).packages
+    remember(work.folder, added=set(after) - set(before))
+    first = [str(canonicalize_name(p.name.partition("[")[0])) for p in step.packages]
+    put = {name: after[name] for name in [*first, *after] if name in after and after[name] != before.get(name)}
+    return ", ".join(f"{name} {version}" for name, version in put.items()) or "put in anew what was there"
+
+
+def _sweep(work: Work) -> None:
+    """Away with what a pip that was cut off left: half-written notes (without RECORD pip can neither use nor replace
+    them), folders renamed to ~name, temporary files."""
+    for path in work.folder.glob("lib/python3*/site-packages/*"):
+        half = path.name.endswith(".dist-info") and not ((path / "RECORD").is_file() and (path / "METADATA").is_file())
+        if half or path.name.startswith("~"):
+            remove(path)
+    for path in (work.own / "tmp").glob("*"):
+        remove(path)
+
+
+def proof(step: Step, work: Work) -> str:
+    return prove.all_of(work.recipe, work.folder, work.say)
+
+
+def remove(path: Path) -> None:
+    """A link is removed, never followed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remember(folder: Path, *, added: set[str]) -> None:
+    """Which packages were not there before us: what a person would take out of an environment of their own."""
+    ours = mark.load(folder)
+    if ours:
+        mark.save(folder, mark.Mark(**{**vars(ours), "added": tuple(sorted({*ours.added, *added}))}))
+
+
+def _not_empty(step: Step, work: Work) -> str | None:
+    left = [path.name for path in work.folder.iterdir() if path != work.own]
+    return f"{left[0]} is still there" if left else None
+
+
+def _no_environment(step: Step, work: Work) -> str | None:
+    env = environment.read(work.folder)
+    if not env.works or not env.python:
+        return f"{env.interpreter} is not there"
+    return None if env.packages.get("pip") else "it has no pip"
+
+
+def _missing(step: Step, work: Work) -> str | None:
+    there = environment.read(work.folder)
+    wrong = [p.name for p in step.packages if not environment.fits(p, there.packages)]
+    if wrong or there.torn:
+        return f"pip was content, yet {', '.join([*wrong, *there.torn])} is not there as wanted"
+    return None
+
+
+PERFORM: Mapping[str, Callable[[Step, Work], str]] = {
+    "clear": clear,
+    "environment": make,
+    "packages": install,
+    "proof": proof,
+}
+STILL_WRONG: Mapping[str, Callable[[Step, Work], str | None]] = {
+    "clear": _not_empty,
+    "environment": _no_environment,
+    "packages": _missing,
+    "proof": lambda step, work: None,  # it is its own proof
+}
+
+
+def do(step: Step, work: Work) -> str:
+    """Perform, and look at once; returns what was done.  StepError names the reason."""
+    done = PERFORM[step.name](step, work)
+    if reason := STILL_WRONG[step.name](step, work):
+        raise StepError(reason, f"see {journal.path(work.folder)}")
+    return done

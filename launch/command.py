@@ -1,0 +1,194 @@
+"""The command that a job is, as frozen data, as text to read, and as a shell script.  Pure functions: nothing is run.
+
+A token that nobody filled stays in the arguments as {master}; `Command.missing` names it, `as_text` and `as_script`
+show it as the shell variable of BLANKS, which says what belongs there.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shlex
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from installers.by_hand import docker_words, reference
+from installers.recipe import Job, Recipe
+from installers.recipe_notes import grouped
+from launch.leftovers import left_over
+
+PROGRAMS = Path(__file__).parent / "programs"
+_TOKEN = re.compile(r"\{([a-z_]+)\}")
+
+
+@dataclass(frozen=True)
+class Blank:
+    """Where the value of a token comes from in a script; without `default` the script asks for it and stops."""
+
+    variable: str
+    meaning: str
+    default: str = ""
+
+
+BLANKS = {
+    "rank": Blank("NODE_RANK", "the number of this node, 0 for the master, every number once"),
+    "master": Blank("MASTER_ADDR", "the address of node 0 as the other nodes reach it: no loopback, not localhost"),
+    "port": Blank("MASTER_PORT", "a port that is free on node 0 and open to the others"),
+    "host": Blank("HOST_ADDR", "the address of this node as the others reach it"),
+    "interfaces": Blank("SOCKET_IFNAMES", "the network interfaces of this host to use, comma-separated"),
+    "adapter": Blank("ADAPTER_DIR", "the folder of the trained adapter, such as .../checkpoint-500"),
+    "model_path": Blank("MODEL_PATH", "the folder of the model, with its config.json"),
+    "workdir": Blank("WORK_DIR", "the folder to work in", "$PWD"),
+    "data": Blank("DATA_PATH", "the training data"),
+    "output": Blank("OUTPUT_DIR", "where checkpoints go", "$RUN_DIR/output"),
+    "log_dir": Blank("LOG_DIR", "where the workers' logs go", "$RUN_DIR/log"),
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """What would run: `unset` leaves, `scripts` are sourced, `environment` is set, `prepend` goes in front; then argv.
+
+    `requires` are files that must exist, `container` is the command that starts the recipe's container, () where there
+    is none, `runs` the folder below which a script makes one for each run, `missing` the tokens that nobody filled.
+    """
+
+    title: str
+    launcher: tuple[str, ...]
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    prepend: Mapping[str, str]
+    unset: tuple[str, ...]
+    scripts: tuple[str, ...]
+    requires: tuple[str, ...]
+    workdir: str
+    missing: tuple[str, ...]
+    outputs: tuple[str, ...]
+    caution: tuple[str, ...] = ()
+    container: tuple[str, ...] = ()
+    runs: str = ""
+    data: tuple[str, ...] = ()
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.launcher + self.arguments
+
+
+def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) -> Command:
+    """The job with `values` for its tokens; what the recipe knows itself needs no value."""
+    known = {**_own_values(recipe, job), **(values or {})}
+
+    def fill(texts: Iterable[str]) -> tuple[str, ...]:
+        return tuple(_TOKEN.sub(lambda found: known.get(found[1], found[0]), text) for text in texts)
+
+    def fill_map(*tables: Mapping[str, str]) -> dict[str, str]:
+        merged = {name: text for table in tables for name, text in table.items()}
+        return dict(zip(merged, fill(merged.values()), strict=True))
+
+    launcher, arguments = fill(job.launcher), fill(job.arguments)
+    environment, prepend = fill_map(recipe.environment, job.environment), fill_map(recipe.prepend)
+    workdir, requires, outputs = known.get("workdir", ""), fill(job.requires), fill(job.outputs)
+    said = (*launcher, *arguments, *environment.values(), *prepend.values(), *requires, *outputs)
+    missing = tuple(token for token in BLANKS if any(f"{{{token}}}" in text for text in said))
+    ours = {*environment, *(BLANKS[token].variable for token in missing)}
+    unset = dict.fromkeys((*recipe.unset, *job.unset, *left_over(launcher)))
+    return Command(
+        title=f"{recipe.name}, {job.method}{f' ({job.role})' if job.role else ''}: {job.title}",
+        launcher=launcher,
+        arguments=arguments,
+        environment=environment,
+        prepend=prepend,
+        unset=tuple(name for name in unset if name not in ours),
+        scripts=recipe.scripts,
+        requires=requires,
+        workdir=workdir,
+        missing=missing,
+        outputs=outputs,
+        caution=job.caution,
+        container=_container(recipe),
+        runs=recipe.runs,
+        data=fill(job.data),
+    )
+
+
+def _container(recipe: Recipe) -> tuple[str, ...]:
+    image = recipe.image and reference(recipe.image, platform.machine())
+    return docker_words(recipe.container, image) if image and recipe.container else ()
+
+
+def _own_values(recipe: Recipe, job: Job) -> dict[str, str]:
+    """What the recipe itself says for the tokens; what it leaves open is not in the answer."""
+    own = {
+        "python": recipe.interpreter,
+        "program": str(PROGRAMS / "tiny.py"),
+        "nodes": str(job.nodes),
+        "processes": str(job.processes),
+        "devices": ",".join(map(str, range(job.processes))),
+        "port": "" if job.port is None else str(job.port),
+        "rank": "" if job.rank is None else str(job.rank),
+        "model_path": recipe.model_path,
+        "workdir": recipe.workdir,
+    }
+    if "{program}" in job.launcher:
+        own["data"] = str(PROGRAMS / "tiny.txt")  # the text that goes with our program
+    return {token: text for token, text in own.items() if text}
+
+
+def as_script(command: Command) -> str:
+    """The same as a shell script that bash -n and shellcheck accept; see launch.script."""
+    from launch.script import script
+
+    return script(command)
+
+
+def lines(command: Command) -> list[tuple[str, ...]]:
+    """The arguments in lines to read: an option with what belongs to it, the program alone."""
+    return [*grouped(command.launcher[:-1]), command.launcher[-1:], *grouped(command.arguments)]
+
+
+def shell(text: str) -> str:
+    """The text quoted for bash; a token nobody filled becomes its variable."""
+    return (
+        "".join(
+            f'"${{{BLANKS[part].variable}}}"' if number % 2 and part in BLANKS else _quoted(part, bool(number % 2))
+            for number, part in enumerate(_TOKEN.split(text))
+        )
+        or "''"
+    )
+
+
+def _quoted(part: str, token: bool) -> str:
+    plain = f"{{{part}}}" if token else part
+    return shlex.quote(plain) if plain else ""
+
+
+def as_text(command: Command) -> str:
+    """Everything that would run, for a person: the environment and the full command, nothing left out."""
+    return "\n".join(_text_lines(command)) + "\n"
+
+
+def _asked(blank: Blank) -> str:
+    return f"{blank.variable}: {blank.meaning}" + (f" (else {blank.default})" if blank.default else "")
+
+
+def _text_lines(command: Command) -> Iterable[str]:
+    yield command.title
+    yield from (f"  note: {caution}" for caution in command.caution)
+    for heading, rows in (
+        ("container", [" ".join(command.container)] if command.container else []),
+        ("folder", [shell(command.workdir)] if command.workdir else []),
+        ("sourced", command.scripts),
+        ("must exist", command.requires),
+        ("unset", textwrap.wrap(" ".join(command.unset), 116, break_long_words=False)),
+        ("environment", [f"{name}={shell(text)}" for name, text in command.environment.items()]),
+        ("in front of", [f"{name}={shell(text)}" for name, text in command.prepend.items()]),
+        ("still to be said", [_asked(BLANKS[token]) for token in command.missing]),
+    ):
+        if rows:
+            yield f"{heading}:"
+            yield from (f"  {row}" for row in rows)
+    yield "command:"
+    rows = [" ".join(map(shell, row)) for row in lines(command)]
+    yield " \\\n      ".join([f"  {rows[0]}", *rows[1:]])

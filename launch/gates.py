@@ -1,0 +1,201 @@
+"""What must be so before a training starts.  Each gate is a plain function of the situation; FAIL is a closed gate.
+
+To add one: a function and its line in GATES.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable
+
+from envcheck.model import Finding, Remedy, Severity
+from envcheck.units import GIB, MIB, gib
+from envcheck.vendors import VENDORS
+from installers.recipe import wanted
+from launch.situation import Situation
+
+Gate = Callable[[Situation], Finding]
+OUTPUT_BYTES = 200 * MIB  # logs, record and checkpoints of the smallest model, with room to spare
+
+
+def walk(situation: Situation) -> tuple[Finding, ...]:
+    """All gates, in the order of the table: a person mends everything at once, not one a try."""
+    return tuple(gate(situation) for gate in GATES.values())
+
+
+def closed(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(f for f in findings if f.severity is Severity.FAIL)
+
+
+def _answer(
+    name: str, good: bool | None, seen: str, words: str, *commands: str, bad: Severity = Severity.FAIL
+) -> Finding:
+    """OK, `bad`, or with None: cannot tell."""
+    severity = {True: Severity.OK, False: bad, None: Severity.UNKNOWN}[good]
+    return Finding(name, severity, seen, None if good else Remedy(words, commands))
+
+
+def environment(s: Situation) -> Finding:
+    """The recipe's software is installed and was proved."""
+    seen = "; ".join(s.missing) or f"{s.recipe.name} is installed and proved"
+    names = f"--model {s.recipe.models[0]} --method {s.job.method} --device {s.device}"
+    return _answer(
+        "gate.environment",
+        not s.missing,
+        seen,
+        "Install what is missing, or let train do it with --provision.",
+        f"envcheck provision {names}",
+        f"envcheck train {names} --provision",
+    )
+
+
+def doctor(s: Situation) -> Finding:
+    """Nothing that doctor finds for this job fails."""
+    bad = [f for f in s.doctor if f.severity is Severity.FAIL]
+    if not bad:
+        return Finding("gate.doctor", Severity.OK, f"{len(s.doctor)} checks, none failed")
+    commands = tuple(dict.fromkeys(c for f in bad if f.remedy for c in f.remedy.commands))
+    lines = tuple(f"{f.name}: {f.seen}. {f.remedy.words if f.remedy else ''}".rstrip() for f in bad)
+    seen = f"{len(bad)} of {len(s.doctor)} checks failed"
+    words = "Mend what they say; envcheck doctor tells more of each."
+    return Finding("gate.doctor", Severity.FAIL, seen, Remedy(words, commands), lines)
+
+
+def devices(s: Situation) -> Finding:
+    """As many devices, or processors, as the job starts processes."""
+    needs = max(s.job.cards or 0, s.job.processes)
+    if s.device == "cpu":
+        cores = s.facts.host.cpu_count if s.facts.host else None
+        seen = f"{needs} processes on {'an unknown number of' if cores is None else cores} processors"
+        good = None if cores is None else cores >= needs
+        return _answer("gate.devices", good, seen, "It will run, slowly.", bad=Severity.WARN)
+    has = sum(len(v.devices) for v in s.facts.vendors if v.name == s.device)
+    title = VENDORS[s.device].title
+    return _answer(
+        "gate.devices",
+        has >= needs,
+        f"{has} {title} devices, the job wants {needs}",
+        f"Run it on a machine with {needs} of them; see its command with --dry-run.",
+        f"envcheck doctor --device {s.device}",
+    )
+
+
+def host_memory(s: Situation) -> Finding:
+    """As much free memory as the recipe wants."""
+    wants = wanted(s.recipe, s.job).host_memory_gib
+    has = s.facts.host.memory_available_bytes if s.facts.host else None
+    if wants is None:
+        return Finding("gate.memory", Severity.SKIP, "the recipe does not say how much host memory it needs")
+    seen = f"{'unknown' if has is None else gib(has)} of host memory free, the job wants {wants:g} GiB"
+    return _answer(
+        "gate.memory", None if has is None else has >= wants * GIB, seen, "End what else uses it.", "free -h"
+    )
+
+
+def disk(s: Situation) -> Finding:
+    """Room for logs, checkpoints and the record."""
+    wants = max(OUTPUT_BYTES, int((s.job.disk_gib or 0) * GIB))
+    has = s.free_bytes
+    seen = f"{'unknown' if has is None else gib(has)} free at {s.runs}, the run wants {gib(wants)}"
+    words = "Make room, or name another folder with --runs."
+    return _answer("gate.disk", None if has is None else has >= wants, seen, words, f"df -h {s.runs}")
+
+
+def writable(s: Situation) -> Finding:
+    """The folder of runs can be written."""
+    seen = f"{s.runs}: {s.runs_error or 'can be written'}"
+    return _answer("gate.folder", s.runs_error is None, seen, "Name a folder of your own with --runs.")
+
+
+def alone(s: Situation) -> Finding:
+    """Nobody else trains in this folder."""
+    seen = f"process {s.holder} trains in {s.runs}" if s.holder else f"no other run in {s.runs}"
+    words = "Wait until it has ended, end it, or name another folder with --runs."
+    return _answer("gate.alone", s.holder is None, seen, words, f"kill {(s.holder or '').partition(' ')[0]}")
+
+
+def data(s: Situation) -> Finding:
+    """Every file that the job reads is there and holds something."""
+    bad = [
+        f"{path} {'is not there or not readable' if size is None else 'is empty'}"
+        for path, size in s.files.items()
+        if not size
+    ]
+    seen = "; ".join(bad) or ", ".join(s.files) or "the job names no files"
+    return _answer("gate.data", not bad, seen, "Put the files there, or name others with --data.")
+
+
+def port(s: Situation) -> Finding:
+    """The port that the launcher would open is free."""
+    if s.port is None:
+        return Finding("gate.port", Severity.OK, "the launcher looks for free ports itself")
+    seen = f"port {s.port}: {s.port_error or 'free'}"
+    words = "Choose another with --port, or end who holds it."
+    return _answer("gate.port", s.port_error is None, seen, words, f"ss -ltnp 'sport = :{s.port}'")
+
+
+def own_name(s: Situation) -> Finding:
+    """The machine's own name leads to an address; with several nodes, to one that the others reach."""
+    known = s.facts.network
+    if known is None:
+        return _answer("gate.name", None, "could not tell what the own name resolves to", "getent hosts $(hostname)")
+    found = known.resolves_to or ()
+    several = s.job.nodes > 1
+    good = any(not _loopback(a) for a in found) if several else bool(found)
+    seen = f"the own name resolves to {', '.join(found) or 'nothing'}"
+    words = "Add the machine's name and address to /etc/hosts: the launcher finds itself by them."
+    return _answer(
+        "gate.name", good, seen, words, "getent hosts $(hostname)", bad=Severity.FAIL if several else Severity.WARN
+    )
+
+
+def _loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def left_overs(s: Situation) -> Finding:
+    """Variables of an earlier job: never a reason to stop, since they are left out, but said."""
+    if not s.stale:
+        return Finding("gate.variables", Severity.OK, "no left-over job variables")
+    return Finding("gate.variables", Severity.OK, f"left out of the training's environment: {', '.join(s.stale)}")
+
+
+def complete(s: Situation) -> Finding:
+    """Everything in the command is filled in."""
+    seen = f"not said: {', '.join(s.command.missing)}" if s.command.missing else "nothing left open"
+    words = "Look at it with --dry-run; with several nodes, run the script of --dry-run --as-script on each."
+    return _answer("gate.command", not s.command.missing, seen, words)
+
+
+def place(s: Situation) -> Finding:
+    """Inside the recipe's container, where it has one."""
+    inside = s.facts.host.in_container if s.facts.host else None
+    if not s.command.container:
+        return Finding("gate.container", Severity.OK, "the recipe wants no container")
+    seen = {True: "inside a container", False: "on the host", None: "could not tell whether this is a container"}[
+        inside
+    ]
+    words = "Start the recipe's container, and envcheck in it."
+    return _answer(
+        "gate.container", inside, f"{seen}; the recipe runs in its own image", words, " ".join(s.command.container)
+    )
+
+
+GATES: dict[str, Gate] = {
+    "environment": environment,
+    "doctor": doctor,
+    "devices": devices,
+    "memory": host_memory,
+    "disk": disk,
+    "folder": writable,
+    "alone": alone,
+    "data": data,
+    "port": port,
+    "name": own_name,
+    "variables": left_overs,
+    "command": complete,
+    "container": place,
+}

@@ -1,0 +1,130 @@
+"""What is left of a run: one JSON document in its folder, replaced whole at every writing; no secrets."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from envcheck.errors import EnvcheckError
+from envcheck.model import Facts, Finding
+from envcheck.secrets import blank_value, redact
+from envcheck.units import MIB
+from launch.launcher import Ending
+from launch.progress import Step
+
+SCHEMA = 1
+NAME = "run.json"
+Record = dict[str, Any]
+
+
+def folder(runs: Path, recipe: str, now: datetime) -> Path:
+    """A new folder runs/<time>-<recipe>; the time is UTC, and a second run of the same second gets a number."""
+    name = f"{now:%Y%m%d-%H%M%S}-{recipe}"
+    for number in range(1, 100):
+        path = runs / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise EnvcheckError(f"{runs} holds a hundred runs of this second", "wait a moment, then repeat")
+
+
+def write(run: Path, record: Record) -> None:
+    """Under a temporary name, to the disk, then renamed; raises OSError."""
+    fresh = run / f".{NAME}.new"
+    try:
+        with fresh.open("w", encoding="utf-8") as file:
+            file.write(as_text(record))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(run / NAME)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def as_text(record: Record) -> str:
+    return json.dumps(record, indent=1, allow_nan=False) + "\n"
+
+
+def time_text(now: datetime) -> str:
+    return now.astimezone(timezone.utc).isoformat(timespec="seconds")
+
+
+def facts(known: Facts) -> Record:
+    """What was known of the machine; of the tools' answers only how they ended, their text is doctor's."""
+    plain = dataclasses.asdict(dataclasses.replace(known, answers={}, environment=None))
+    plain["answers"] = {key: answer.outcome.value for key, answer in known.answers.items()}
+    plain["environment"] = environment(known.environment or {})
+    return _safe(plain)  # type: ignore[no-any-return]
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: blank_value(name, text) for name, text in sorted(variables.items())}
+
+
+def findings(found: Sequence[Finding]) -> list[Record]:
+    return [_safe({**dataclasses.asdict(f), "severity": f.severity.name}) for f in found]
+
+
+def ending(end: Ending, code: int) -> Record:
+    """The part of a record that is known when all is over; `code` is envcheck's own, `status` the launcher's."""
+    return {
+        "state": end.how,
+        "exit": {"code": code, "status": end.status},
+        "seconds": round(end.seconds, 1),
+        "first_failed_worker": dataclasses.asdict(end.failed) if end.failed else None,
+        "launcher_lines": [] if end.how == "finished" else list(end.launcher_lines),
+        "loss": [[s.step, _finite(s.loss)] for s in end.steps],
+        "tokens_per_s": _middle([s.tokens_per_s for s in end.steps]),
+        "peak_memory_mib": {"host": round(end.peak_bytes / MIB), "worker": _most(end.steps)},
+    }
+
+
+def checkpoints(output: Path) -> list[str]:
+    """The checkpoint folders of a run, oldest first; what a broken save left (a dot in front) is none."""
+    try:
+        found = [path for path in output.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    except OSError:
+        return []
+    return [str(path) for path in sorted(found, key=lambda p: (_number(p.name), p.name))]
+
+
+def _number(name: str) -> int:
+    found = re.search(r"(\d{1,9})$", name)
+    return int(found[1]) if found else 0
+
+
+def _most(steps: Sequence[Step]) -> float | None:
+    return max((s.memory_mib for s in steps if s.memory_mib is not None), default=None)
+
+
+def _middle(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(statistics.median(known), 1) if known else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _safe(value: Any) -> Any:
+    """Strings without secrets, numbers that JSON knows, everything else as JSON has it."""
+    if isinstance(value, str):
+        return redact(str(value))
+    if isinstance(value, float):
+        return _finite(value)
+    if isinstance(value, Mapping):
+        return {str(key): _safe(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_safe(inner) for inner in value]
+    return value

@@ -1,0 +1,104 @@
+"""A command as a shell script that bash -n and shellcheck accept, and that has none of the traps of pasted ones."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from launch.command import BLANKS, Command, lines, shell
+
+
+def script(command: Command) -> str:
+    """The script; what is not known yet is asked for as an environment variable before anything starts."""
+    parts = (_head, _asked, _run_folder, _folder, _needed, _environment, _start)
+    blocks = ("\n".join(part(command)) for part in parts)
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}" for line in textwrap.wrap(text, 110, break_long_words=False, break_on_hyphens=False)]
+
+
+def _head(command: Command) -> Iterator[str]:
+    yield "#!/usr/bin/env bash"
+    yield from _comment(command.title)
+    yield "# Written by envcheck train --dry-run --as-script."
+    for caution in command.caution:
+        yield from _comment(f"Note: {caution}")
+    if command.container:
+        yield "#"
+        yield "# It runs inside the recipe's container, which is started, and then entered by docker exec, with:"
+        yield from (f"#   {row}" for row in _docker_lines(command.container))
+    yield "set -euo pipefail"
+
+
+def _docker_lines(argv: tuple[str, ...]) -> list[str]:
+    rows: list[list[str]] = [[]]
+    for argument in argv:
+        if argument.startswith("--"):
+            rows.append([])
+        rows[-1].append(argument)
+    texts = [" ".join(row) for row in rows]
+    return [text + " \\" for text in texts[:-1]] + texts[-1:]
+
+
+def _asked(command: Command) -> Iterator[str]:
+    asked = [BLANKS[token] for token in command.missing if not BLANKS[token].default]
+    if asked:
+        yield "# Only you know these; they are asked for before anything starts, since the launcher waits for ever."
+    for blank in asked:
+        yield f': "${{{blank.variable}:?set {blank.variable}: {blank.meaning}}}"'
+
+
+def _run_folder(command: Command) -> Iterator[str]:
+    made = [(token, BLANKS[token]) for token in command.missing if BLANKS[token].default]
+    if not made:
+        return
+    if any("RUN_DIR" in blank.default for _, blank in made):
+        node = "-node$NODE_RANK" if "rank" in command.missing else ""
+        name = command.title.partition(":")[0].replace(", ", "-").replace(" (", "-").replace(")", "")
+        yield "# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here."
+        yield f"runs={shell(command.runs)}" if command.runs else 'runs="$PWD/runs"'
+        yield f'RUN_DIR="${{RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-{name}{node}}}"'
+    for _, blank in made:
+        yield f'{blank.variable}="${{{blank.variable}:-{blank.default}}}"'
+    folders = [f'"${blank.variable}"' for token, blank in made if token in ("output", "log_dir")]
+    if folders:
+        yield f"mkdir -p -- {' '.join(folders)}"
+
+
+def _needed(command: Command) -> Iterator[str]:
+    files = [shell(path) for path in (*command.scripts, *command.requires)]
+    if files:
+        yield "# Without these files the job dies late and with another message."
+        yield 'need() { [ -e "$1" ] || { printf \'%s: %s is missing\\n\' "$0" "$1" >&2; exit 1; }; }'
+        yield from (f"need {file}" for file in files)
+
+
+def _environment(command: Command) -> Iterator[str]:
+    if command.unset:
+        yield "# Left-over variables of job platforms and earlier runs win over the launcher's own options."
+        rows = textwrap.wrap(f"unset -v {' '.join(command.unset)}", 112, break_long_words=False)
+        yield " \\\n  ".join(rows)
+    if command.scripts:
+        yield "# The toolkits' own set-up; it reads variables that may not exist, hence without -u and -e."
+        yield "set +eu"
+        for path in command.scripts:
+            yield "# shellcheck source=/dev/null"
+            yield f"source {shell(path)}"
+        yield "set -eu"
+    yield from (f"export {name}={shell(text)}" for name, text in command.environment.items())
+    for name, text in command.prepend.items():
+        yield f'export {name}={shell(text)}"${{{name}:+:${name}}}"'
+
+
+def _folder(command: Command) -> Iterator[str]:
+    if command.workdir:
+        yield "# The paths below start here."
+        yield f"cd -- {shell(command.workdir)}"
+
+
+def _start(command: Command) -> Iterator[str]:
+    yield "# exec: the status of the script is the status of the job, not that of a pipe."
+    rows = [" ".join(map(shell, row)) for row in lines(command)]
+    yield " \\\n  ".join([f"exec {rows[0]}", *rows[1:]])

@@ -1,0 +1,196 @@
+"""`envcheck train` from the request to the exit code: provision, look, walk the gates, run, record."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+
+from envcheck import __version__, errors
+from envcheck.errors import EnvcheckError, StepError
+from envcheck.model import Finding
+from installers import environment
+from installers.catalogue import device_of
+from installers.recipe import Job, Recipe, wanted
+from launch import clean, command, curve, family, gates, launcher, record, situation, telling, watch
+from launch.launcher import Ending
+from launch.request import Request, choose, interpreter_folder, values
+from launch.situation import Situation
+
+CODES = {
+    "finished": errors.FIT,
+    "failed": errors.TRAINING_FAILED,
+    "deadline": errors.TRAINING_FAILED,
+    "unstarted": errors.STEP_FAILED,
+    "interrupted": errors.INTERRUPTED,
+}
+
+
+def train(request: Request) -> int:
+    """Through the gates and to the end; the exit code."""
+    recipe, job = choose(request)
+    if request.provision and (code := _provision(request, recipe)):
+        return code
+    runs = request.runs.expanduser().absolute()
+    with situation.folder_lock(runs) as (runs_error, holder):
+        seen = look(request, recipe, job, runs, runs_error, holder)
+        found = gates.walk(seen)
+        if gates.closed(found):
+            return _refuse(request, seen, found)
+        telling.doubts(found)
+        return _run(request, seen, found)
+
+
+def _provision(request: Request, recipe: Recipe) -> int:
+    """Install what is missing, told on standard error: standard output belongs to the run."""
+    from envcheck.provisioning import Asked, run_plan
+
+    folder = interpreter_folder(request, recipe)
+    with contextlib.redirect_stdout(sys.stderr):
+        return run_plan(Asked(recipe, folder, request.into is not None, False, request.yes, False))
+
+
+def look(
+    request: Request, recipe: Recipe, job: Job, runs: Path, runs_error: str | None = None, holder: str | None = None
+) -> Situation:
+    """Everything that the gates judge."""
+    from envcheck import checks, facts, machine
+
+    device = device_of((recipe, job))
+    known = facts.gather(machine.here(), device, wanted(recipe, job))
+    made = command.render(recipe, job, values(request, recipe, runs / "run"))  # there is no run yet to name
+    port = situation.port_of(made.argv)
+    return Situation(
+        recipe=recipe,
+        job=job,
+        command=made,
+        device=device,
+        runs=runs,
+        facts=known,
+        doctor=tuple(checks.run_all(known)),
+        missing=() if recipe.image else tuple(environment.ready(recipe, interpreter_folder(request, recipe))),
+        runs_error=runs_error,
+        free_bytes=situation.free_bytes(runs),
+        holder=holder or family.orphan(runs),
+        files=situation.sizes((*made.data, *made.requires, *made.scripts), Path(made.workdir or ".").absolute()),
+        port=port,
+        port_error=None if port is None else situation.port_error(port),
+        stale=clean.stale(os.environ, made, device),
+    )
+
+
+def _refuse(request: Request, seen: Situation, found: tuple[Finding, ...]) -> int:
+    """Nothing was started, and no folder made."""
+    if request.as_json:
+        refused = {"state": "refused", "exit": {"code": errors.UNFIT, "status": None}}
+        click.echo(record.as_text({**_head(seen), **refused, "gates": record.findings(found)}), nl=False)
+    telling.closed(gates.closed(found))
+    return errors.UNFIT
+
+
+def _head(seen: Situation) -> record.Record:
+    return {
+        "schema": record.SCHEMA,
+        "recipe": seen.recipe.name,
+        "model": seen.recipe.models[0],
+        "method": seen.job.method,
+        "device": seen.device,
+    }
+
+
+def _run(request: Request, seen: Situation, found: tuple[Finding, ...]) -> int:
+    now = datetime.now(timezone.utc)
+    run = _new_folder(seen, now)
+    made = command.render(seen.recipe, seen.job, values(request, seen.recipe, run))
+    tidy = clean.clean(os.environ, made, seen.device, run)
+    begun = {**_head(seen), **_begun(request, seen, found, run, made, tidy, now)}
+    _write(run, begun)
+    telling.start(run, made)
+    teller = watch.Teller(of=seen.job.steps.get("max"))
+    try:
+        end = launcher.launch(made, tidy, run, teller, request.deadline_s)
+    except StepError as err:
+        _write(run, {**begun, "state": "unstarted", "exit": {"code": err.code, "status": None}, "error": err.message})
+        raise
+    finally:
+        teller.close()
+    return _finish(request, run, begun, end)
+
+
+def _new_folder(seen: Situation, now: datetime) -> Path:
+    try:
+        run = record.folder(seen.runs, seen.recipe.name, now)
+        for name in ("log", "output"):
+            (run / name).mkdir()
+    except OSError as err:
+        raise EnvcheckError(
+            f"{seen.runs}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"
+        ) from None
+    return run
+
+
+def _begun(
+    request: Request,
+    seen: Situation,
+    found: tuple[Finding, ...],
+    run: Path,
+    made: command.Command,
+    tidy: clean.Clean,
+    now: datetime,
+) -> record.Record:
+    """What is known before the first process starts."""
+    env = environment.read(interpreter_folder(request, seen.recipe))
+    return {
+        "state": "running",
+        "started": record.time_text(now),
+        "pid": os.getpid(),
+        "folder": str(run),
+        "command": list(launcher.argv(made)),
+        "environment": record.environment({**made.environment, **made.prepend}),
+        "left_out": {"stale": list(tidy.stale), "secret": list(tidy.secret)},
+        "proxies": sorted(n for n in tidy.environment if n.lower().endswith("_proxy")),
+        "plan": {
+            "nodes": seen.job.nodes,
+            "processes": seen.job.processes,
+            "steps": dict(seen.job.steps),
+            "parallel": dict(seen.job.parallel),
+            "data": list(seen.files),
+        },
+        "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": env.python}
+        | {"packages": dict(env.packages)},
+        "gates": record.findings(found),
+        "facts": record.facts(seen.facts),
+    }
+
+
+def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> int:
+    code = CODES[end.how]
+    done = {
+        **begun,
+        **record.ending(end, code),
+        "ended": record.time_text(datetime.now(timezone.utc)),
+        "checkpoints": record.checkpoints(run / "output"),
+    }
+    title = f"{begun['recipe']}, {begun['method']}: loss"
+    try:
+        (run / "loss.svg").write_text(curve.svg(end.steps, title), encoding="utf-8")
+    except OSError as err:
+        click.echo(f"envcheck: no picture of the loss: {err.strerror or err}", err=True)
+    _write(run, done)
+    if request.as_json:
+        click.echo(record.as_text(done), nl=False)
+    telling.end(run, end, done["checkpoints"], code)
+    return code
+
+
+def _write(run: Path, said: record.Record) -> None:
+    try:
+        record.write(run, said)
+    except OSError as err:
+        words = f"the record {run / record.NAME} cannot be written: {(err.strerror or str(err)).lower()}"
+        raise StepError(words, "make room, or name another folder with --runs") from None

@@ -1,0 +1,133 @@
+"""What the gates look at, gathered before anything starts; the only part of the gates that touches the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import socket
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envcheck.model import Facts, Finding
+from installers.recipe import Job, Recipe
+from launch.command import Command
+
+
+@dataclass(frozen=True)
+class Situation:
+    """`missing` is what provision would install; `runs_error`, `port_error` and `holder` (who holds the folder) are
+    None where all is well; `files` are sizes of what the job reads, None for what is not there."""
+
+    recipe: Recipe
+    job: Job
+    command: Command
+    device: str
+    runs: Path
+    facts: Facts
+    doctor: tuple[Finding, ...] = ()
+    missing: tuple[str, ...] = ()
+    runs_error: str | None = None
+    free_bytes: int | None = None
+    holder: str | None = None
+    files: Mapping[str, int | None] = field(default_factory=dict)
+    port: int | None = None
+    port_error: str | None = None
+    stale: tuple[str, ...] = ()
+
+
+@contextlib.contextmanager
+def folder_lock(runs: Path) -> Iterator[tuple[str | None, str | None]]:
+    """One run at a time in a folder: yields (what forbids writing there, who else runs there), None for nobody.
+
+    The lock is the kernel's and ends with us, however we end; the text in it is for people.
+    """
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        file = os.open(runs / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as err:
+        yield _why(err), None
+        return
+    try:
+        yield _write_test(runs), _take(file)
+    finally:
+        os.close(file)
+
+
+def _take(file: int) -> str | None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as err:
+        if err.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            return None  # a file system without locks: better without than never
+        return os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
+    with contextlib.suppress(OSError):  # a full disk is found by the test file
+        os.ftruncate(file, 0)
+        os.pwrite(file, str(os.getpid()).encode(), 0)
+    return None
+
+
+def _write_test(folder: Path) -> str | None:
+    """Write and remove a file of a few pages: some full disks still give empty files."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(64 << 10))
+            file.flush()
+    except OSError as err:
+        return _why(err)
+    return None
+
+
+def free_bytes(folder: Path) -> int | None:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
+
+
+def sizes(paths: Iterable[str], workdir: Path) -> dict[str, int | None]:
+    """Bytes of each file (a folder counts as 1, or 0 when it is empty); None where it is not there or unreadable."""
+    return {path: _size(workdir / Path(path).expanduser()) for path in paths}
+
+
+def _size(path: Path) -> int | None:
+    try:
+        if path.is_dir():
+            return int(any(path.iterdir()))
+        return path.stat().st_size if os.access(path, os.R_OK) else None
+    except OSError:
+        return None
+
+
+def port_of(argv: Iterable[str]) -> int | None:
+    """The port that the launcher would open on this machine: of --master HOST:PORT, --master_port or --start_port.
+
+    Without these paddle looks for free ones itself.
+    """
+    parts = tuple(argv)
+    for option, text in zip(parts, (*parts[1:], ""), strict=True):
+        name, _, joined = option.partition("=")
+        found = re.fullmatch(r"(?:.*:)?(\d{1,5})", joined or text)
+        if name in ("--master", "--master_port", "--master-port", "--start_port") and found:
+            return int(found[1])
+    return None
+
+
+def port_error(port: int) -> str | None:
+    """Why nobody could listen there, or None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except (OSError, OverflowError) as err:
+            return _why(err) if isinstance(err, OSError) else "no such port"
+    return None
+
+
+def _why(err: OSError) -> str:
+    return (err.strerror or str(err)).lower()

@@ -1,0 +1,108 @@
+"""A run in words for a person, on standard error; standard output is for the JSON document."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from envcheck import errors
+from envcheck.model import Finding, Severity
+from envcheck.units import MIB, mib
+from launch import curve
+from launch.command import Command
+from launch.launcher import Ending
+
+LAST_LINES = 12
+_HOW = {
+    "finished": "finished",
+    "failed": "the training ended badly",
+    "deadline": "ended at its deadline",
+    "unstarted": "could not be started",
+    "interrupted": "interrupted, all its processes ended,",
+}
+
+
+def _say(text: str = "") -> None:
+    click.echo(text, err=True)
+
+
+def closed(shut: Sequence[Finding]) -> None:
+    """Which gates, why, and what would open them."""
+    _say(f"envcheck: {len(shut)} {'gate is' if len(shut) == 1 else 'gates are'} closed; nothing was started")
+    for finding in shut:
+        _say(f"  {finding.name}: {finding.seen}")
+        for line in finding.evidence:
+            _say(f"    {line}")
+        if finding.remedy:
+            _say(f"    next: {finding.remedy.words}")
+            for line in finding.remedy.commands:
+                _say(f"      $ {line}")
+
+
+def doubts(found: Iterable[Finding]) -> None:
+    """What does not stop the run but should be known."""
+    for finding in found:
+        if finding.severity in (Severity.WARN, Severity.UNKNOWN):
+            _say(f"note: {finding.name}: {finding.seen}. {finding.remedy.words if finding.remedy else ''}".rstrip())
+
+
+def start(run: Path, made: Command) -> None:
+    _say(f"run    {run}")
+    _say(f"starts {shlex.join(made.argv)}")
+
+
+def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int) -> None:
+    """How it went: the loss as a plot, what is left, and after a failure whose fault it was."""
+    if plot := curve.text(ending.steps):
+        _say(plot)
+    _say(f"{_HOW[ending.how]} after {ending.seconds:.0f} s{_losses(ending)}{_memory(ending)}")
+    if ending.how in ("failed", "unstarted"):
+        _blame(run, ending)
+    for path in checkpoints[-1:]:
+        _say(f"checkpoint  {path}")
+    _say(f"record      {run / 'run.json'}")
+    _say(f"loss curve  {run / 'loss.svg'}")
+    if code not in (errors.FIT, errors.INTERRUPTED):
+        _say(f"logs        {run / 'log'}")
+
+
+def _losses(ending: Ending) -> str:
+    if not ending.steps:
+        return ""
+    first, last = ending.steps[0].loss, ending.steps[-1].loss
+    return f": {len(ending.steps)} steps, loss {first:.3f} -> {last:.3f}"
+
+
+def _memory(ending: Ending) -> str:
+    return f", at most {mib(ending.peak_bytes / MIB)} of host memory" if ending.peak_bytes else ""
+
+
+def _blame(run: Path, ending: Ending) -> None:
+    failed = ending.failed
+    if failed is None:
+        _say(f"the launcher ended with status {ending.status}; its last words:")
+        lines, source = ending.launcher_lines, run / "launcher.log"
+    else:
+        _say(
+            f"worker {failed.rank} failed first, {_code(failed.code)} (the launcher: {ending.status}); its last words:"
+        )
+        lines, source = failed.lines, run / "log" / f"workerlog.{failed.rank}"
+    for line in lines[-LAST_LINES:]:
+        _say(f"  | {line[:300]}")
+    _say(f"  ({source})")
+
+
+def _code(code: int | None) -> str:
+    if code is None:
+        return "with a code nobody saw"
+    if code >= 0:
+        return f"with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"ended by {name}" + (": the kernel's, when memory ran out, or somebody's" if name == "SIGKILL" else "")

@@ -1,0 +1,157 @@
+"""What npu-smi, hccn_tool and the loader say when there is no answer: wording → category, meaning, what to do.
+
+The order is from the cause to the consequence: the first sentence that is found decides.  Sources: npu-smi's published
+source (github.com/hicann/driver) for its sentences and the numbers after "ret is"; for their causes
+vllm-project/vllm-ascend#2698 (-8005), Ascend/cann-container-image#46 (-8020), Project-HAMi/HAMi#615 (loader).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from envcheck.model import Document, ToolError
+from probes.npu_page import TOOL, Page
+
+_CODE = re.compile(r"\bret(?:urn)?(?: value| code)? is:? {0,4}(-?\d{1,9})", re.IGNORECASE)
+_LONGEST = 1 << 18  # characters among which a complaint is looked for
+# A sentence counts only where it speaks of our parts: "permission denied" alone may come from anything.
+_OURS = re.compile(
+    r"npu|hccn|dcmi|dsmi|ascend|davinci|\bdevice|\bcard\b|\bchip\b|drv|\bret is\b|error parameter|\.so\b|driver|ipconf"
+    r"|\bip\b|link|netdetect|gateway|must input|failed to query|this command|this operation",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """A wording that the tools use, and what it means."""
+
+    wording: re.Pattern[str]
+    category: str
+    meaning: str
+    fix: str
+
+
+def _when(wording: str, category: str, meaning: str, fix: str) -> Complaint:
+    return Complaint(re.compile(wording, re.IGNORECASE), category, meaning, fix)
+
+
+WARNING = _when(
+    r"driver package may not be completely installed|driver .{0,40}(?:incomplete|not (?:be )?complete)",
+    "incomplete-driver",
+    "the driver package does not say in /etc/ascend_install.info that it is completely installed",
+    "install the driver package again as root; in a container, mount /etc/ascend_install.info",
+)
+COMPLAINTS = (
+    _when(
+        r"error while loading shared libraries|cannot open shared object file|can\s?not found? valid driver lib"
+        r"|lib path is invalid|(?:dlopen|load) .{0,80}\.so.{0,40}fail",
+        "library-not-found",
+        "the loader cannot find (or does not trust) the driver's libraries; the tool itself is there",
+        "mount the driver and put /usr/local/Ascend/driver/lib64/common and .../lib64/driver into LD_LIBRARY_PATH",
+    ),
+    _when(
+        r"\bis used\b|device is (?:busy|occupied|in use)|resource (?:is )?(?:busy|occupied)|in use by"
+        r"|(?:been|being|already) (?:used|occupied)",
+        "device-busy",
+        "somebody else holds the card: another container, or a process outside",
+        "stop the container or process that holds the card, or choose a free card",
+    ),
+    _when(
+        r"dcmi .{0,20}\b(?:init\w*|load\w*).{0,40}fail|fail\w* to init\w* .{0,20}dcmi|dcmi_init.{0,20}fail"
+        r"|dsmi .{0,20}init.{0,40}fail",
+        "dcmi-init-failed",
+        "the driver's interface does not come up for this caller: the card is held by another container, a device node "
+        "or right is missing, or the driver is not loaded; it does not prove that there is no NPU",
+        "try as root on the host; in a container check /dev/davinci*, /dev/davinci_manager, /dev/devmm_svm, "
+        "/dev/hisi_hdc and the driver's mounts; after an upgrade of driver or firmware, reboot",
+    ),
+    _when(
+        r"command not found|(?:npu-smi|hccn_tool): not found|(?:npu-smi|hccn_tool).{0,60}No such file or directory"
+        r"|executable file not found|is not recognized as an internal|未找到命令|命令未找到",
+        "tool-not-found",
+        "the tool is not on this machine, or not on PATH",
+        "install the driver package; in a container, mount npu-smi (/usr/local/bin or /usr/local/sbin) and the driver",
+    ),
+    _when(
+        r"permission denied|operation not permitted|not permitted|no permission|permission is denied|insufficient"
+        r" (?:permission|privilege)|(?:root|super)\s?user|root (?:permission|privilege|right)|as root\b|权限不够",
+        "permission-denied",
+        "the caller may not ask this: the devices, or the tool, are for root or for the driver's group",
+        "ask as root, or add the user to the driver's group (HwHiAiUser) and log in again",
+    ),
+    _when(
+        r"there is no (?:npu|chip|card|davinci)|no (?:npu|ascend|davinci)[ -](?:card|chip|device)s?\b"
+        r""
+        r"|/dev/davinci\S{0,12}.{0,4}no such file|no (?:npu )?devices? (?:were |was )?found"
+        r"|(?:card|device|npu|chip)(?: id)?[ \w]{0,20} (?:is|does) not exist",
+        "no-device",
+        "the tool answers, but finds no such card",
+        "look for Huawei accelerators with lspci; if they are there, load or install the driver; in a container, give "
+        "it a device",
+    ),
+    _when(
+        r"not support|unsupported|cannot be executed (?:on|in)|not supported",
+        "unsupported-query",
+        "this chip, or this place (container, virtual machine), has no such query",
+        "none needed: skip the query",
+    ),
+    _when(
+        r"error parameter|invalid (?:parameter|option|argument|command|input)"
+        r"|(?:parameter|option|argument).{0,30}(?:invalid|error|missing)|must input parameter"
+        r"|^\s*usage:|unknown (?:option|command|type)|unrecognized",
+        "bad-query",
+        "the tool does not know this way of asking",
+        "read `npu-smi info -h` (or `hccn_tool -h`) for the types and options that this version knows",
+    ),
+    _when(
+        r"no ip was preset|(?:ip|ipconf|gateway|netdetect|route|netmask)\b.{0,40}"
+        r"(?:not (?:been )?(?:set|configured|preset|exist)|no .{0,20}preset)"
+        r"|get (?:ipconf|ip|gateway|netdetect|netmask)\w* failed|no (?:gateway|netdetect)",
+        "network-not-configured",
+        "the network port of this NPU has no address (or no such setting) yet",
+        "set one: hccn_tool -i N -ip -s address A netmask M, or fill /etc/hccn.conf",
+    ),
+    WARNING,
+    _when(
+        r"DrvMngGetConsoleLogLevel failed",  # comes before the real complaint; alone where that was not pasted
+        "dcmi-init-failed",
+        "the driver does not answer this caller",
+        "run the whole command again and read the line after this one; try as root on the host",
+    ),
+    _when(
+        r"(?:failed to query|query .{0,40}fail|get .{0,60}fail|fail(?:ed)? to (?:get|open|read)|device .{0,20}not ready"
+        r"|drv\w* .{0,40}fail|not initiali[sz]ed)",
+        "device-not-initialised",
+        "the query reached no device that answers",
+        "look at dmesg and the driver's log; reset the card or reboot, then ask again",
+    ),
+)
+
+
+def read(page: Page) -> Document | None:
+    """The document of kind `error`, or None where nothing complains."""
+    text = page.body if len(page.body) < _LONGEST else page.body[:_LONGEST]
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    for complaint in COMPLAINTS:
+        if not complaint.wording.search(text):
+            continue
+        ours = (line for line in lines if complaint.wording.search(line) and (page.command or _OURS.search(line)))
+        if line := next(ours, None):
+            return Document(tool=TOOL, kind="error", error=_error(complaint, line, text))
+    return None
+
+
+def _error(complaint: Complaint, line: str, text: str) -> ToolError:
+    """The code is the number after "ret is": on the line itself, else anywhere."""
+    code = _CODE.search(line) or _CODE.search(text)
+    return ToolError(complaint.category, int(code[1]) if code else None, line[:400], complaint.meaning, complaint.fix)
+
+
+def warning(page: Page) -> ToolError | None:
+    """The tool's own warning below a table that is otherwise whole."""
+    if not page.has("WARNING", "completely"):
+        return None
+    line = next((line.strip() for line in page.lines if WARNING.wording.search(line)), None)
+    return _error(WARNING, line, line) if line else None

@@ -1,0 +1,26 @@
+"""What `lspci -nn -d VENDOR:` lists; vendor-neutral, by PCI class.
+
+c1:00.0 Processing accelerators [1200]: Huawei Technologies Co., Ltd. Device [19e5:d802] (rev 20)
+17:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2335] (rev a1)
+17:00.1 Audio device [0403]: NVIDIA Corporation ...        no accelerator, nor is an NVSwitch bridge [0680]
+03:00.0 VGA compatible controller [0300]: Huawei ... Hi171x Series [19e5:1711]        the board's own console
+"""
+
+from __future__ import annotations
+
+import re
+
+from probes.text import plain
+
+# Without -nn only the words stand: what pci.ids calls the classes.
+_WORDS = {"Processing accelerators": "1200", "3D controller": "0302", "VGA compatible controller": "0300"}
+_LINE = re.compile(
+    r"^\s*(?P<bus>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s+(?P<words>[^\[:\n]*?)\s*(?:\[(?P<class>[0-9a-f]{4})\])?:",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def accelerators(text: str, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Bus ids of the devices whose class begins with one of `classes`, as printed."""
+    found = ((m["bus"], m["class"] or _WORDS.get(m["words"], "")) for m in _LINE.finditer(plain(text)))
+    return tuple(bus for bus, kind in found if kind.startswith(classes))

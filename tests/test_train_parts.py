@@ -1,0 +1,399 @@
+"""The parts of `envcheck train` that are plain functions: gates, blame, progress, curve, record, clean environment."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envcheck.errors import UsageError
+from envcheck.model import Device as Card
+from envcheck.model import Facts, Finding, Host, Network, Remedy, Severity, VendorFacts
+from installers.recipe import Hardware, Job, Recipe
+from launch import blame, clean, curve, gates, launcher, progress, record, request, situation, watch
+from launch.blame import Worker
+from launch.command import Command, render
+from launch.progress import Step
+from launch.situation import Situation
+
+GIB = 1 << 30
+JOB = Job(
+    "lora", "a job", ("{python}", "-m", "x"), ("--steps", "50", "--data", "{data}"), processes=2, data=("{data}",)
+)
+RECIPE = Recipe("r", "", "cpu", "envcheck", ("m",), Hardware("any", host_memory_gib=2), (JOB,))
+HOST = Host(cpu_count=2, memory_available_bytes=4 * GIB, in_container=False)
+FACTS = Facts(device="cpu", host=HOST, network=Network(("10.0.0.7",)))
+
+
+def command(job: Job = JOB, recipe: Recipe = RECIPE) -> Command:
+    return render(recipe, job, {"python": "py", "data": "d"})
+
+
+def situated(**more: Any) -> Situation:
+    usual: dict[str, Any] = {"device": "cpu", "runs": Path("/runs"), "facts": FACTS, "free_bytes": 9 * GIB}
+    return Situation(**{"recipe": RECIPE, "job": JOB, "command": command(), "files": {"d": 1}, **usual, **more})
+
+
+def host(**more: Any) -> Facts:
+    return replace(FACTS, host=replace(HOST, **more))
+
+
+def cards(number: int) -> Facts:
+    return replace(FACTS, vendors=(VendorFacts("npu", devices=tuple(Card(index=n) for n in range(number))),))
+
+
+FAILING = Finding("driver.version", Severity.FAIL, "too old", Remedy("Update it.", ("update",)))
+SEVERAL = replace(JOB, nodes=2)
+BOXED = replace(command(), container=("docker", "run", "image"))
+CASES: list[tuple[str, dict[str, Any], Severity]] = [
+    ("environment", {}, Severity.OK),
+    ("environment", {"missing": ("paddlepaddle is not installed",)}, Severity.FAIL),
+    ("doctor", {"doctor": (replace(FAILING, severity=Severity.WARN),)}, Severity.OK),
+    ("doctor", {"doctor": (FAILING,)}, Severity.FAIL),
+    ("devices", {}, Severity.OK),
+    ("devices", {"facts": host(cpu_count=1)}, Severity.WARN),
+    ("devices", {"facts": replace(FACTS, host=None)}, Severity.UNKNOWN),
+    ("devices", {"device": "npu", "facts": cards(2)}, Severity.OK),
+    ("devices", {"device": "npu", "facts": cards(1)}, Severity.FAIL),
+    ("memory", {}, Severity.OK),
+    ("memory", {"facts": host(memory_available_bytes=GIB)}, Severity.FAIL),
+    ("memory", {"facts": host(memory_available_bytes=None)}, Severity.UNKNOWN),
+    ("memory", {"recipe": replace(RECIPE, hardware=Hardware("any"))}, Severity.SKIP),
+    ("disk", {}, Severity.OK),
+    ("disk", {"free_bytes": 0}, Severity.FAIL),
+    ("disk", {"free_bytes": None}, Severity.UNKNOWN),
+    ("disk", {"job": replace(JOB, disk_gib=10)}, Severity.FAIL),
+    ("folder", {}, Severity.OK),
+    ("folder", {"runs_error": "permission denied"}, Severity.FAIL),
+    ("alone", {}, Severity.OK),
+    ("alone", {"holder": "17"}, Severity.FAIL),
+    ("data", {}, Severity.OK),
+    ("data", {"files": {"d": None}}, Severity.FAIL),
+    ("data", {"files": {"d": 0}}, Severity.FAIL),
+    ("port", {}, Severity.OK),
+    ("port", {"port": 80}, Severity.OK),
+    ("port", {"port": 80, "port_error": "address already in use"}, Severity.FAIL),
+    ("name", {}, Severity.OK),
+    ("name", {"facts": replace(FACTS, network=Network(None))}, Severity.WARN),
+    ("name", {"facts": replace(FACTS, network=None)}, Severity.UNKNOWN),
+    ("name", {"job": SEVERAL}, Severity.OK),
+    ("name", {"job": SEVERAL, "facts": replace(FACTS, network=Network(("127.0.1.1", "::1")))}, Severity.FAIL),
+    ("variables", {"stale": ("PADDLE_RANK",)}, Severity.OK),
+    ("command", {}, Severity.OK),
+    ("command", {"command": replace(command(), missing=("master",))}, Severity.FAIL),
+    ("container", {}, Severity.OK),
+    ("container", {"command": BOXED}, Severity.FAIL),
+    ("container", {"command": BOXED, "facts": host(in_container=True)}, Severity.OK),
+    ("container", {"command": BOXED, "facts": host(in_container=None)}, Severity.UNKNOWN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "changed", "expected"), CASES)
+def test_gate(name: str, changed: dict[str, Any], expected: Severity) -> None:
+    """Each gate is open, closed, or says that it cannot tell; what is not open comes with what would open it."""
+    finding = gates.GATES[name](situated(**changed))
+
+    assert finding.severity is expected
+    assert finding.name == f"gate.{name}"
+    assert finding.seen
+    assert finding.remedy or finding.severity in (Severity.OK, Severity.SKIP)
+
+
+def test_every_gate_is_tested() -> None:
+    """Each gate has an open case and, where it can close, a closed one."""
+    closes = {name for name, _, severity in CASES if severity is Severity.FAIL}
+
+    assert {name for name, _, _ in CASES} == set(gates.GATES)
+    assert set(gates.GATES) - closes == {"variables"}  # left-overs are removed, never a reason to stop
+
+
+def test_doctor_gate_hands_on_the_remedy() -> None:
+    """What doctor says about each failure, and its commands, reach the person who wanted to train."""
+    finding = gates.doctor(situated(doctor=(FAILING, replace(FAILING, name="host.memory", remedy=None))))
+
+    assert finding.evidence == ("driver.version: too old. Update it.", "host.memory: too old.")
+    assert finding.remedy
+    assert finding.remedy.commands == ("update",)
+
+
+def test_one_holder_of_a_folder(tmp_path: Path) -> None:
+    """The second who wants the folder learns who has it; afterwards it is free again."""
+    with situation.folder_lock(tmp_path / "runs") as first, situation.folder_lock(tmp_path / "runs") as second:
+        assert first == (None, None)
+        assert second[1]
+    with situation.folder_lock(tmp_path / "runs") as third:
+        assert third == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--master", "10.0.0.1:8080"], 8080),
+        (["--master=localhost:99"], 99),
+        (["--master_port", "7007", "x.py"], 7007),
+        (["--start_port", "6070"], 6070),
+        (["--master", "{master}:{port}"], None),
+        (["--nproc_per_node", "2"], None),
+        (["--master"], None),
+    ],
+)
+def test_port_of_a_command(argv: list[str], expected: int | None) -> None:
+    """The port that would be opened, in the launchers' several spellings."""
+    assert situation.port_of(argv) == expected
+
+
+# ---- who failed first
+
+ENDED = ("FatalError: `Termination signal` is detected by the operating system.",)
+PEER = ("RuntimeError: Connection closed by peer [127.0.0.1]:4711",)
+GLOO = ("RuntimeError: [third_party/gloo/gloo/transport/tcp/pair.cc:584] TIMEOUT self_rank = 0 pair_rank = 1",)
+OWN = ("Traceback (most recent call last):", "ValueError: no such file")
+NAMED = "Container rank {} status failed cmd ['py'] code {} log log/workerlog.0"
+
+
+@pytest.mark.parametrize(
+    ("workers", "launcher_text", "expected"),
+    [
+        # rank 1 fails, rank 0 is ended by the launcher, which then says 241
+        ([Worker(0, ENDED, 5, 5, -15), Worker(1, OWN, 3, 3, 1)], NAMED.format(1, 1), (1, 1)),
+        # rank 1 is killed without a word; rank 0 loses its peer, and the launcher names rank 0
+        ([Worker(0, PEER, 4, 4.1, 1), Worker(1, (), 1, 4.2, -9)], NAMED.format(0, 1), (1, -9)),
+        # the same, and nobody saw how rank 1 died; gloo says it in its own way
+        ([Worker(0, GLOO, 4, 4.1, 1), Worker(1, (), 1, 4.2)], NAMED.format(0, 1), (1, None)),
+        # rank 1 was done, nobody saw its code; rank 0 could not save
+        ([Worker(0, OWN, 4, 4.1, 1), Worker(1, (), 1, 3.2)], NAMED.format(0, 1), (0, 1)),
+        # both fail by themselves: the one who died first
+        ([Worker(0, OWN, 4, 4.0, 1), Worker(1, OWN, 3, 3.5, 1)], "", (1, 1)),
+        # nobody saw the processes: the logs and the launcher's words are left
+        ([Worker(0, PEER, 2), Worker(1, OWN, 3)], NAMED.format(1, 7), (1, 7)),
+        ([Worker(0, ENDED, 5), Worker(1, ("quiet",), 3)], NAMED.format(1, 3), (1, 3)),
+        # a healthy worker that the launcher ended is no suspect, even alone
+        ([Worker(0, ("step 1",), 5, 5, -15), Worker(1, ("done",), 5, 5, 0)], "", None),
+        ([], "", None),
+    ],
+)
+def test_first_failed(workers: list[Worker], launcher_text: str, expected: tuple[int, int] | None) -> None:
+    """The cause is named, not the worker that the launcher ended, nor the one that lost its peer."""
+    failed = blame.first_failed(workers, launcher_text)
+
+    assert (failed and (failed.rank, failed.code)) == expected
+
+
+# ---- progress
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('{"step": 3, "loss": 4.27, "tokens_per_s": 4963, "memory_mib": 376}', Step(4.27, 3, 4963, 376)),
+        ("[INFO] loss: 1.98, learning_rate: 1e-5, global_step: 3, interval_tokens_per_second: 8.5", Step(1.98, 3, 8.5)),
+        ("{'loss': 1.4213, 'grad_norm': 30711.9, 'epoch': 0.02}", Step(1.4213)),
+        ("{'loss': '1.42', 'memory(MiB)': 51.5, 'global_step/max_steps': '3/50'}", Step(1.42, None, None, 51.5)),
+        ('{"event": "done"}', None),
+        ('{"loss": "much"}', None),
+        ('{"loss": true}', None),
+        ('{"loss": 1e999999}', Step(math.inf)),
+        ("a loss of time", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_progress_line(line: str, expected: Step | None) -> None:
+    """Steps are read in the words of each framework; other lines are none."""
+    assert progress.read(line) == expected
+
+
+@given(st.text() | st.from_regex(r"\{.{0,20}\"loss\": .{0,20}\}"))
+def test_progress_never_fails(line: str) -> None:
+    """Whatever a program prints, it is a step or it is not."""
+    assert progress.read(line) is None or isinstance(progress.read(line), Step)
+
+
+def test_tail_gives_whole_lines(tmp_path: Path) -> None:
+    """A line is given when it is whole, once; progress bars that return on themselves are lines, too."""
+    path = tmp_path / "workerlog.0"
+    tail = watch.Tail(path)
+
+    assert tail.read() == []
+    path.write_bytes(b"one\ntw")
+    assert tail.read() == ["one"]
+    path.write_bytes(b"one\ntwo\r50%\rhalf \xff")
+    assert tail.read() == ["two", "50%"]
+    assert tail.read(final=True) == ["half �"]
+    assert list(tail.last) == ["one", "two", "50%", "half �"]
+
+
+def test_tail_is_bounded(tmp_path: Path) -> None:
+    """A log without ends of lines fills no memory."""
+    path = tmp_path / "workerlog.0"
+    path.write_bytes(b"x" * (3 << 20))
+    tail = watch.Tail(path)
+    while tail.read():
+        pass
+
+    assert len(tail.rest) <= watch.LINE
+    assert sum(map(len, tail.last)) <= watch.LINE * watch.KEPT_LINES
+
+
+def test_teller_on_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal: plain lines, not one for each of many steps, and always the last."""
+    import sys
+
+    teller = watch.Teller(sys.stderr, of=100)
+    for number in range(1, 101):
+        teller(Step(5 - number / 100, number))
+    teller.close()
+    lines = capsys.readouterr().err.splitlines()
+
+    assert lines[0].startswith("step 1 of 100")
+    assert lines[-1] == "step 100 of 100, loss 4.0000"
+    assert len(lines) < 20
+
+
+# ---- curve
+
+losses = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=60)
+
+
+@given(losses, st.text())
+def test_curve_is_well_formed(values: list[float], title: str) -> None:
+    """Any losses and any title give a picture that an XML parser reads, without numbers that are none."""
+    clean_title = re.sub(r"[^\x20-\ud7ff\ue000-\ufffd]", "", title)
+    picture = curve.svg([Step(v) for v in values if abs(v) < 1e9 or not math.isfinite(v)], clean_title)
+
+    ElementTree.fromstring(picture)
+    assert not re.search(r'"[^"]*\b(nan|inf)\b[^"]*"', picture)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_ticks_span(low: float, width: float) -> None:
+    """The axis begins at or below the lowest value, ends at or above the highest, and has few marks."""
+    found = curve.ticks(low, low + width)
+
+    slack = 1e-9 * max(abs(low), width, 1)
+    assert found[0] <= low + slack
+    assert found[-1] >= low + width - slack
+    assert 2 <= len(found) <= 9
+
+
+def test_curve_in_characters() -> None:
+    """A falling loss falls on the terminal: first column on top, last at the bottom."""
+    rows = curve.text([Step(10 - n / 10, n) for n in range(1, 51)]).splitlines()[1:-2]
+
+    assert rows[0].split("|")[1].startswith("*")
+    assert rows[-1].rstrip().endswith("*")
+    assert curve.text([Step(1.0)]) == ""
+
+
+def test_long_run_is_thinned() -> None:
+    """A picture of a hundred thousand steps stays small and keeps the last step."""
+    found = curve.points([Step(1.0, n) for n in range(1, 100_001)])
+
+    assert len(found) <= curve.POINTS + 1
+    assert found[-1][0] == 100_000
+
+
+# ---- record
+
+
+def test_run_folders_differ(tmp_path: Path) -> None:
+    """Two runs of one second have two folders."""
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+
+    assert record.folder(tmp_path, "r", now).name == "20260102-030405-r"
+    assert record.folder(tmp_path, "r", now).name == "20260102-030405-r-2"
+
+
+def test_record_is_strict_json(tmp_path: Path) -> None:
+    """A loss that is no number is null, not a word that JSON does not know; nothing temporary stays."""
+    end = launcher.Ending("failed", 241, blame.Failed(1, None, ("x",)), (Step(math.nan, 1), Step(2.0, 2)), 0, 1.0, ())
+    record.write(tmp_path, record.ending(end, 5))
+    said = json.loads((tmp_path / "run.json").read_text(), parse_constant=pytest.fail)
+
+    assert said["loss"] == [[1, None], [2, 2.0]]
+    assert said["exit"] == {"code": 5, "status": 241}
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_record_of_facts_holds_no_secret() -> None:
+    """Variables that look like secrets are blank in the record."""
+    said = record.facts(replace(FACTS, environment={"HTTP_PROXY": "http://me:pw12@proxy:1", "HCCL_TOKEN": "abc"}))
+
+    assert "pw12" not in json.dumps(said)
+    assert "abc" not in json.dumps(said)
+
+
+def test_checkpoints_in_order(tmp_path: Path) -> None:
+    """Oldest first by number; a save that was cut off is none."""
+    for name in ("checkpoint-25", "checkpoint-100", "checkpoint-5", ".checkpoint-200.17"):
+        (tmp_path / name).mkdir()
+
+    assert [Path(p).name for p in record.checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-25", "checkpoint-100"]
+    assert record.checkpoints(tmp_path / "none") == []
+
+
+# ---- environment and request
+
+
+def test_clean_environment(tmp_path: Path) -> None:
+    """Left-overs and secrets are left out and named; what the recipe sets wins; the rest stays."""
+    recipe = replace(RECIPE, environment={"PADDLE_XCCL_BACKEND": "npu"}, prepend={"PYTHONPATH": "/ours"})
+    base = {
+        "PADDLE_TRAINER_ID": "3",
+        "PADDLE_XCCL_BACKEND": "old",
+        "MASTER_ADDR": "x",
+        "HF_TOKEN": "hf",
+        "http_proxy": "http://me:pw@proxy",
+        "PYTHONPATH": "/theirs",
+        "LANG": "C",
+        "PADDLE_PG_TIMEOUT": "9",
+    }
+    found = clean.clean(base, render(recipe, JOB, {}), "npu", tmp_path)
+
+    assert set(found.stale) == {"PADDLE_TRAINER_ID", "PADDLE_XCCL_BACKEND", "MASTER_ADDR"}
+    assert set(found.secret) == {"HF_TOKEN", "http_proxy"}
+    kept = {name: text for name, text in found.environment.items() if name not in clean.OURS}
+    assert kept == {
+        "PADDLE_XCCL_BACKEND": "npu",
+        "PYTHONPATH": "/ours:/theirs",
+        "LANG": "C",
+        "PADDLE_PG_TIMEOUT": "9",
+        clean.MARK: str(tmp_path),
+    }
+
+
+@pytest.mark.parametrize(("device", "kept"), [("cpu", False), ("nvidia", True)])
+def test_visible_cards(device: str, kept: bool, tmp_path: Path) -> None:
+    """A list of visible cards makes the CPU wheel look for cards; on a machine with cards it is the user's choice."""
+    found = clean.clean({"CUDA_VISIBLE_DEVICES": "0"}, command(), device, tmp_path)
+
+    assert ("CUDA_VISIBLE_DEVICES" in found.environment) is kept
+
+
+def test_steps_are_changed() -> None:
+    """--steps N reaches the command; a job that counts no steps refuses it."""
+    changed = request.with_steps(JOB, 7)
+
+    assert changed.arguments[:2] == ("--steps", "7")
+    assert changed.steps["max"] == 7
+    with pytest.raises(UsageError):
+        request.with_steps(replace(JOB, arguments=("--epochs", "3")), 7)
+
+
+def test_scripts_are_sourced_first() -> None:
+    """Where the recipe names set_env.sh files, a shell sources them and becomes the command."""
+    made = replace(command(), scripts=("/opt/a b/set_env.sh",), prepend={"PYTHONPATH": "/x"})
+    argv = launcher.argv(made)
+
+    assert argv[:2] == ("bash", "-c")
+    assert ". '/opt/a b/set_env.sh'" in argv[2]
+    assert argv[4:] == made.argv
+    assert launcher.argv(command()) == command().argv
