@@ -174,3 +174,13 @@ def quant(asked: Mapping[str, Any], method: str, device: Device) -> str:
             f"--quant {said}: bitsandbytes has no kernels for {device.name}", "use --quant int4, int8, or lora"
         )
     return name
+
+
+def nodes_hold(machine: Machine, nodes: int | None) -> None:
+    """Refuse more cards than the named machines can hold."""
+    room = (nodes or machine.cards) * machine.device.cards_per_node
+    if nodes and machine.cards > room:
+        raise UsageError(
+            f"--cards {machine.cards} on --nodes {nodes}: a node holds {machine.device.cards_per_node}",
+            f"at least {-(-machine.cards // machine.device.cards_per_node)} nodes",
+        )

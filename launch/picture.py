@@ -8,7 +8,7 @@ from html import escape
 from launch.memory import GIB
 from launch.planner import LaunchPlan
 from launch.search import Found, front, gib
-from launch.show import distinct
+from launch.show import shown
 from launch.terms import TERMS
 
 LEFT, BAR, ROW, TOP = 190, 640, 24, 64
@@ -37,7 +37,7 @@ def frame(width: float, height: float, parts: Iterable[str]) -> str:
 
 def plan_svg(plan: LaunchPlan) -> str:
     """Stacked bars; the dashed lines are what tensors may take, and the card."""
-    rows = list(distinct(plan.phases))
+    rows = shown(plan)
     card = plan.job.memory_gib * GIB
     scale = BAR / max(card, plan.deciding.total * 1.02)
     bottom = TOP + ROW * len(rows)
@@ -93,4 +93,34 @@ def search_svg(layouts: Iterable[Found]) -> str:
     for share in (0.25, 0.5, 0.75, 1.0):
         parts.append(text(left + share * wide, top + high + 16, f"{share * slow:.1f}", 'text-anchor="end"'))
         parts.append(text(left - 6, top + high - share * high + 4, f"{share * big:.0f}", 'text-anchor="end"'))
+    return frame(left + wide + 30, top + high + 30, parts)
+
+
+def sweep_svg(said: str, points: Iterable[tuple[int, LaunchPlan | str]]) -> str:
+    """Memory of a card over the swept values; the dashed line is what tensors may take."""
+    plans = [(value, plan) for value, plan in points if not isinstance(plan, str)]
+    if not plans:
+        return frame(200, 60, [text(10, 30, "nothing to draw")])
+    wide, high, left, top = 560, 320, 60, 40
+    big = max(max(plan.high for _, plan in plans), plans[0][1].usable) * 1.05
+    place = [(left + (n + 0.5) / len(plans) * wide, value, plan) for n, (value, plan) in enumerate(plans)]
+
+    def height(size: float) -> float:
+        return top + high - size / big * high
+
+    band = [f"{x:.1f},{height(p.high):.1f}" for x, _, p in place] + [
+        f"{x:.1f},{height(p.low):.1f}" for x, _, p in reversed(place)
+    ]
+    middle = " ".join(f"{x:.1f},{height(p.deciding.total):.1f}" for x, _, p in place)
+    limit = height(plans[0][1].usable)
+    parts = [
+        text(10, 20, f"memory of a card (GiB), {said}", 'font-weight="bold"'),
+        f'<polygon points="{" ".join(band)}" fill="#4e79a7" opacity="0.25"/>',
+        f'<polyline points="{middle}" fill="none" stroke="#4e79a7" stroke-width="2"/>',
+        f'<path d="M{left} {limit:.1f}H{left + wide}" stroke="#333" stroke-dasharray="4 3"/>',
+        text(left + wide, limit - 5, f"{plans[0][1].usable / GIB:.1f} for tensors", 'text-anchor="end"'),
+    ]
+    for x, value, plan in place:
+        parts.append(text(x, top + high + 16, str(value), 'text-anchor="middle"'))
+        parts.append(text(x, height(plan.deciding.total) - 8, f"{plan.need_gib:.1f}", 'text-anchor="middle"'))
     return frame(left + wide + 30, top + high + 30, parts)

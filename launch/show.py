@@ -39,21 +39,17 @@ def headline(plan: LaunchPlan) -> list[str]:
     ]
 
 
-def distinct(phases: Iterable[Phase]) -> Iterator[Phase]:
-    """Stages that look alike are shown once."""
-    seen: set[tuple[str, int]] = set()
-    for phase in phases:
-        key = (phase.name, round(phase.total / GIB * 20))
-        if key not in seen:
-            seen.add(key)
-            yield phase
+def shown(plan: LaunchPlan) -> list[Phase]:
+    """The phases of the first stage, of the one that decides, and of the last."""
+    stages = {0, plan.deciding.stage, plan.job.layout.pp - 1}
+    return [phase for phase in plan.phases if phase.stage in stages]
 
 
 def bars(plan: LaunchPlan) -> list[str]:
     """One line per phase and stage: letters stand for terms, the bar ends where tensors may end."""
     scale = max(plan.usable, plan.deciding.total) / WIDTH
     lines = []
-    for phase in distinct(plan.phases):
+    for phase in shown(plan):
         mark = ">" if phase is plan.deciding else " "
         lines.append(
             f"{mark} {phase.name:16} stage {phase.stage:<3}|{bar(phase, scale, plan.usable)} {gib_of(phase.total)}"
@@ -136,4 +132,92 @@ def document(plan: LaunchPlan, more: dict[str, Any] | None = None) -> dict[str, 
             for p in plan.phases
         ],
         **(more or {}),
+    }
+
+
+def screen(plan: LaunchPlan, advice: Iterable[Change], left: Room | None, explain: bool) -> Iterator[str]:
+    """The whole answer for a terminal."""
+    advice = tuple(advice)
+    yield from headline(plan)
+    yield ""
+    yield from bars(plan)
+    yield ""
+    yield "  " + "   ".join(f"{name} {size}" for name, size in breakdown(plan))
+    if explain:
+        yield from ("", "what each term is, and where it comes from:", *explained(plan))
+    if left:
+        yield from ("", room(left))
+    if plan.verdict != "fits":
+        yield from ("", "what would fit, least loss of speed first:" if advice else "no single or double change fits")
+        yield from changes(advice)
+    if plan.job.assumed:
+        yield from ("", *(f"  assumed {text}" for text in plan.job.assumed))
+
+
+def more(advice: Iterable[Change], left: Room | None) -> dict[str, Any]:
+    """What would fit, or the room left, for the document."""
+    if left:
+        return {"room": {"seq_len": left.seq_len, "micro_batch": left.micro_batch, "least_cards": left.cards}}
+    return {
+        "changes": [
+            {
+                "options": c.options,
+                "what": c.what,
+                "need_bytes": round(c.plan.deciding.total),
+                "slower": round(c.slower, 3),
+            }
+            for c in advice
+        ]
+    }
+
+
+def layouts(found_layouts: Iterable[Found]) -> dict[str, Any]:
+    """A search for programs."""
+    found_layouts = tuple(found_layouts)
+    best = front(found_layouts)
+    return {
+        "schema": SCHEMA,
+        "layouts": [
+            {
+                "options": one.name,
+                "verdict": one.plan.verdict,
+                "need_bytes": round(one.plan.deciding.total),
+                "step_s": round(one.step.total, 3),
+                "tokens_per_second": round(one.tokens_per_second),
+                "asked": one.own,
+                "front": one in best,
+            }
+            for one in found_layouts
+        ],
+    }
+
+
+Point = tuple[int, LaunchPlan | str]
+
+
+def swept(points: Iterable[Point]) -> list[str]:
+    """A sweep as a table with bars."""
+    points = list(points)
+    most = max((p.deciding.total for _, p in points if not isinstance(p, str)), default=1.0)
+    lines = []
+    for value, plan in points:
+        if isinstance(plan, str):
+            lines.append(f"{value:>10}  {plan}")
+            continue
+        scale = max(most, plan.usable) / 40
+        bar = "#" * round(plan.deciding.total / scale)
+        lines.append(f"{value:>10} {plan.need_gib:7.1f} GiB  {MARKS[plan.verdict]:12} {bar}  {plan.where}")
+    return lines
+
+
+def points(swept_points: Iterable[Point]) -> dict[str, Any]:
+    """A sweep for programs."""
+    return {
+        "schema": SCHEMA,
+        "points": [
+            {"value": value, "refused": plan}
+            if isinstance(plan, str)
+            else {"value": value, "verdict": plan.verdict, "need_bytes": round(plan.deciding.total)}
+            for value, plan in swept_points
+        ],
     }
