@@ -82,6 +82,8 @@ def build(machine: Machine, model_name: str, method: str, asked: Mapping[str, An
     degrees = {k: asked.get(k) for k in ("tp", "pp", "vpp", "ep", "cp")}
     f, why = pick_framework(asked.get("framework"), model, any((v or 1) > 1 for v in degrees.values()), machine.device)
     assumed = [why] if why else []
+    if model.name not in catalogue.tables():
+        assumed += configs.said(Path(model_name))
     tp, pp, vpp, ep, cp = (degrees[k] or 1 for k in ("tp", "pp", "vpp", "ep", "cp"))
     layout = Layout(tp, pp, vpp, ep, asked.get("etp"), cp, machine.cards)
     trains_all = method in FULL or method in ("dpo", "simpo", "orpo", "kto")
@@ -112,6 +114,33 @@ def build(machine: Machine, model_name: str, method: str, asked: Mapping[str, An
     )
     refuse(job)
     return job
+
+
+SAID = ("tp", "pp", "vpp", "ep", "cp", "sharding")
+
+
+def laid_out(machine: Machine, model_name: str, method: str, asked: Mapping[str, Any]) -> Job:
+    """The job; where no degree was said that of a recipe of ours, else the fastest layout that fits."""
+    if any(asked.get(name) for name in SAID):
+        return build(machine, model_name, method, asked)
+    from launch import recipe_layout
+
+    device = machine.device.vendor
+    ours = recipe_layout.of(model_name, method, device, asked.get("framework"), machine.cards)
+    if ours:
+        recipe = ours.pop("recipe")
+        job = build(machine, model_name, method, ours | {k: v for k, v in asked.items() if v is not None})
+        return replace(job, assumed=(*job.assumed, f"layout: that of the recipe {recipe}"))
+    job = build(machine, model_name, method, asked)
+    if machine.cards == 1 or job.sharding != "none":
+        return job
+    from launch import search
+
+    best = next((f for f in search.search(job, 1) if not f.own), None)
+    if not best:
+        return job
+    found = best.plan.job
+    return replace(found, assumed=(*job.assumed, f"layout: the fastest that fits, {search.words(found)}"))
 
 
 def refuse(job: Job) -> None:

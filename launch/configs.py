@@ -56,6 +56,13 @@ def read(place: Path) -> Model:
     return parse(data, str(place.name or path.parent.name), str(path))
 
 
+def said(place: Path) -> list[str]:
+    """What was taken for granted of the folder's model."""
+    path = place / "config.json" if place.is_dir() else place
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return assumptions(data)
+
+
 def parse(data: Mapping[str, Any], name: str, where: str) -> Model:
     """The shape; a text tower inside a vision-language configuration is found under text_config."""
     inner: dict[str, Any] = next(
@@ -165,7 +172,7 @@ def vision(data: Mapping[str, Any]) -> int:
     return layers * (4 * hidden * hidden + 2 * hidden * ffn)
 
 
-def assumptions(model: Model, data: Mapping[str, Any]) -> list[str]:
+def assumptions(data: Mapping[str, Any]) -> list[str]:
     """What a configuration of an unknown type made us take for granted."""
     kind = str(data.get("model_type", ""))
     known = {*PLAIN, *BIASED, *NORMED, *SANDWICH, "llama", "mistral", "mixtral", "gemma", "deepseek_v2", "deepseek_v3"}

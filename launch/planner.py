@@ -115,10 +115,10 @@ def host(job: Job) -> float:
     that is 2 N for each.  Offload: 12 bytes per parameter of the node's shards (memory.md, section 5).
     """
     per_node = min(job.layout.cards, job.device.cards_per_node)
-    first = phases.parts(job, 0).states
-    away = first.optimizer if {"optimizer", "tensorwise"} & job.offload else 0.0
-    away += first.weights + first.gradients if "params" in job.offload else 0.0
-    reading = 2.0 * job.model.params if job.framework.loads_whole else first.weights
+    kept = max((phases.parts(job, stage).states for stage in stages(job)), key=lambda states: states.total)
+    away = kept.optimizer * job.offload_share if {"optimizer", "tensorwise"} & job.offload else 0.0
+    away += kept.weights + kept.gradients if "params" in job.offload else 0.0
+    reading = 2.0 * job.model.params if job.framework.loads_whole else kept.weights
     return per_node * max(away, reading)
 
 

@@ -92,7 +92,7 @@ def _job(asked: dict[str, Any]) -> Job:
 
     machine = _machine(asked)
     question.nodes_hold(machine, asked["nodes"])
-    return question.build(machine, asked["model"], asked["method"], asked)
+    return question.laid_out(machine, asked["model"], asked["method"], asked)
 
 
 def _machine(asked: dict[str, Any]) -> Machine:
