@@ -37,7 +37,7 @@ def tuner_config(limit_gib: int) -> dict[str, object]:
 
 def test_paddles_tuner_prunes_by_it(paddle_environment: Path, tmp_path: Path) -> None:
     """Candidates that need more than max_mem_usage are gone from the tuner's tasks, all others stay."""
-    limits = (40, 1000)
+    limits = (18, 1000)
     files = [tmp_path / f"{limit}.json" for limit in limits]
     for limit, file in zip(limits, files, strict=True):
         file.write_text(json.dumps(tuner_config(limit)))
@@ -52,7 +52,7 @@ def test_paddles_tuner_prunes_by_it(paddle_environment: Path, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     pruned, every = json.loads(done.stdout.splitlines()[-1])
 
-    assert pruned == [task for task in every if task[2] <= 40 * 1024]
+    assert pruned == [task for task in every if task[2] <= 18 * 1024]
     assert 0 < len(pruned) < len(every)
 
 

@@ -117,23 +117,28 @@ def mixture(job: Job, moe: Moe) -> Saved:
 
 
 def adapters(job: Job) -> Saved:
-    """What trained adapters keep on top: their input, once per module that casts or drops it (`adapter_input` of the
-    width), and of the down matrix the product that frozen training would not need."""
+    """What trained adapters keep: of every module its own copy of the input, in the type that its first factor computes
+    in (`adapter_input` bytes), and the 4 r between the factors.  A fused matrix has one pair, hence one copy."""
     if job.trains_all or not job.adapter.rank:
         return Saved()
-    m, each = job.model, job.kernels.adapter_input
-    targets = job.adapter.targets
-    whole = divided = 0.0
-    if targets in ("all-linear", "qkv", "qv", "attn"):
-        whole += each * m.hidden * (1 if targets == "qkv" or job.kernels.shared_qkv else 2)
+    m, each, targets = job.model, job.kernels.adapter_input, job.adapter.targets
+    fused = job.kernels.shared_qkv or job.framework.fused_adapters
+    modules, whole, divided = 0, 0.0, 0.0
+    if targets != "mlp":
+        heads = 1 if fused else 2 if targets == "qv" else 3
+        modules += heads
+        whole += each * heads * m.hidden
     if targets in ("all-linear", "attn"):
+        modules += 1
         divided += each * m.out_size
     if targets in ("all-linear", "mlp"):
+        ups = 1 if fused or not m.gated else 2
         width = m.ffn if not m.moe else m.moe.active * m.moe.ffn + m.moe.shared_ffn
-        inputs = m.hidden if not m.moe else (m.moe.active + 1) * m.hidden
-        whole += each * inputs
+        copies = 1 if not m.moe else m.moe.active + bool(m.moe.shared_ffn)
+        modules += (ups + 1) * copies
+        whole += each * ups * copies * m.hidden
         divided += each * width
-    return Saved(whole=whole, divided=divided)
+    return Saved(whole=whole + 4.0 * job.adapter.rank * modules, divided=divided)
 
 
 def quantised_inputs(job: Job) -> Saved:
@@ -150,6 +155,17 @@ def layer(job: Job, moe_layer: bool) -> Saved:
     inner = mixture(job, m.moe) if moe_layer and m.moe else dense_mlp(job)
     masks = Saved(whole=2.0 * m.hidden * (job.dropout > 0))
     return norms(job) + attention(job) + inner + adapters(job) + quantised_inputs(job) + masks
+
+
+def edges(job: Job, first: bool, last: bool) -> float:
+    """Per token what the ends of the model add: the normalisation in front of the head, kept as a layer's are; less the
+    very first one under adapters, since a frozen embedding's output needs no gradient and nothing is kept for it."""
+    m, k = job.model, job.kernels
+    saved_in = C if m.norm == "layernorm" else k.norm_in
+    copy = 0.0 if m.norm == "layernorm" else k.norm_copy
+    added = m.hidden * (saved_in + (copy + k.norm_out) * job.trains_all) if last else 0.0
+    spared = m.hidden * saved_in if first and not job.trains_all and job.recompute.kind == "none" else 0.0
+    return added - spared
 
 
 def checkpoint(job: Job) -> float:

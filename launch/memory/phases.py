@@ -136,7 +136,7 @@ def parts(job: Job, stage: int) -> Parts:
         states=kept,
         trained=trained,
         kept=(
-            ("activations", block_set.sets * loads),
+            ("activations", block_set.sets * loads + activations.edges(job, stage == 0, last) * job.tokens),
             ("attention scores", block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
         ),
