@@ -90,6 +90,8 @@ def moments(optimizer: str, weight: float, master: float) -> float:
         return 0.0 if "paged" in optimizer else 2.03  # one byte each and 1/64 of scales (bitsandbytes)
     if "low precision" in optimizer or "bf16" in optimizer:
         return 4.0
+    if "galore" in optimizer:
+        return both / 4  # moments of a low-rank projection (arXiv 2403.03507): rank about a quarter of the width
     if "muon" in optimizer or "lion" in optimizer or "sgd" in optimizer:
         return both / 2
     return 0.05 * both if "adafactor" in optimizer else both

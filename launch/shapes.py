@@ -29,6 +29,8 @@ def of_row(row: Mapping[str, str]) -> Model:
     known = catalogue.load(name) if name in catalogue.tables() else None
     sizes = {key: count(row, key) for key in SIZES}
     if all(sizes.values()):
+        if known and row.get("tied"):
+            known = replace(known, tied=row["tied"] == "1")
         return replace(known, **sizes) if known else described(name, row, sizes)  # type: ignore[arg-type]
     if known:
         return known

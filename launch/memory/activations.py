@@ -57,7 +57,7 @@ def attention(job: Job) -> Saved:
         return _latent(job)
     keys = m.q_size if k.repeat_kv and m.kv_size < m.q_size else m.kv_size
     kept = C * (2 * m.q_size + 2 * keys) + 4.0 * m.heads
-    if k.shared_qkv:
+    if k.shared_qkv and keys == m.kv_size:  # repeated values are a copy, which lets the fused result go
         kept += C * (m.q_size + m.kv_size)
     if m.qk_norm:
         kept += (k.norm_in + k.norm_copy * job.trains_all) * (m.q_size + m.kv_size)

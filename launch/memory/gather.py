@@ -20,11 +20,15 @@ def unsharded(job: Job, holding: Holding, block: float) -> float:
     return 0.0
 
 
-def buckets(job: Job, trained: float) -> float:
-    """Communication buckets, 2 bytes an entry: ZeRO-3 never more than there is to reduce, ZeRO-1/2 in full."""
+def buckets(job: Job, trained: float, gradients: float) -> float:
+    """Communication buckets, 2 bytes an entry: ZeRO-3 never more than there is to reduce, ZeRO-1/2 in full; plain data
+    parallel holds the gradients once more (PyTorch DistributedDataParallel, gradient_as_bucket_view)."""
     if job.sharding == "zero3":
         return C * min(trained, job.framework.bucket)
-    return C * job.framework.reduce if job.sharding in ("zero1", "zero2") else 0.0
+    if job.sharding in ("zero1", "zero2"):
+        return C * job.framework.reduce
+    plain = job.sharding == "none" and job.layout.replicas > 1
+    return job.framework.ddp_copies * gradients if plain else 0.0
 
 
 def subgroup(job: Job, trained: float) -> float:

@@ -28,26 +28,29 @@ def usable(job: Job) -> float:
     return (job.memory_gib - job.device.idle_gib) * GIB - context(job)
 
 
-def slack(job: Job, static: float, dynamic: float, kept: float) -> float:
-    """Cache and fragmentation: (growth - 1) x what comes and goes.
+def slack(job: Job, static: float, dynamic: float, kept: float, loss: float) -> float:
+    """Cache and fragmentation: (growth - 1) x what comes and goes; lengths that vary leave the largest blocks, those of
+    the loss, in many sizes: (varying growth - 1) x loss.
 
     Where layers are gathered and freed among activations that stay, those blocks cannot join: (gather growth - 1) x
     activations.  Nothing grows beyond the card, whose allocator gives cached blocks back before it fails.
     """
     f = job.framework
     growth = f.growth_varying if job.varying_lengths else f.growth
-    wanted = (growth - 1) * dynamic + ((f.gather_growth - 1) * kept if job.sharding == "zero3" else 0.0)
+    wanted = (f.growth - 1) * (dynamic - loss) + (growth - 1) * loss
+    if job.sharding == "zero3":
+        wanted += (f.gather_growth - 1) * kept
     if job.expandable:
         wanted /= 4  # expandable segments join what is free (pytorch, CUDA memory management)
     return max(0.0, min(wanted, 0.98 * usable(job) - static - dynamic))
 
 
-def reading(job: Job, static: float, dynamic: float, kept: float) -> dict[str, float]:
+def reading(job: Job, static: float, dynamic: float, kept: float, loss: float) -> dict[str, float]:
     """The parts that the job's meter adds to the tensors, by name."""
     parts = {"workspace": job.framework.workspace_gib * GIB}
     if job.meter == "allocated":
         return parts
-    parts["allocator slack"] = slack(job, static, dynamic, kept)
+    parts["allocator slack"] = slack(job, static, dynamic, kept, loss)
     if job.meter == "smi":
         parts["context"] = context(job)
     return parts

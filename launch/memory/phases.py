@@ -101,13 +101,14 @@ def adapter_states(job: Job, stage: int) -> tuple[States, float]:
     return States(weights=weights, moments=moments), dense + experts
 
 
-def saved_modules(job: Job, holding: Holding) -> tuple[States, float]:
-    """Embedding and head trained in full beside adapters: the frozen copy stays, a trained one comes on top."""
+def saved_modules(job: Job, holding: Holding, last: bool) -> tuple[States, float]:
+    """Embedding and head trained in full beside adapters: the frozen copy stays, a trained one of each comes on top,
+    also where the frozen ones are tied."""
     count = 0.0
     if "embed" in job.adapter.saved:
         count += holding.embedding
-    if "head" in job.adapter.saved:
-        count += holding.head
+    if "head" in job.adapter.saved and last:
+        count += job.model.head.divided / job.layout.tp
     f = job.framework
     shards = job.layout.dense_shards if states.DIVIDES[job.sharding][2] else 1
     weight = f.saved_module / 4
@@ -122,7 +123,7 @@ def parts(job: Job, stage: int) -> Parts:
         kept, trained = states.full(job, holding), holding.total - holding.vision
     else:
         few_states, few = adapter_states(job, stage)
-        more_states, more = saved_modules(job, holding)
+        more_states, more = saved_modules(job, holding, stage == job.layout.pp - 1)
         trained, scratch = few + more, few * job.framework.adapter / 2 + more * job.framework.saved_module / 2
         kept = base(job, holding) + few_states + more_states
     if job.reference:
@@ -144,7 +145,7 @@ def parts(job: Job, stage: int) -> Parts:
         gradient=block_set.gradient,
         loss=losses.loss(job) if last else 0.0,
         gathered=gather.unsharded(job, holding, block + holding.experts / max(1, job.model.layers)),
-        buckets=gather.buckets(job, trained),
+        buckets=gather.buckets(job, trained, kept.gradients),
         subgroup=gather.subgroup(job, trained),
         unpacked=quantised.unpacked(job.model.hidden, job.model.ffn, job.layout.tp) if job.quant else 0.0,
         scratch=scratch,
@@ -269,7 +270,8 @@ def read(job: Job, phase: Phase) -> Phase:
     """The phase as the job's meter shows it."""
     coming = sum(size for name, size in phase.terms if name in COMING)
     kept = sum(size for name, size in phase.terms if name in ("activations", "checkpoints"))
-    extra = meter.reading(job, phase.total - coming, coming, kept)
+    loss = sum(size for name, size in phase.terms if name == "logits and loss")
+    extra = meter.reading(job, phase.total - coming, coming, kept, loss)
     return Phase(phase.name, phase.stage, (*phase.terms, *extra.items()))
 
 
