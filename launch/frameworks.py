@@ -90,6 +90,7 @@ class Framework:
     mask_bytes: float
     chunk_outputs: bool
     pair_loss: float
+    flash_doubtful: bool
     ddp_copies: float
     half_master: float
     hidden_recompute: bool

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envcheck.errors import UntoldError
-from launch import devices
+from launch import asked, devices, planner
 from launch.asked import Machine
+from launch.planner import LaunchPlan
 
 if TYPE_CHECKING:
     from envcheck.model import Facts, VendorFacts
@@ -48,3 +49,8 @@ def described(device: str, cards: int | None, memory_gib: float | None, used_gib
     """A machine that is not here: the vendor's usual card, and what was said of it."""
     kind = devices.of_vendor(device) if device in VENDORS else devices.find(device)
     return Machine(kind, cards or kind.cards_per_node, memory_gib or kind.memory_gib, used_gib)
+
+
+def plan(facts: Facts, model: str, method: str, **options: Any) -> LaunchPlan:
+    """Would the job fit on this machine as it is now: for doctor's checks, train's gate, and other programs."""
+    return planner.plan(asked.laid_out(of_facts(facts), model, method, options))

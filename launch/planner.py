@@ -87,7 +87,11 @@ def band(job: Job, every: tuple[Phase, ...]) -> tuple[float, float]:
     if job.framework.hidden_recompute and job.layout.ep > 1 and job.recompute.kind == "none":
         spare = dataclasses.replace(job, recompute=Recompute("full"))
         low = max(bounds.low(job, p) for stage in stages(spare) for p in phases.phases(spare, stage))
-    return low, max(bounds.high(job, p) for p in every)
+    high = max(bounds.high(job, p) for p in every)
+    if job.framework.flash_doubtful and job.flash:
+        dense = dataclasses.replace(job, flash=False)
+        high = max(high, *(bounds.high(dense, p) for stage in stages(dense) for p in phases.phases(dense, stage)))
+    return low, high
 
 
 def judge(job: Job, low: float, high: float, usable: float, deciding: Phase) -> tuple[str, str]:

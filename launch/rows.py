@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from envcheck.errors import UsageError
@@ -18,6 +19,9 @@ ASSUMED_CARDS = 64
 # Long data truncated at n fills n up to 2048 tokens; beyond, fewer samples are that long and the longest grows like
 # n^0.63 (fitted: swift-bench at 4096 and 8192 tokens).
 FILLED, FILL_POWER = 2048, 0.63
+
+# Share by which activations may be off under a framework whose name says nothing.
+UNKNOWN_SPREAD = 0.3
 
 BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 LONGEST_UNKNOWN = ("cap", "short_data")
@@ -53,7 +57,8 @@ def framework(row: Row) -> Framework:
         return found
     way = (row.get("sharding") or "").lower()
     parallel = whole(row, "tp", 1) * whole(row, "pp", 1) * whole(row, "ep", 1) > 1 or way.startswith("dist")
-    return frameworks.frameworks()["paddle" if "paddle" in way else "megatron" if parallel else "generic"]
+    like = frameworks.frameworks()["paddle" if "paddle" in way else "megatron" if parallel else "generic"]
+    return replace(like, spread=UNKNOWN_SPREAD)
 
 
 def layout(row: Row) -> Layout:

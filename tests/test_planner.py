@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from launch import planner
+from envcheck.model import Device, Facts, VendorFacts
+from launch import machines, planner
 from launch.job import Job, Precision, Recompute
 from launch.memory import GIB
 from launch.memory.phases import Phase
@@ -140,3 +141,18 @@ def test_host_and_disk() -> None:
 
     assert answer.host == pytest.approx(8 * 12 * 2.896e9, rel=0.01)
     assert answer.disk == pytest.approx((2 + 14) * 299_484_163_264)
+
+
+def facts_of(used_mib: int) -> Facts:
+    """A machine with eight 910B3, on the first of which somebody holds memory."""
+    cards = tuple(
+        Device(index=n, name="910B3", memory_total_mib=65536, memory_used_mib=used_mib if n == 0 else 3314)
+        for n in range(8)
+    )
+    return Facts(vendors=(VendorFacts("npu", devices=cards),))
+
+
+@pytest.mark.parametrize(("used_mib", "verdict"), [(3314, "fits"), (60_000, "does-not-fit")])
+def test_a_machine_as_it_is_now(used_mib: int, verdict: str) -> None:
+    """What counts is free memory on the fullest card, not its size."""
+    assert machines.plan(facts_of(used_mib), "qwen-7b", "lora", recompute="full").verdict == verdict
