@@ -41,7 +41,6 @@ FITTED = (
     Fitted("megatron-swift.expert_buffer_gib", 0.0, "swift-examples"),
     Fitted("paddle.buffer_gib", 0.0, "flagperf-paddle"),
     Fitted("*.gather_growth", 1.08, "flagperf-ds"),
-    Fitted("nvidia-a100.context_gib", 0.55, "qwen-readme"),
     Fitted("mindspeed.pair_loss", 1.0, "mindspeed-st"),
     Fitted("rows.ASSUMED_CARDS", 8, "megatron-golden"),
 )

@@ -36,5 +36,6 @@ TERMS = {
     "framework buffers": Term("F", "#79706e", "what the framework keeps for itself", "launch/frameworks.toml"),
     "workspace": Term("w", "#a0a0a0", "libraries' scratch inside the allocator", "launch/frameworks.toml"),
     "allocator slack": Term(".", "#d4d4d4", "(growth - 1) x what comes and goes", "launch/frameworks.toml"),
+    "in use when idle": Term("I", "#333333", "what the driver holds before any job", "launch/devices.toml"),
     "context": Term("K", "#555555", "kernels, first collective, communicators", "launch/devices.toml"),
 }

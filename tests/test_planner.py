@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from envcheck.model import Device, Facts, VendorFacts
-from launch import machines, planner
-from launch.job import Job, Precision, Recompute
+from launch import frameworks, machines, planner
+from launch.job import Adapter, Job, Precision, Recompute
 from launch.memory import GIB
 from launch.memory.phases import Phase
 from tests.planner_helpers import A100, ILUVATAR, job, lora
@@ -156,3 +156,19 @@ def facts_of(used_mib: int) -> Facts:
 def test_a_machine_as_it_is_now(used_mib: int, verdict: str) -> None:
     """What counts is free memory on the fullest card, not its size."""
     assert machines.plan(facts_of(used_mib), "qwen-7b", "lora", recompute="full").verdict == verdict
+
+
+def test_qwen_7b_lora_on_one_910b3() -> None:
+    """ms-swift's table on a 910B3, rank 8 on q, k, v, about 800 tokens: 24.3 GiB with the idle card's (example D)."""
+    asked = job(
+        "qwen1.5-7b",
+        framework=frameworks.frameworks()["swift1"],
+        precision=Precision(2, 2, 0, 4),
+        method="lora",
+        adapter=Adapter(8, "qkv"),
+        seq_len=800,
+        fused_loss=False,
+        varying_lengths=True,
+    )
+
+    assert planner.plan(asked).reading_gib == pytest.approx(24.3, rel=0.03)

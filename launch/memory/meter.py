@@ -53,4 +53,5 @@ def reading(job: Job, static: float, dynamic: float, kept: float, loss: float) -
     parts["allocator slack"] = slack(job, static, dynamic, kept, loss)
     if job.meter == "smi":
         parts["context"] = context(job)
+        parts["in use when idle"] = job.device.idle_gib * GIB
     return parts
