@@ -23,6 +23,9 @@ FILLED, FILL_POWER = 2048, 0.63
 # Share by which activations may be off under a framework whose name says nothing.
 UNKNOWN_SPREAD = 0.3
 
+# Words of methods that leave the base frozen.
+ADAPTED = ("lora", "dora", "bone", "lisa", "llamapro", "ia3", "prefix", "prompt", "p-tun", "ptun", "adapter", "freeze")
+
 BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 LONGEST_UNKNOWN = ("cap", "short_data")
 VARYING = (*LONGEST_UNKNOWN, "truncated_long_data", "longest_sample")
@@ -152,7 +155,7 @@ def meter(row: Row) -> str:
 def trained(row: Row) -> dict[str, Any]:
     """Method, adapters, quantised base, and what preference training adds."""
     method = (row.get("method") or "full").lower()
-    adapters = any(word in method for word in ("lora", "dora", "bone", "lisa", "pro", "ia3", "prefix", "adapter"))
+    adapters = any(word in method for word in ADAPTED)
     quant = (row.get("quant") or "").strip() or ("bnb-nf4" if "qlora" in method else "")
     pairs = method.startswith(("dpo", "simpo", "orpo", "cpo", "rm")) and not flag(row, "packing")
     saved = tuple(filter(None, (row.get("modules_to_save") or "").split("+")))
@@ -171,12 +174,15 @@ def job(row: Row) -> Job:
     kind = row.get("seq_kind") or ""
     device = devices.find(row.get("device") or "")
     away, share = offload(row)
+    model, laid = shapes.of_row(row), layout(row)
+    if laid.pp > model.layers:
+        raise UsageError(f"row {row.get('id', '?')}: pp is {laid.pp}", f"{model.name} has {model.layers} layers")
     return Job(
-        model=shapes.of_row(row),
+        model=model,
         framework=f,
         device=device,
-        memory_gib=number(row, "device_mem_gib", device.memory_gib),
-        layout=layout(row),
+        memory_gib=number(row, "device_mem_gib", device.memory_gib) or device.memory_gib,
+        layout=laid,
         precision=precision(row, f),
         sharding=sharding(row),
         offload=away,

@@ -12,15 +12,20 @@ from launch import catalogue
 from launch.architecture import Mla, Model, Moe
 
 EXPERTS = ("experts", "topk", "expert_ffn", "shared_ffn", "first_dense")
+LARGEST = {"layers": 10_000, "hidden": 10**7, "heads": 10**6, "vocab": 10**8, "experts": 10**6}
 SIZES = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
 
 
 def count(row: Mapping[str, str], key: str) -> int:
+    """The column as a whole number within what models can have; empty is 0."""
     text = (row.get(key) or "0").strip()
     try:
-        return int(float(text))
+        value = float(text)
     except ValueError:
-        raise UsageError(f"row {row.get('id', '?')}: {key} is {text!r}", f"{key} is a number, or empty") from None
+        value = -1.0
+    if not 0 <= value <= LARGEST.get(key, 10**15):
+        raise UsageError(f"row {row.get('id', '?')}: {key} is {text!r}", f"{key} is a number, or empty")
+    return int(value)
 
 
 def of_row(row: Mapping[str, str]) -> Model:
