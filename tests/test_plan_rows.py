@@ -15,8 +15,8 @@ BASE = {
 }  # fmt: skip
 COLUMNS = (*BASE, "quant", "offload", "lora_rank", "lora_targets", "modules_to_save", "vpp", "ep", "etp", "cp", "dp",
            "weight_dtype", "grad_dtype", "optimizer", "experts", "topk", "mla", "dropout", "metric")  # fmt: skip
-WORDS = ("", "0", "1", "-1", "3", "13", "1000000", "nan", "inf", "1e99", "zero3", "fsdp", "full", "lora", "nf4", "block:2",
-         "q1:kv2", "True", "optimizer:0.5", "fp8", "\x00", "x" * 40)  # fmt: skip
+WORDS = ("", "0", "1", "-1", "3", "13", "1000000", "nan", "inf", "1e99", "zero3", "fsdp", "full", "lora", "nf4",
+         "block:2", "q1:kv2", "True", "optimizer:0.5", "fp8", "\x00", "x" * 40)  # fmt: skip
 
 
 @settings(max_examples=300, deadline=None)

@@ -254,7 +254,7 @@ def load(job: Job, p: Parts) -> float:
     """Shards of the checkpoint, or the whole model on every card where it is loaded before sharding."""
     if job.framework.loads_whole and job.sharding == "fsdp":
         return 2.0 * job.model.params
-    return p.states.weights
+    return resident(job, p.states, stepping=False).weights
 
 
 def state_terms(kept: States) -> tuple[tuple[str, float], ...]:
