@@ -5,26 +5,36 @@ from __future__ import annotations
 import re
 
 BLANK = "***"
-_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH", re.IGNORECASE)
-_USERINFO = re.compile(r"(?<=://)[^\s/@\"'<>]{1,512}@")
+_NAME = re.compile(
+    r"TOKEN(?!IZER)|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH", re.IGNORECASE
+)  # TOKENIZERS_PARALLELISM is none
+# https://user:word@host, also with JSON's \/\/; a word with / or @ in it when a colon stands before (no port does).
+_USERINFO = re.compile(r"(:(?:\\?/){2})(?:[^\s/@:\"'<>]{1,256}:(?!\d{1,5}/)[^\s\"'<>]{0,512}|[^\s/@\"'<>]{1,512})@")
+# HttpProxy: user:word@host, without a scheme.
+_PROXY = re.compile(r"(proxy\w{0,10}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)[^\s\"'@,;/]{1,512}@", re.IGNORECASE)
+# Figures of trainings, "tokens_per_s": 4963, are no secrets: a plural that is given a plain number is a count.
+_COUNT = r"tokens[\w-]{0,40}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?\d{1,12}(?:\.\d{1,12})?(?![\w.+/=-])"
 _ASSIGNED = re.compile(
-    r"((?:token|secret|passw(?:or)?d|credential|api_?key|access_?key|private_?key)[\w-]{0,40}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)"
-    r"[^\s\"',;}\\]+",
+    rf"((?!{_COUNT})(?:token(?!izer)|secret|passw(?:or)?d|credential|api_?key|access_?key|private_?key"
+    r"|auth(?:orization)?(?=\\?[\"']?\s{0,4}[:=]))[\w-]{0,40}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)[^\s\"',;}\\]+",
     re.IGNORECASE,
 )
+_OPTION = re.compile(r"(--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api-?key)\s{1,4})[^\s\"'-][^\s\"']*", re.IGNORECASE)
 _BEARER = re.compile(r"\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _KNOWN = re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16})\b")
 
 
 def redact(text: str) -> str:
     """The text without passwords in URLs, assigned tokens, and tokens known by their shape."""
-    if "://" in text:
-        text = _USERINFO.sub(BLANK + "@", text)
-    text = _ASSIGNED.sub(r"\1" + BLANK, text)
-    text = _BEARER.sub(r"\1" + BLANK, text)
+    if "@" in text:
+        text = _PROXY.sub(rf"\1{BLANK}@", _USERINFO.sub(rf"\1{BLANK}@", text))
+    for pattern in (_BEARER, _ASSIGNED, _OPTION):  # a bearer's word first: it is the second one after the colon
+        text = pattern.sub(r"\1" + BLANK, text)
     return _KNOWN.sub(BLANK, text)
 
 
 def blank_value(name: str, value: str) -> str:
     """A variable's value; blanked when the name says that it is a secret."""
+    if name.lower().endswith("_proxy"):
+        value = value.rpartition("@")[2] if "://" not in value and "@" in value else value
     return BLANK if _NAME.search(name) else redact(value)

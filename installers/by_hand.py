@@ -8,7 +8,9 @@ import platform
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from envcheck.versions import at_least
 from installers.recipe import Container, Image, Recipe
 
 
@@ -21,21 +23,31 @@ class ByHand:
     commands: tuple[str, ...] = ()
 
 
-def by_hand(recipe: Recipe, in_container: bool) -> Iterator[ByHand]:
-    """`in_container`: the packages go into the image's Python, so they are a person's as well."""
-    if recipe.driver_minimum:
+def by_hand(recipe: Recipe, in_container: bool, folder: Path, driver: str | None) -> Iterator[ByHand]:
+    """`in_container`: the packages go into the image's Python, so they are a person's as well; `driver` is here."""
+    if recipe.driver_minimum and not driver_fits(recipe, driver):
         doctor = f"envcheck doctor --device {recipe.device}"
-        why = f"{recipe.driver_minimum} or newer; envcheck does not install drivers, and did not look here"
+        here = f"driver {driver} is here" if driver else "none is seen here"
+        why = f"{here}, {recipe.driver_minimum} or newer is wanted; envcheck does not install drivers"
         yield ByHand("driver", why, (doctor,))
     image = recipe.image and reference(recipe.image, platform.machine())
     if image:
         yield ByHand("image", "envcheck does not pull images yet", (f"docker pull {shlex.quote(image)}",))
     if image and recipe.container:
-        yield ByHand("container", "envcheck does not start containers yet", (docker_line(recipe.container, image),))
+        made = own_folders(recipe.container)
+        lines = ([shlex.join(("mkdir", "-p", *made))] if made else []) + [docker_line(recipe.container, image)]
+        yield ByHand("container", "envcheck does not start containers yet", tuple(lines))
     if in_container and recipe.packages:
         yield ByHand("packages", "they belong into the container", tuple(_pip_lines(recipe)))
     if recipe.checkouts:
-        yield ByHand("sources", "envcheck does not clone projects yet", tuple(_clone_lines(recipe, in_container)))
+        yield ByHand(
+            "sources", "envcheck does not clone projects yet", tuple(_clone_lines(recipe, in_container, folder))
+        )
+
+
+def driver_fits(recipe: Recipe, driver: str | None) -> bool:
+    """Whether the driver is known, and new enough for the recipe."""
+    return bool(driver and recipe.driver_minimum and at_least(driver, recipe.driver_minimum))
 
 
 def reference(image: Image, architecture: str) -> str | None:
@@ -75,6 +87,11 @@ def docker_words(container: Container, image: str) -> tuple[str, ...]:
     return tuple(f'"{part}"' if "source=$PWD" in part else shlex.quote(part) for part in argv)
 
 
+def own_folders(container: Container) -> tuple[str, ...]:
+    """The folders below the one where the container is started that it mounts: --mount refuses a missing source."""
+    return tuple(m.source for m in container.mounts if m.source != "." and not m.source.startswith("/"))
+
+
 def docker_line(container: Container, image: str) -> str:
     """`docker_words` on one line."""
     return " ".join(docker_words(container, image))
@@ -99,11 +116,12 @@ def _pip_lines(recipe: Recipe) -> Iterator[str]:
         yield _inside(recipe, recipe.interpreter, "-m", "pip", "install", *index, *wanted)
 
 
-def _clone_lines(recipe: Recipe, in_container: bool) -> Iterator[str]:
+def _clone_lines(recipe: Recipe, in_container: bool, folder: Path) -> Iterator[str]:
     """clone --branch takes no commit, checkout takes commit, tag and branch."""
     line: Callable[..., str] = functools.partial(_inside, recipe) if in_container else lambda *argv: shlex.join(argv)
+    python = recipe.interpreter if in_container else str(folder / "bin" / "python")
     for checkout in recipe.checkouts:
         yield line("git", "clone", checkout.url, checkout.directory)
         yield line("git", "-C", checkout.directory, "checkout", checkout.ref)
         if checkout.editable:
-            yield line(recipe.interpreter, "-m", "pip", "install", "--editable", checkout.directory)
+            yield line(python, "-m", "pip", "install", "--editable", checkout.directory)

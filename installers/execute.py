@@ -38,18 +38,27 @@ class Outcome:
         return self.plan.folder / "bin" / "python"
 
 
-def look(recipe: Recipe, folder: Path, *, in_container: bool = False) -> Plan:
+def look(recipe: Recipe, folder: Path, *, in_container: bool = False, driver: str | None = None) -> Plan:
     """What would have to be done now; changes nothing."""
-    return plan(recipe, environment.read(folder), place.read(folder), in_container=in_container)
+    host = place.read(folder, recipe.libraries)
+    return plan(recipe, environment.read(folder), host, in_container=in_container, driver=driver)
 
 
-def provision(recipe: Recipe, folder: Path, *, ask: Ask, report: Report, in_container: bool = False) -> Outcome:
+def provision(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    ask: Ask,
+    report: Report,
+    in_container: bool = False,
+    driver: str | None = None,
+) -> Outcome:
     """Do what is missing, after `ask` was shown the plan and said yes.
 
     Raises EnvcheckError where it cannot begin, StepError (exit 4) where a step failed; the journal tells which.
     """
     folder = folder.absolute()
-    shown = look(recipe, folder, in_container=in_container)
+    shown = look(recipe, folder, in_container=in_container, driver=driver)
     if shown.obstacle:
         raise _cannot(shown)
     if not shown.steps:

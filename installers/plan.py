@@ -11,15 +11,23 @@ from packaging.utils import canonicalize_name
 
 from envcheck import errors
 from envcheck.units import MIB, mib
-from installers.by_hand import ByHand, by_hand
+from installers.by_hand import ByHand, by_hand, driver_fits
 from installers.environment import Environment, Kind, digest, fits, proven, within
 from installers.place import Place
-from installers.recipe import Package, Recipe
+from installers.recipe import Library, Package, Recipe
 
-TEARING = ("clear", "environment", "packages", "undo")  # steps that leave a mess when they are cut off
+TEARING = ("clear", "environment", "packages", "library", "undo")  # steps that leave a mess when they are cut off
 # Installed size, with dependencies and the download beside it.  paddlepaddle: 860 MB + 223 MB, 3.1.0, measured.
+# paddlepaddle-gpu: computed, the wheel and NVIDIA's libraries are several GB packed and unpacked.
 # torch: 970 MB + 220 MB, 2.13.0 for CPUs, measured.  Others are small beside these.
-SIZES_MIB = {"paddlepaddle": 1100, "torch": 1200, "paddle-custom-npu": 300, "paddle-iluvatar-gpu": 300, "numpy": 100}
+SIZES_MIB = {
+    "paddlepaddle": 1100,
+    "torch": 1200,
+    "paddle-custom-npu": 300,
+    "paddle-iluvatar-gpu": 300,
+    "numpy": 100,
+    "paddlepaddle-gpu": 10_000,
+}
 SMALL_MIB = 10
 SPARE_MIB = 50
 
@@ -35,6 +43,7 @@ class Step:
     undo: str
     size_mib: int = 0
     packages: tuple[Package, ...] = ()
+    library: Library | None = None
     again: bool = False  # install even what seems to be there: a cut-off run may have left half of it
 
 
@@ -63,11 +72,17 @@ class Plan:
         return sum(step.size_mib for step in self.steps)
 
 
-def plan(recipe: Recipe, env: Environment, place: Place, *, in_container: bool = False) -> Plan:
-    """What has to be done to `env`; `in_container`: packages belong into the recipe's image, none are put here."""
-    hands = tuple(by_hand(recipe, in_container))
+def plan(
+    recipe: Recipe, env: Environment, place: Place, *, in_container: bool = False, driver: str | None = None
+) -> Plan:
+    """What has to be done to `env`; `in_container`: packages belong into the recipe's image, none are put here.
+
+    `driver` is the version of the accelerator's driver, None where nobody could tell.
+    """
+    hands = tuple(by_hand(recipe, in_container, env.folder, driver))
+    so = (f"driver {driver}, {recipe.driver_minimum} or newer is wanted",) if driver_fits(recipe, driver) else ()
     if in_container:
-        return Plan(recipe.name, env.folder, (), (), hands)
+        return Plan(recipe.name, env.folder, (), so, hands)
     rebuild = env.ours and _unusable(recipe, env)
     again = not rebuild and bool(env.torn or (env.mark and env.mark.doing in TEARING))
     there: Mapping[str, str] = {} if rebuild else env.packages
@@ -75,9 +90,13 @@ def plan(recipe: Recipe, env: Environment, place: Place, *, in_container: bool =
     for group in _groups(recipe):
         if again or not all(fits(package, there) for package in group):
             steps.append(_install(group, there, env, again))
+    for library in recipe.libraries:
+        package = Package(library.package, library.specifier)
+        if library.name in place.lacking and (again or not fits(package, there)):
+            steps.append(_lend(library, package, env, again))
     if steps or not proven(recipe, env):
         steps.append(_proof(recipe, env))
-    satisfied = () if again else tuple(_satisfied(recipe, env, rebuild, bool(steps)))
+    satisfied = so if again else (*so, *_satisfied(recipe, env, rebuild, bool(steps)))
     made = Plan(recipe.name, env.folder, tuple(steps), satisfied, hands)
     obstacle = _obstacle(recipe, env, place, made) if steps else None
     return Plan(recipe.name, env.folder, made.steps, satisfied, hands, obstacle)
@@ -118,7 +137,21 @@ def _install(group: tuple[Package, ...], there: Mapping[str, str], env: Environm
         f"{env.interpreter} -m pip uninstall {' '.join(p.name for p in missing)}",
         sum(SIZES_MIB.get(p.name, SMALL_MIB) for p in missing),
         group,
-        again,
+        again=again,
+    )
+
+
+def _lend(library: Library, package: Package, env: Environment, again: bool) -> Step:
+    return Step(
+        "library",
+        f"lend the environment {library.name} from {package.name}{package.specifier}",
+        f"this system has no {library.name}, and the wheel of {package.name} carries one",
+        f"adds packages to {env.folder}, and a link {library.link}",
+        f"{env.interpreter} -m pip uninstall {package.name}",
+        SMALL_MIB,
+        (package,),
+        library=library,
+        again=again,
     )
 
 

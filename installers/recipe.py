@@ -86,6 +86,21 @@ class Package:
 
 
 @dataclass(frozen=True)
+class Library:
+    """A system library that a package needs and a bare machine lacks: `name` as the loader knows it.
+
+    Where the loader does not find it, `package` is installed for the copy that its wheel carries at `pattern`, and
+    `link` is made to lead there; both are relative to site-packages.
+    """
+
+    name: str
+    package: str
+    specifier: str
+    pattern: str
+    link: str
+
+
+@dataclass(frozen=True)
 class Checkout:
     """A project that is cloned, not pip-installed from an index."""
 
@@ -154,6 +169,7 @@ class Recipe:
     image: Image | None = None
     container: Container | None = None
     packages: tuple[Package, ...] = ()
+    libraries: tuple[Library, ...] = ()
     checkouts: tuple[Checkout, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     prepend: Mapping[str, str] = field(default_factory=dict)

@@ -137,6 +137,16 @@ def _packages(recipe: Recipe) -> Complaint:
             yield f"{key}.specifier", f"expected versions like '>=1.2,<2', found {package.specifier[:60]!r}"
 
 
+def _libraries(recipe: Recipe) -> Complaint:
+    """What a stranger's recipe links must stay inside the environment."""
+    for library in recipe.libraries:
+        for field, path in (("pattern", library.pattern), ("link", library.link)):
+            if path.startswith("/") or ".." in path.split("/"):
+                yield f"libraries.{library.name[:40]}.{field}", "expected a path below site-packages"
+        if "/" in library.name or not _FOR_INSTALL.fullmatch(library.package):
+            yield f"libraries.{library.name[:40]}", "expected a library's name and a package's"
+
+
 RULES: tuple[Callable[[Recipe], Complaint], ...] = (
     _names,
     _jobs,
@@ -146,4 +156,5 @@ RULES: tuple[Callable[[Recipe], Complaint], ...] = (
     _variables,
     _tokens,
     _packages,
+    _libraries,
 )

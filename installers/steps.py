@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,6 +74,25 @@ def install(step: Step, work: Work) -> str:
     return ", ".join(f"{name} {version}" for name, version in put.items()) or "put in anew what was there"
 
 
+def lend(step: Step, work: Work) -> str:
+    """A library out of a wheel that carries it, under the name by which the loader asks for it."""
+    done, library = install(step, work), step.library
+    assert library
+    found = next(site(work.folder).glob(library.pattern), None)
+    if not found:
+        raise StepError(f"{library.package} carries no {library.pattern}", "the wheel is not what its name says")
+    link = site(work.folder) / library.link
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(os.path.relpath(found, link.parent))
+    return f"{done}; {library.name} is {found.name}"
+
+
+def site(folder: Path) -> Path:
+    """The environment's site-packages; one per environment."""
+    return next(folder.glob("lib/python3*/site-packages"))
+
+
 def _sweep(work: Work) -> None:
     """Away with what a pip that was cut off left: half-written notes (without RECORD pip can neither use nor replace
     them), folders renamed to ~name, temporary files."""
@@ -127,12 +147,14 @@ PERFORM: Mapping[str, Callable[[Step, Work], str]] = {
     "clear": clear,
     "environment": make,
     "packages": install,
+    "library": lend,
     "proof": proof,
 }
 STILL_WRONG: Mapping[str, Callable[[Step, Work], str | None]] = {
     "clear": _not_empty,
     "environment": _no_environment,
     "packages": _missing,
+    "library": _missing,
     "proof": lambda step, work: None,  # it is its own proof
 }
 

@@ -1,7 +1,7 @@
-"""The command that a job is, as frozen data, as text to read, and as a shell script.  Pure functions: nothing is run.
+"""The command that a job is, as frozen data; launch.preview and launch.script print it.  Nothing is run here.
 
-A token that nobody filled stays in the arguments as {master}; `Command.missing` names it, `as_text` and `as_script`
-show it as the shell variable of BLANKS, which says what belongs there.
+A token that nobody filled stays in the arguments as {master}; `Command.missing` names it, text and script show it as
+the shell variable of BLANKS, which says what belongs there.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import platform
 import re
 import shlex
-import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from installers.by_hand import docker_words, reference
+from installers.by_hand import docker_words, own_folders, reference
 from installers.recipe import Job, Recipe
 from installers.recipe_notes import grouped
 from launch.leftovers import left_over
@@ -52,7 +51,8 @@ class Command:
     """What would run: `unset` leaves, `scripts` are sourced, `environment` is set, `prepend` goes in front; then argv.
 
     `requires` are files that must exist, `container` is the command that starts the recipe's container, () where there
-    is none, `runs` the folder below which a script makes one for each run, `missing` the tokens that nobody filled.
+    is none, `folders` what it mounts from the folder where it is started, `runs` the folder below which a script makes
+    one for each run, `missing` the tokens that nobody filled; `own_data`: --data names other data.
     """
 
     title: str
@@ -68,8 +68,11 @@ class Command:
     outputs: tuple[str, ...]
     caution: tuple[str, ...] = ()
     container: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     runs: str = ""
     data: tuple[str, ...] = ()
+    own_data: bool = False
+    nodes: int = 1
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -108,8 +111,11 @@ def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) ->
         outputs=outputs,
         caution=job.caution,
         container=_container(recipe),
+        folders=own_folders(recipe.container) if recipe.image and recipe.container else (),
         runs=recipe.runs,
         data=fill(job.data),
+        nodes=job.nodes,
+        own_data=any("{data}" in text for text in job.arguments),
     )
 
 
@@ -136,15 +142,10 @@ def _own_values(recipe: Recipe, job: Job) -> dict[str, str]:
     return {token: text for token, text in own.items() if text}
 
 
-def as_script(command: Command) -> str:
-    """The same as a shell script that bash -n and shellcheck accept; see launch.script."""
-    from launch.script import script
-
-    return script(command)
-
-
 def lines(command: Command) -> list[tuple[str, ...]]:
     """The arguments in lines to read: an option with what belongs to it, the program alone."""
+    if not any(word.startswith("-") for word in command.launcher):
+        return [command.launcher, *grouped(command.arguments)]
     return [*grouped(command.launcher[:-1]), command.launcher[-1:], *grouped(command.arguments)]
 
 
@@ -164,31 +165,18 @@ def _quoted(part: str, token: bool) -> str:
     return shlex.quote(plain) if plain else ""
 
 
-def as_text(command: Command) -> str:
-    """Everything that would run, for a person: the environment and the full command, nothing left out."""
-    return "\n".join(_text_lines(command)) + "\n"
+def folded(rows: list[str]) -> list[str]:
+    """One command over several lines, as a shell reads it."""
+    return [
+        *(f"{'    ' if n else ''}{row} \\" for n, row in enumerate(rows[:-1])),
+        *(f"    {row}" for row in rows[-1:]),
+    ]
 
 
-def _asked(blank: Blank) -> str:
-    return f"{blank.variable}: {blank.meaning}" + (f" (else {blank.default})" if blank.default else "")
-
-
-def _text_lines(command: Command) -> Iterable[str]:
-    yield command.title
-    yield from (f"  note: {caution}" for caution in command.caution)
-    for heading, rows in (
-        ("container", [" ".join(command.container)] if command.container else []),
-        ("folder", [shell(command.workdir)] if command.workdir else []),
-        ("sourced", command.scripts),
-        ("must exist", command.requires),
-        ("unset", textwrap.wrap(" ".join(command.unset), 116, break_long_words=False)),
-        ("environment", [f"{name}={shell(text)}" for name, text in command.environment.items()]),
-        ("in front of", [f"{name}={shell(text)}" for name, text in command.prepend.items()]),
-        ("still to be said", [_asked(BLANKS[token]) for token in command.missing]),
-    ):
-        if rows:
-            yield f"{heading}:"
-            yield from (f"  {row}" for row in rows)
-    yield "command:"
-    rows = [" ".join(map(shell, row)) for row in lines(command)]
-    yield " \\\n      ".join([f"  {rows[0]}", *rows[1:]])
+def container_rows(command: Command) -> list[str]:
+    """What starts the recipe's container, to read and to paste: its folders, then `docker run` an option a line."""
+    words = command.container
+    if not words:
+        return []
+    rows = [" ".join(words[:2]), *(" ".join(row) for row in grouped(words[2:-2])), " ".join(words[-2:])]
+    return [*([shlex.join(("mkdir", "-p", *command.folders))] if command.folders else []), *folded(rows)]

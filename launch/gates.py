@@ -12,6 +12,7 @@ from envcheck.model import Finding, Remedy, Severity
 from envcheck.units import GIB, MIB, gib
 from envcheck.vendors import VENDORS
 from installers.recipe import wanted
+from launch.command import Command
 from launch.situation import Situation
 
 Gate = Callable[[Situation], Finding]
@@ -38,14 +39,13 @@ def _answer(
 def environment(s: Situation) -> Finding:
     """The recipe's software is installed and was proved."""
     seen = "; ".join(s.missing) or f"{s.recipe.name} is installed and proved"
-    names = f"--model {s.recipe.models[0]} --method {s.job.method} --device {s.device}"
     return _answer(
         "gate.environment",
         not s.missing,
         seen,
         "Install what is missing, or let train do it with --provision.",
-        f"envcheck provision {names}",
-        f"envcheck train {names} --provision",
+        f"envcheck provision {s.options}",
+        f"envcheck train {s.options} --provision",
     )
 
 
@@ -116,13 +116,32 @@ def alone(s: Situation) -> Finding:
 
 def data(s: Situation) -> Finding:
     """Every file that the job reads is there and holds something."""
-    bad = [
-        f"{path} {'is not there or not readable' if size is None else 'is empty'}"
-        for path, size in s.files.items()
-        if not size
-    ]
-    seen = "; ".join(bad) or ", ".join(s.files) or "the job names no files"
-    return _answer("gate.data", not bad, seen, "Put the files there, or name others with --data.")
+    missing = [path for path, size in s.files.items() if not size]
+    if not missing:
+        return Finding("gate.data", Severity.OK, ", ".join(s.files) or "the job names no files")
+    seen = f"missing or empty: {len(missing)} of {len(s.files)} files, seen from {s.command.workdir or 'here'}"
+    if _on_host(s):
+        words = "They are wanted in the recipe's container, and this is the host: look again in there."
+        return Finding("gate.data", Severity.UNKNOWN, seen, Remedy(words))
+    lines = (f"{p} {'is not there or not readable' if s.files[p] is None else 'is empty'}" for p in missing)
+    words = " ".join(words for words, of in _SOURCES if any(of(s.command, path) for path in missing))
+    return Finding("gate.data", Severity.FAIL, seen, Remedy(words), tuple(lines))
+
+
+_SOURCES: tuple[tuple[str, Callable[[Command, str], bool]], ...] = (
+    ("The scripts come with the vendor's toolkit: install it.", lambda made, path: path in made.scripts),
+    ("Fetch the model from its hub into that folder.", lambda made, path: path.endswith("/config.json")),
+    ("Put the data there, or name others with --data.", lambda made, path: path in made.data and made.own_data),
+    ("Put the data there.", lambda made, path: path in made.data and not made.own_data),
+    (
+        "The rest comes with the project: envcheck provision --dry-run shows how to get it.",
+        lambda made, path: path not in (*made.scripts, *made.data) and not path.endswith("/config.json"),
+    ),
+)
+
+
+def _on_host(s: Situation) -> bool:
+    return bool(s.command.container) and s.facts.host is not None and s.facts.host.in_container is False
 
 
 def port(s: Situation) -> Finding:

@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import psutil
 from envcheck import runner
 from envcheck.errors import StepError
 from envcheck.secrets import redact
+from envcheck.stopping import heard_by
 from launch import blame
 from launch.clean import Clean
 from launch.command import Command
@@ -48,7 +49,8 @@ def launch(
     Ctrl-C is an ending like others.  StepError when the first program cannot be started at all.
     """
     began = time.monotonic()
-    with (run / "launcher.log").open("wb") as words, _stop_asked() as stop:
+    stop: list[int] = []  # noted and not raised: none may come in the middle of starting or ending processes
+    with (run / "launcher.log").open("wb") as words, heard_by(lambda number, _frame: stop.append(number)):
         try:
             child = runner.start(
                 argv(command),
@@ -117,25 +119,6 @@ def _how(stopped: bool, ended: bool, status: int | None, workers: bool) -> str:
     if status == 0:
         return "finished"
     return "failed" if workers else "unstarted"
-
-
-@contextlib.contextmanager
-def _stop_asked() -> Iterator[list[int]]:
-    """The signals that asked us to stop: Ctrl-C, a polite kill, a closed terminal.
-
-    They are noted and not raised, so that none comes in the middle of starting or ending processes.
-    """
-    asked: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    try:
-        before = {number: signal.signal(number, lambda got, _frame: asked.append(got)) for number in numbers}
-    except ValueError:  # not the main thread: a program that uses us as a library
-        before = {}
-    try:
-        yield asked
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
 
 
 def _tail(path: Path) -> str:

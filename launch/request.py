@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from envcheck import places
@@ -12,7 +12,6 @@ from envcheck.errors import UsageError
 from installers import catalogue
 from installers.catalogue import Offer
 from installers.recipe import Job, Recipe
-from launch import command
 
 STEP_OPTIONS = ("--steps", "--max_steps")
 
@@ -44,7 +43,25 @@ def choose(request: Request) -> Offer:
     if request.recipe:
         recipes = (catalogue.by_name(recipes, request.recipe),)
     recipe, job = _select(recipes, request)
+    _of_use(request, recipe, job)
     return recipe, job if request.steps is None else with_steps(job, request.steps)
+
+
+def _of_use(request: Request, recipe: Recipe, job: Job) -> None:
+    """UsageError for an option that would change nothing in this job: silence would train on other data than meant."""
+    for option, value in (("data", request.data), ("port", request.port)):
+        if value is not None and not any(f"{{{option}}}" in text for text in (*job.launcher, *job.arguments)):
+            words = f"the command of {recipe.name}, {job.method}, has no place for --{option}"
+            raise UsageError(words, f"leave --{option} out, or give a recipe of your own by --recipes")
+
+
+def words(request: Request, recipe: Recipe, job: Job) -> str:
+    """The options that mean this recipe and job again, for commands to paste."""
+    said = ["--recipe", recipe.name, "--method", job.method]
+    said += ["--device", catalogue.device_of((recipe, job))] if job.role else []
+    said += ["--recipes", str(request.recipes)] if request.recipes else []
+    said += ["--into", str(request.into)] if request.into else []
+    return shlex.join(said)
 
 
 def _select(recipes: tuple[Recipe, ...], request: Request) -> Offer:
@@ -55,7 +72,7 @@ def _select(recipes: tuple[Recipe, ...], request: Request) -> Offer:
     except UsageError:
         if request.device != "auto":
             raise
-        from envcheck.provisioning import device_here
+        from installers.accelerator import device_here
 
         with contextlib.suppress(UsageError):
             return catalogue.select(recipes, request.model, request.method, device_here(), request.framework)
@@ -86,12 +103,3 @@ def values(request: Request, recipe: Recipe, run: Path | None) -> dict[str, str]
     if request.port is not None:
         found["port"] = str(request.port)
     return found if run is None else {**found, "output": str(run / "output"), "log_dir": str(run / "log")}
-
-
-def preview(request: Request, as_script: bool) -> str:
-    """What would run, as text or as a script; nothing is looked at or changed."""
-    recipe, job = choose(request)
-    name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{recipe.name}"
-    run = None if as_script or recipe.image else request.runs.absolute() / name
-    made = command.render(recipe, job, values(request, recipe, run))
-    return command.as_script(made) if as_script else command.as_text(made)

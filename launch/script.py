@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from launch.command import BLANKS, Command, lines, shell
+from launch.command import BLANKS, Command, container_rows, lines, shell
 
 
 def script(command: Command) -> str:
     """The script; what is not known yet is asked for as an environment variable before anything starts."""
-    parts = (_head, _asked, _run_folder, _folder, _needed, _environment, _start)
+    parts = (_head, _asked, _run_folder, _folder, _needed, _make_folders, _environment, _start)
     blocks = ("\n".join(part(command)) for part in parts)
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -27,27 +27,37 @@ def _head(command: Command) -> Iterator[str]:
         yield from _comment(f"Note: {caution}")
     if command.container:
         yield "#"
-        yield "# It runs inside the recipe's container, which is started, and then entered by docker exec, with:"
-        yield from (f"#   {row}" for row in _docker_lines(command.container))
+        yield "# It runs inside the recipe's container, which is started and then entered by:"
+        yield from (f"#   {row}" for row in container_rows(command))
+        if "--name" in command.container:
+            name = command.container[command.container.index("--name") + 1]
+            yield f"#   docker exec --interactive --tty {name} bash -l"
     yield "set -euo pipefail"
-
-
-def _docker_lines(argv: tuple[str, ...]) -> list[str]:
-    rows: list[list[str]] = [[]]
-    for argument in argv:
-        if argument.startswith("--"):
-            rows.append([])
-        rows[-1].append(argument)
-    texts = [" ".join(row) for row in rows]
-    return [text + " \\" for text in texts[:-1]] + texts[-1:]
 
 
 def _asked(command: Command) -> Iterator[str]:
     asked = [BLANKS[token] for token in command.missing if not BLANKS[token].default]
     if asked:
-        yield "# Only you know these; they are asked for before anything starts, since the launcher waits for ever."
+        yield "# Only you know these; they are asked for before anything starts."
     for blank in asked:
         yield f': "${{{blank.variable}:?set {blank.variable}: {blank.meaning}}}"'
+    if command.nodes > 1:
+        yield "# With any of these wrong, the launcher waits for ever and says nothing."
+        yield 'wrong() { printf \'%s: %s\\n\' "$0" "$1" >&2; exit 2; }'
+        yield from (_reachable(BLANKS[t].variable) for t in ("master", "host") if t in command.missing)
+        yield from _rank(command)
+
+
+def _reachable(variable: str) -> str:
+    words = f'"{variable} is ${variable}, which means each node itself"'
+    return f'case "${variable}" in localhost | 127.* | ::1) wrong {words} ;; esac'
+
+
+def _rank(command: Command) -> Iterator[str]:
+    if "rank" in command.missing:
+        words = f'"NODE_RANK is $NODE_RANK, and the nodes are 0 to {command.nodes - 1}"'
+        yield f"""case "$NODE_RANK" in *[!0-9]*) wrong {words} ;; esac"""
+        yield f'[ "$NODE_RANK" -lt {command.nodes} ] || wrong {words}'
 
 
 def _run_folder(command: Command) -> Iterator[str]:
@@ -62,7 +72,10 @@ def _run_folder(command: Command) -> Iterator[str]:
         yield f'RUN_DIR="${{RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-{name}{node}}}"'
     for _, blank in made:
         yield f'{blank.variable}="${{{blank.variable}:-{blank.default}}}"'
-    folders = [f'"${blank.variable}"' for token, blank in made if token in ("output", "log_dir")]
+
+
+def _make_folders(command: Command) -> Iterator[str]:
+    folders = [f'"${BLANKS[token].variable}"' for token in command.missing if token in ("output", "log_dir")]
     if folders:
         yield f"mkdir -p -- {' '.join(folders)}"
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import click
 
 from envcheck import __version__, errors
-from envcheck.errors import EnvcheckError, StepError
+from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.model import Finding
 from installers import environment
 from installers.catalogue import device_of
 from installers.recipe import Job, Recipe, wanted
 from launch import clean, command, curve, family, gates, launcher, record, situation, telling, watch
 from launch.launcher import Ending
-from launch.request import Request, choose, interpreter_folder, values
+from launch.request import Request, choose, interpreter_folder, values, words
 from launch.situation import Situation
 
 CODES = {
@@ -32,9 +32,28 @@ CODES = {
 
 
 def train(request: Request) -> int:
-    """Through the gates and to the end; the exit code."""
+    """Through the gates and to the end; the exit code.  With --json a failure on the way is a document, too."""
+    try:
+        return _train(request)
+    except EnvcheckError as err:
+        if request.as_json:
+            told = {"message": err.message, "next_step": err.next_step}
+            _unstarted(err.code, error=told)
+        raise
+
+
+def _unstarted(code: int, **more: object) -> None:
+    said = {"schema": record.SCHEMA, "state": "unstarted", "exit": {"code": code, "status": None}, **more}
+    click.echo(record.as_text(said), nl=False)
+
+
+def _train(request: Request) -> int:
     recipe, job = choose(request)
+    if request.data and request.data.expanduser().is_dir():
+        raise UsageError(f"--data {request.data}: a folder, and a file is wanted", "name the file in it")
     if request.provision and (code := _provision(request, recipe)):
+        if request.as_json:
+            _unstarted(code, recipe=recipe.name)
         return code
     runs = request.runs.expanduser().absolute()
     with situation.folder_lock(runs) as (runs_error, holder):
@@ -48,11 +67,11 @@ def train(request: Request) -> int:
 
 def _provision(request: Request, recipe: Recipe) -> int:
     """Install what is missing, told on standard error: standard output belongs to the run."""
-    from envcheck.provisioning import Asked, run_plan
+    from installers.session import Asked, run_plan
 
     folder = interpreter_folder(request, recipe)
     with contextlib.redirect_stdout(sys.stderr):
-        return run_plan(Asked(recipe, folder, request.into is not None, False, request.yes, False))
+        return run_plan(Asked(recipe, folder, request.into is not None, False, request.yes, False, gated=True))
 
 
 def look(
@@ -81,6 +100,7 @@ def look(
         port=port,
         port_error=None if port is None else situation.port_error(port),
         stale=clean.stale(os.environ, made, device),
+        options=words(request, recipe, job),
     )
 
 
@@ -116,6 +136,9 @@ def _run(request: Request, seen: Situation, found: tuple[Finding, ...]) -> int:
         end = launcher.launch(made, tidy, run, teller, request.deadline_s)
     except StepError as err:
         _write(run, {**begun, "state": "unstarted", "exit": {"code": err.code, "status": None}, "error": err.message})
+        raise
+    except KeyboardInterrupt:  # before the launcher's own ear for it: no process was started yet
+        _write(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
         raise
     finally:
         teller.close()

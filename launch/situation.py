@@ -21,7 +21,8 @@ from launch.command import Command
 @dataclass(frozen=True)
 class Situation:
     """`missing` is what provision would install; `runs_error`, `port_error` and `holder` (who holds the folder) are
-    None where all is well; `files` are sizes of what the job reads, None for what is not there."""
+    None where all is well; `files` are sizes of what the job reads, None for what is not there; `options` are those
+    with which a command means this job again."""
 
     recipe: Recipe
     job: Job
@@ -38,6 +39,7 @@ class Situation:
     port: int | None = None
     port_error: str | None = None
     stale: tuple[str, ...] = ()
+    options: str = ""
 
 
 @contextlib.contextmanager

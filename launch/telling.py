@@ -11,6 +11,7 @@ import click
 
 from envcheck import errors
 from envcheck.model import Finding, Severity
+from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
 from launch import curve
 from launch.command import Command
@@ -27,7 +28,8 @@ _HOW = {
 
 
 def _say(text: str = "") -> None:
-    click.echo(text, err=True)
+    with unheard():
+        click.echo(text, err=True)
 
 
 def closed(shut: Sequence[Finding]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from envcheck.secrets import redact
+from envcheck.stopping import unheard
 from launch import progress
 from launch.blame import Worker
 from launch.family import Family
@@ -102,7 +103,8 @@ class Teller:
     def __call__(self, step: progress.Step) -> None:
         words = progress.words(step, self.of)
         if self.status:
-            self.status.update(words)
+            with unheard():
+                self.status.update(words)
         elif time.monotonic() - self.said_at >= SAY_EVERY_S:
             self._print(words)
             return
@@ -110,13 +112,15 @@ class Teller:
 
     def close(self) -> None:
         if self.status:
-            self.status.stop()
+            with unheard():
+                self.status.stop()
         if self.last:
             self._print(self.last)
 
     def _print(self, words: str) -> None:
         self.last, self.said_at = None, time.monotonic()
-        print(words, file=self.stream, flush=True)
+        with unheard():
+            print(words, file=self.stream, flush=True)
 
 
 def _status(stream: TextIO):  # type: ignore[no-untyped-def]  # rich is loaded where there is a terminal to show it on

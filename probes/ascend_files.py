@@ -18,6 +18,7 @@ _PORT = re.compile(r"([A-Za-z]\w*?)_(\d{1,4})")
 _PATH = re.compile(r"(/\S*(?:version\.info|version\.cfg|install\.info|hccn\.conf))")
 _INSTALLED = re.compile(r"/ascend_(\w{1,20})_install\.info")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_NUMBERED = re.compile(r"\s*\d{1,4}\s{1,8}(?=\S)")  # cat -n
 _GAP = re.compile(r"\s*(?:\.{3,}|…+)\s*")
 # Names that announce one of these files; asked of the whole text before any line is read.
 _WORDS = ("ersion", "nstall", "address_", "package_name", "UserName", "netmask_", "gateway_", "netdetect_", "_ip_")
@@ -62,12 +63,16 @@ def fields_of(page: Page) -> dict[str, str]:
         if last and fields[last].count("[") > fields[last].count("]"):  # wrapped inside a bracket
             fields[last] += line.strip()
             last = last if len(fields[last]) < LINE_LIMIT else ""
-        elif "=" in line and (found := pair(line, "=")) and " " not in found[0]:
+        elif "=" in line and (found := pair(_unnumbered(line), "=")) and " " not in found[0]:
             last = found[0] if found[0] not in fields else ""
             fields.setdefault(*found)
         else:
             last = ""
     return fields
+
+
+def _unnumbered(line: str) -> str:
+    return _NUMBERED.sub("", line, count=1) if line.lstrip()[:1].isdigit() else line
 
 
 def _path(page: Page) -> str | None:

@@ -9,13 +9,14 @@ from typing import Any
 from envcheck.model import Document
 from probes.npu_page import TOOL, Page, pair
 
-_DEVID = re.compile(r"\s*\[?dev(?:ice)?[ _]?id[ :]*(\d{1,6})\]\s?", re.IGNORECASE)
-_EVENT = re.compile(r"\s*(\w{3} \w{3}\s+\d{1,2} \d\d:\d\d:\d\d \d{4})\s+LINK\s+(\w+)\s*", re.IGNORECASE)
+_DEVID = re.compile(r"\s*\[dev(?:ice)?(?:[ _]?id)?[ :]*(\d{1,6})\]\s?", re.IGNORECASE)  # [devid 0], [device 0]
+_EVENT = re.compile(r"\s*(?:\d{1,3}\s+)?(\w{3} \w{3}\s+\d{1,2} \d\d:\d\d:\d\d \d{4})\s+LINK\s+(\w+)\s*", re.IGNORECASE)
 _SWITCH = re.compile(r"(\w[\w ]{0,40}?)\s*\[(\w{0,12})\]\s*(\([^)]{0,60}\)|days)?")
 _SEVERAL = re.compile(r":[^:,]{0,80}, {0,4}[A-Za-z][\w ]{0,40}:")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _ROUTE = ("destination", "gateway", "genmask", "flags", "metric", "ref", "use", "iface")
 _LIMIT = 20_000  # fields kept of one text
+_PING = re.compile(r"(\d{1,9}) (packets transmitted), (\d{1,9}) (received), ([\d.]{1,9}%) (packet loss)")
 
 # The option that answers with such keys, for answers without their command line.
 _OPTIONS: tuple[tuple[str, str], ...] = (
@@ -42,6 +43,7 @@ _OPTIONS: tuple[tuple[str, str], ...] = (
     ("-dscp_to_tc", r"dscp[ \w]{0,30}"),
     ("-netdetect", r"detect"),
 )
+_ANSWERS = tuple((option, re.compile(rf"(?im)^(?:{keys})\b")) for option, keys in _OPTIONS)
 _STARTS = re.compile(
     r"(?im)^[ \t]*(?:\[dev\w* ?\d+\][ \t]*)?(?:dev_id:\d+, )?(?:"
     + "|".join(pattern for _, pattern in _OPTIONS)
@@ -67,6 +69,8 @@ class _Answers:
 
 def read(page: Page) -> Document | None:
     """The document of kind `hccn`, or None where the text holds no answer of that tool."""
+    if ":" not in page.body and "TLV" not in page.body and "packet" not in page.body and "LINK" not in page.body:
+        return None
     named = page.command.startswith("hccn_tool")
     if not named and not _STARTS.search(page.body + "\n"):
         return None
@@ -100,12 +104,15 @@ def _option(page: Page, fields: dict[str, Any]) -> str | None:
     if typed := re.search(r"\s(-(?!i\b|g\b|s\b|t\b|h\b)[a-z]\w*)", page.command):
         return typed[1]
     head = "\n".join((*fields, *(line.strip() for line in page.lines[:40])))
-    return next((option for option, keys in _OPTIONS if re.search(rf"(?im)^(?:{keys})\b", head)), None)
+    return next((option for option, keys in _ANSWERS if keys.search(head)), None)
 
 
 def _take(answers: _Answers, line: str, heading: str) -> str:
     """Read one line; returns the heading under which the next one stands."""
-    if "[" in line and "]" in line and (found := list(_SWITCH.finditer(line))):
+    if "packet" in line and (sent := _PING.search(line)):
+        for value, key in ((sent[1], sent[2]), (sent[3], sent[4]), (sent[5], sent[6])):
+            answers.store(key, _value(value))
+    elif "[" in line and "]" in line and (found := list(_SWITCH.finditer(line))):
         for key, value, unit in ((m[1], m[2], m[3]) for m in found):
             answers.store(key.strip(), _value(value) if unit != "days" else f"{value} days")
         if dev := re.match(r"\s*(dev_id):(\d+)", line):

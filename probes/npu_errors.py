@@ -18,14 +18,18 @@ _LONGEST = 1 << 18  # characters among which a complaint is looked for
 # A sentence counts only where it speaks of our parts: "permission denied" alone may come from anything.
 _OURS = re.compile(
     r"npu|hccn|dcmi|dsmi|ascend|davinci|\bdevice|\bcard\b|\bchip\b|drv|\bret is\b|error parameter|\.so\b|driver|ipconf"
-    r"|\bip\b|link|netdetect|gateway|must input|failed to query|this command|this operation",
-    re.IGNORECASE,
+    r"|\bip\b|link|netdetect|gateway|optical|must input|failed to query|this command|this operation|operation is not"
+    r"|command or option|hwhiai"
 )
+# One of these stands in every complaint: asked of the whole text before the wordings are.
+_SIGNS = ("fail", "not", "no ", "error", "denied", "invalid", "busy", "occupied", "in use", "root", "super",
+          "usage:", "unknown", "unrecognized", "unsupported", "insufficient", "missing", "must input", "can't",
+          "completely", "ret is", "used", "未找到", "权限")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Complaint:
-    """A wording that the tools use, and what it means."""
+    """A wording that the tools use, in small letters, and what it means."""
 
     wording: re.Pattern[str]
     category: str
@@ -34,7 +38,7 @@ class Complaint:
 
 
 def _when(wording: str, category: str, meaning: str, fix: str) -> Complaint:
-    return Complaint(re.compile(wording, re.IGNORECASE), category, meaning, fix)
+    return Complaint(re.compile(wording), category, meaning, fix)
 
 
 WARNING = _when(
@@ -52,7 +56,7 @@ COMPLAINTS = (
         "mount the driver and put /usr/local/Ascend/driver/lib64/common and .../lib64/driver into LD_LIBRARY_PATH",
     ),
     _when(
-        r"\bis used\b|device is (?:busy|occupied|in use)|resource (?:is )?(?:busy|occupied)|in use by"
+        r"\bis used\b|(?:device|tool) is (?:busy|occupied|in use)|resource (?:is )?(?:busy|occupied)|in use by"
         r"|(?:been|being|already) (?:used|occupied)",
         "device-busy",
         "somebody else holds the card: another container, or a process outside",
@@ -68,7 +72,7 @@ COMPLAINTS = (
         "/dev/hisi_hdc and the driver's mounts; after an upgrade of driver or firmware, reboot",
     ),
     _when(
-        r"command not found|(?:npu-smi|hccn_tool): not found|(?:npu-smi|hccn_tool).{0,60}No such file or directory"
+        r"command not found|(?:npu-smi|hccn_tool): not found|(?:npu-smi|hccn_tool).{0,60}no such file or directory"
         r"|executable file not found|is not recognized as an internal|未找到命令|命令未找到",
         "tool-not-found",
         "the tool is not on this machine, or not on PATH",
@@ -76,14 +80,15 @@ COMPLAINTS = (
     ),
     _when(
         r"permission denied|operation not permitted|not permitted|no permission|permission is denied|insufficient"
-        r" (?:permission|privilege)|(?:root|super)\s?user|root (?:permission|privilege|right)|as root\b|权限不够",
+        r" (?:permission|privilege)|(?:root|super)\s?user|root (?:permission|privilege|right)|as root\b|权限不够"
+        r"|not in .{0,40}\bgroup\b",
         "permission-denied",
         "the caller may not ask this: the devices, or the tool, are for root or for the driver's group",
         "ask as root, or add the user to the driver's group (HwHiAiUser) and log in again",
     ),
     _when(
         r"there is no (?:npu|chip|card|davinci)|no (?:npu|ascend|davinci)[ -](?:card|chip|device)s?\b"
-        r""
+        r"|can(?:'t| ?not) find (?:any )?(?:device|npu|chip|card)|no such device|no (?:chip|card) (?:was )?found"
         r"|/dev/davinci\S{0,12}.{0,4}no such file|no (?:npu )?devices? (?:were |was )?found"
         r"|(?:card|device|npu|chip)(?: id)?[ \w]{0,20} (?:is|does) not exist",
         "no-device",
@@ -92,7 +97,7 @@ COMPLAINTS = (
         "it a device",
     ),
     _when(
-        r"not support|unsupported|cannot be executed (?:on|in)|not supported",
+        r"not support|unsupported|cannot be (?:executed|used|run) (?:on|in)|\bret(?: is|[:=]) ?-(?:8255|8013)\b",
         "unsupported-query",
         "this chip, or this place (container, virtual machine), has no such query",
         "none needed: skip the query",
@@ -100,7 +105,8 @@ COMPLAINTS = (
     _when(
         r"error parameter|invalid (?:parameter|option|argument|command|input)"
         r"|(?:parameter|option|argument).{0,30}(?:invalid|error|missing)|must input parameter"
-        r"|^\s*usage:|unknown (?:option|command|type)|unrecognized",
+        r"|^\s*usage:|unknown (?:option|command|type)|unrecognized"
+        r"|(?:command|option|parameter) (?:or option )?is not found",
         "bad-query",
         "the tool does not know this way of asking",
         "read `npu-smi info -h` (or `hccn_tool -h`) for the types and options that this version knows",
@@ -108,21 +114,28 @@ COMPLAINTS = (
     _when(
         r"no ip was preset|(?:ip|ipconf|gateway|netdetect|route|netmask)\b.{0,40}"
         r"(?:not (?:been )?(?:set|configured|preset|exist)|no .{0,20}preset)"
-        r"|get (?:ipconf|ip|gateway|netdetect|netmask)\w* failed|no (?:gateway|netdetect)",
+        r"|get (?:ipconf|ip|gateway|netdetect|netmask)\w* failed|fail\w* to get (?:ip|gateway|netdetect|netmask)"
+        r"|no (?:gateway|netdetect)|/etc/hccn\.conf.{0,4}: no such file",
         "network-not-configured",
         "the network port of this NPU has no address (or no such setting) yet",
         "set one: hccn_tool -i N -ip -s address A netmask M, or fill /etc/hccn.conf",
     ),
     WARNING,
     _when(
-        r"DrvMngGetConsoleLogLevel failed",  # comes before the real complaint; alone where that was not pasted
+        r"ascend/(?:driver|firmware)/\S{0,80}: no such file",
+        "driver-not-loaded",
+        "the driver is not installed here, or not where it is looked for",
+        "install the driver package; in a container, mount /usr/local/Ascend/driver",
+    ),
+    _when(
+        r"drvmnggetconsoleloglevel failed",  # comes before the real complaint; alone where that was not pasted
         "dcmi-init-failed",
         "the driver does not answer this caller",
         "run the whole command again and read the line after this one; try as root on the host",
     ),
     _when(
         r"(?:failed to query|query .{0,40}fail|get .{0,60}fail|fail(?:ed)? to (?:get|open|read)|device .{0,20}not ready"
-        r"|drv\w* .{0,40}fail|not initiali[sz]ed)",
+        r"|(?:drv|hal|dcmi|dsmi)\w* .{0,40}fail|not initiali[sz]ed|(?:open|init\w*) device .{0,20}fail|\bret is -\d)",
         "device-not-initialised",
         "the query reached no device that answers",
         "look at dmesg and the driver's log; reset the card or reboot, then ask again",
@@ -133,14 +146,20 @@ COMPLAINTS = (
 def read(page: Page) -> Document | None:
     """The document of kind `error`, or None where nothing complains."""
     text = page.body if len(page.body) < _LONGEST else page.body[:_LONGEST]
+    lowered = text.lower()
+    if not any(sign in lowered for sign in _SIGNS):
+        return None
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     for complaint in COMPLAINTS:
-        if not complaint.wording.search(text):
+        if not complaint.wording.search(lowered):
             continue
-        ours = (line for line in lines if complaint.wording.search(line) and (page.command or _OURS.search(line)))
-        if line := next(ours, None):
+        if line := next((line for line in lines if _complains(complaint, line.lower(), page.command)), None):
             return Document(tool=TOOL, kind="error", error=_error(complaint, line, text))
     return None
+
+
+def _complains(complaint: Complaint, line: str, command: str) -> bool:
+    return bool(complaint.wording.search(line) and (command or _OURS.search(line)))
 
 
 def _error(complaint: Complaint, line: str, text: str) -> ToolError:
@@ -153,5 +172,5 @@ def warning(page: Page) -> ToolError | None:
     """The tool's own warning below a table that is otherwise whole."""
     if not page.has("WARNING", "completely"):
         return None
-    line = next((line.strip() for line in page.lines if WARNING.wording.search(line)), None)
+    line = next((line.strip() for line in page.lines if WARNING.wording.search(line.lower())), None)
     return _error(WARNING, line, line) if line else None

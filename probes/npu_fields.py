@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.model import Document
+from probes import npu_errors
 from probes.npu_page import TOOL, Page, pair
 
 Value = int | float | str | None
 
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _WRAPPED = 60  # characters of a line after which a line without a key is its rest
-_PROMPT = re.compile(r"\s*(?:\([^()]{1,60}\)\s*)?(?:\[[^\]]{1,80}\]\s*[#$%]|\S{1,80}@\S|[#$]\s)")
+_PROMPT = re.compile(r"\s*(?:\([^()]{1,60}\)\s*)?(?:\[[^\]]{1,80}\]\s*[#$%]|\S{1,80}@\S|[#$]\s|```)")
 _NIL = {"", "NA", "N/A", "-", "--"}
 # Keys whose values are words even where they look like numbers.
 _WORDY = re.compile(
@@ -37,7 +38,7 @@ _KNOWN = re.compile(
     r"NPU ID|Chip |Card |Total Count|Product |Serial |Model$|Manufacturer|"
     r".*(?:Usage|Utilization|Rate|Capacity|Temp|Power|Voltage|Error|Err |Bit |Freq|Clock|Count|Version|Compatib|Board|"
     r"PCB|BOM|Slot|Class ID|PCI|Vendor|Device|Die ID|Mode|Health|Flash|Fault|Aicore|License|Enable|Speed|Width|\(\w+\)|"
-    r"Location|Area|Customized|work-|HBM|Info|Status)",
+    r"Location|Area|Customized|work-|HBM|Info|Status)|Message$|SDID$|Super ?Pod|Server Index|VRD ",
     re.IGNORECASE,
 )
 
@@ -49,6 +50,7 @@ _SIGNATURES: tuple[tuple[str, str], ...] = (
     ("flash", r"^Flash (?:ID|Count)$"),
     ("health", r"^Health(?: Status)?$"),
     ("phyid-remap", r"^Chip Physical ID$|^Chip Phy-?ID$"),
+    ("sio-info", r"\A(?:(?:NPU ID|Chip Count|Chip ID)\n)*TX Error Count\nRX Error Count(?:\nChip ID)?\Z"),
     ("pcie-err", r"^(?:Pcs Rx|Phy Lane|Dl [LD]crc|TX|RX|Lcrc|Ecrc) Error Count$"),
     ("ecc", r"Bit (?:Error|Aggregate|Isolated|Next)|(?:Single|Double)-bit"),
     ("ecc-enable", r"^ECC Enable"),
@@ -61,11 +63,18 @@ _SIGNATURES: tuple[tuple[str, str], ...] = (
     ("temp", r"Temperature ?\(C\)|^\S+ ?\(C\)$"),
     ("power", r"Power ?\(W\)|^(?:Rated )?Power Dissipation"),
     ("memory", r"Capacity ?\(MB\)"),
+    ("spod-info", r"^SDID$|^Super ?Pod ID$"),
+    ("sys-time", r"^System Time"),
+    ("sys-log-info", r"^Current syslog dump"),
+    ("tls-cert", r"^Alarm status\n(?:.*\n)*Common name$"),
+    ("upgrade", r"^(?:VRD|MCU|VDM) (?:Count|Name)\n(?:.*\n)*?.*Version$"),
+    ("set", r"^Status\nMessage$|^Message\nStatus$"),
     ("product", r"^Product Serial Number$"),
     ("list", r"^NPU ID\n(?:.*\n)*?NPU ID$"),
     ("fields", r"^NPU ID$|^Chip ID$"),
 )
 _TYPES = {name for name, _ in _SIGNATURES}
+_TELL = tuple((name, re.compile(keys, re.IGNORECASE | re.MULTILINE)) for name, keys in _SIGNATURES)
 
 
 @dataclass(frozen=True)
@@ -81,7 +90,7 @@ def read(page: Page) -> Document | None:
     """The document of one of these types, or None where no such keys stand."""
     if ":" not in page.body:
         return None
-    entries = _region(page.lines)
+    entries = _region(page.lines, bool(page.asked))
     kind = _kind(page, entries)
     if kind is None:
         return None
@@ -102,17 +111,26 @@ def _kind(page: Page, entries: list[Entry]) -> str | None:
     keys = "\n".join(entry.key for entry in entries[:200])
     if not keys:
         return None
-    told = next((name for name, keys_like in _SIGNATURES if re.search(keys_like, keys, re.I | re.M)), None)
+    told = next((name for name, keys_like in _TELL if keys_like.search(keys)), None)
     named = {"current-fault-event": "fault-event"}.get(page.asked, page.asked)
-    return named if named and told and (named in _TYPES or told == "fields") and told != "list" else told
+    if named and told is None and npu_errors.read(page) is not None:
+        return None
+    return named if named and (named in _TYPES or told in ("fields", None)) and told != "list" else told
 
 
-def _region(lines: Iterable[str]) -> list[Entry]:
-    """The lines with known keys, and what stands directly below such a line; other prose is passed over."""
+def _region(lines: Iterable[str], asked: bool) -> list[Entry]:
+    """The lines with known keys, and what stands directly below such a line; other prose is passed over.
+
+    Where the command that asked stands above, a firmware's new keys are answers as well, set apart as the tool does.
+    """
     entries: list[Entry] = []
     before = ""  # the line before, as long as it is one of ours
     for line in lines:
-        if ":" in line and (found := pair(line, ":")) and (before or _KNOWN.match(found[0])):
+        if (
+            ":" in line
+            and (found := pair(line, ":"))
+            and (before or (asked and " : " in line) or _KNOWN.match(found[0]))
+        ):
             entries.append(Entry(*found))
             before = line
         elif before and line.lstrip().startswith(":"):
@@ -255,22 +273,26 @@ _SHAPES = {
 # In a text whose blanks are all single: a terminal may have broken the line, or a page collapsed it.
 _IN_LINE = re.compile(
     r"Process id ?: ?(\d{1,9}) ?Process name ?: ?(.{0,256}?) ?Process memory\(MB\) ?: ?(\d{1,12}|NA)"
-    r"|\b(NPU ID|Chip ID|Chip Count) ?: ?(\d{1,9}|NA)\b",
+    r"|\b(NPU ID|Chip ID|Chip Count) ?: ?(\d{1,9}|NA)\b|(No process) in device",
     re.IGNORECASE,
 )
+_BROKEN_NUMBER = re.compile(r"(?<=\d)\n(?=\d)")
 
 
 def processes(page: Page) -> Document | None:
     """`-t proc-mem`: three "key:value" on one line for each process."""
-    if not page.has("Process id", "Process ID"):
+    if not page.has("Process id", "Process ID", "No process in device"):
         return None
     entries: list[Entry] = []
-    for found in _IN_LINE.finditer(" ".join(page.body.split())):
-        if found[4]:
+    whole = _BROKEN_NUMBER.sub("", page.body)
+    for found in _IN_LINE.finditer(" ".join(whole.split())):
+        if found[6]:
+            entries.append(Entry(found[6], ""))
+        elif found[4]:
             entries.append(Entry(found[4], found[5]))
         else:
             entries.append(Entry("process", found[1], (found[2], found[3])))
-    if not any(entry.key == "process" for entry in entries):
+    if not any(entry.key == "process" for entry in entries) and "No process in device" not in page.body:
         return None
     blocks = [
         {**_marks(block), "processes": [_one(e) for e in block if e.key == "process"]} for block in _grouped(entries)

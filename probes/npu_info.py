@@ -133,8 +133,17 @@ def _unread(seen: _Seen, row: Row) -> None:
         seen.unread.append(" | ".join(row.cells))
 
 
+def _bare_banner(seen: _Seen, page: Page) -> None:
+    """The banner's bars may be lost: a selection began behind the first of them."""
+    found = (_BANNER.match(line.strip()) for line in page.lines if "npu-smi" in line and "ersion" in line)
+    if banner := next((one for one in found if one and one["driver"]), None):
+        seen.tool, seen.driver = said(banner["tool"]), said(banner["driver"])
+
+
 def _document(seen: _Seen, page: Page) -> Document:
     _drop(seen)
+    if seen.tool is None:
+        _bare_banner(seen, page)
     lost = seen.top is not None and not seen.devices
     cut_rule = seen.rule is not None and not seen.rule.closed and (page.cut or not _collapsed(seen, page))
     detail: dict[str, Any] = {

@@ -51,13 +51,15 @@ READERS: tuple[tuple[str, Reader], ...] = (
 def parse(text: str) -> Document:
     """What the text says; kind `unknown` where it holds nothing of these tools."""
     parts = chapters(text)
+    if len(parts) == 1:
+        return _read(parts[0])
     asked = parts[1:]
     if len(asked) > 1:
         read = [_read(part) for part in asked]
         if _is_session(asked, read):
             return _session(asked, read)
     lines = [line for part in parts for line in part.lines]
-    command = next((part.command for part in asked if part.body.strip()), asked[0].command if asked else "")
+    command = next((part.command for part in asked if part.body.strip()), asked[0].command)
     return _read(page(lines, command, parts[-1].cut))
 
 
@@ -69,11 +71,15 @@ def _read(sheet: Page) -> Document:
 
 
 def _is_session(parts: Sequence[Page], read: Sequence[Document]) -> bool:
-    """A log: at least two answers of unlike tools or types.  One answer and a file beside it is not yet a log."""
+    """A log: at least two answers of unlike tools or types, or three of one tool that tell of unlike things.
+
+    One answer and a file beside it is not yet a log, nor is a port's address with its routes.
+    """
     kinds = {document.kind for document in read} - {"empty", "unknown"}
+    options = {d.detail.get("subcommand") for d in read if d.kind == "hccn"}
     answers = [p.command for p, document in zip(parts, read, strict=False) if document.kind not in ("empty", "unknown")]
     files = [command for command in answers if command.startswith("cat ")]
-    return len(kinds) > 1 and (len(parts) > 2 or not files)
+    return len(options) > 2 or (len(kinds) > 1 and (len(parts) > 2 or not files))
 
 
 def _session(parts: Sequence[Page], read: Sequence[Document]) -> Document:

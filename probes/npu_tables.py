@@ -12,6 +12,7 @@ from probes.table import Row, rows
 from probes.text import said, whole
 
 _MAP_WORDS = re.compile(r"NPU ID|Slot ID|Chip Logic ID|Chip Phy-?ID|Chip ID|Chip Name", re.IGNORECASE)
+_MAP_HEAD = re.compile(r"ID[\s|]+(?:Chip|Slot|NPU)\b", re.IGNORECASE)  # two of the words beside each other
 _MAP_KEYS = {
     "npuid": "npu",
     "slotid": "slot",
@@ -33,7 +34,7 @@ def mapping(page: Page) -> Document | None:
     """`info -m`: whole numbers first, and a name (which may hold blanks) last."""
     columns: list[str] = []
     found: list[dict[str, Any]] = []
-    if not page.has("Chip ID", "Chip Id", "CHIP ID"):
+    if not _MAP_HEAD.search(page.body):
         return None
     for line in _unbroken(page.lines):
         words = [_MAP_KEYS[_letters(word)] for word in _MAP_WORDS.findall(line)] if ":" not in line else []
@@ -120,12 +121,13 @@ def vnpus(page: Page) -> Document | None:
     """`-t info-vnpu`: free/total of each resource, then the virtual NPUs."""
     if not page.has("Total number of vnpu", "resource static info"):
         return None
+    barless = (Row(tuple(part.strip() for part in line.strip(" \t|").split("|")), True) for line in page.lines)
     names: list[str] = []
     columns: list[str] = []
     resources: dict[str, dict[str, int | float | None]] = {}
     found: list[dict[str, Any]] = []
     total: int | None = None
-    for row in _data(page):
+    for row in _data(page) if "\n|" in f"\n{page.body}".replace(" ", "") else barless:
         line = " ".join(row.cells)
         if counted := re.search(r"Total number of vnpu\s*:\s*(\d{1,6})", line, re.IGNORECASE):
             total = int(counted[1])

@@ -56,7 +56,8 @@ _SHAPES: dict[str, str] = {
     "clock_sm_mhz": r"^\s*(\d+)\s?MHz",
     "clock_memory_mhz": r"(\d+)\s?MHz\s*$",
 }
-BUS_ID = re.compile(_SHAPES["bus_id"])
+_ANYWHERE = {name: re.compile(shape) for name, shape in _SHAPES.items()}
+BUS_ID = _ANYWHERE["bus_id"]
 
 DEFAULT_HEAD: dict[str, tuple[tuple[str, ...], ...]] = {
     "nvidia-smi": (
@@ -87,5 +88,5 @@ def read(labels: str, cell: str) -> dict[str, str | None]:
     found = pattern.match(cell)
     if found:
         return dict(found.groupdict())
-    shapes = ((name, _SHAPES.get(name)) for name in names)
-    return {name: shape[1] for name, pattern in shapes if pattern and (shape := re.search(pattern, cell))}
+    shapes = ((name, _ANYWHERE.get(name)) for name in names)
+    return {name: shape[1] for name, pattern in shapes if pattern and (shape := pattern.search(cell))}

@@ -19,7 +19,9 @@ _RESULT = re.compile(
     re.IGNORECASE,
 )
 # A sentence that any program may print counts only on a line with a name of ours, or below one with the tool's.
-_OURS = re.compile(r"nvidia|nvml|ixsmi|ixml|ix-ml|iluvatar|corex|gpu|cuda|devices?(?:were)?found|mig|query|\bfield")
+_OURS = re.compile(
+    r"nvidia|nvml|nvrm|ixsmi|ixml|ix-ml|iluvatar|corex|gpu|cuda|devices?(?:were)?found|mig|query|\bfield"
+)
 TRIES = 20  # lines that such a sentence is looked at on
 
 

@@ -18,6 +18,7 @@ _STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?
 _SERVICE = r"[\w.-]{1,40} {0,6}\|(?=[ \t])"  # what docker compose puts before each line
 _MARK = re.compile(rf"[ \t]*(?:(?:#|//|;|>>|\*(?!\*)|\[[^\]\n]{{1,40}}\]|{_STAMP}|{_SERVICE})[ \t]{{0,3}}){{1,4}}")
 _EDGE = re.compile(r"^(.{0,80}?)[+|](?:-{3,}|={3,})")
+_BARS = {"|", "+"}
 _VOID = {"not found", "gpu is lost", "unknown error", "requested functionality has been deprecated"}
 
 
@@ -64,6 +65,8 @@ def said(cell: str | None) -> str | None:
 
 def _without_marks(lines: list[str]) -> list[str]:
     full = [line for line in lines if line.strip()]
+    if sum(map(_plain, full)) > (1 - SHARE) * len(full):
+        return lines
     shapes = Counter(_shape(mark[0]) for line in full if (mark := _MARK.match(line)))
     shape = max(shapes, key=lambda one: (_carried(one, shapes), -len(one)), default="")
     if _carried(shape, shapes) < max(2, SHARE * len(full)):
@@ -71,6 +74,11 @@ def _without_marks(lines: list[str]) -> list[str]:
     words_of = (re.escape(word).replace("0", r"\d") for word in shape.split())
     prefix = re.compile(r"[ \t]*" + r"[ \t]*".join(words_of) + r"[ \t]?")
     return [prefix.sub("", line, count=1) if prefix.match(line) else line for line in lines]
+
+
+def _plain(line: str) -> bool:
+    """A row of a box, which no mark begins: a cheap look before the pattern."""
+    return line[0] in "|+"
 
 
 def _shape(mark: str) -> str:
@@ -88,8 +96,9 @@ def table_lines(lines: Iterable[str]) -> list[str]:
     The left edge may stand behind a log's prefix, which may hold bars itself: 'web_1  | | NVIDIA-SMI ...'.
     """
     kept = list(lines)
-    edge = next((found[1] for found in map(_EDGE.match, kept) if found and found[1].strip(" -=+|")), "")
-    return _rejoin([_from_edge(line, edge) for line in kept])
+    rules = (line for line in kept if "---" in line or "===" in line)
+    edge = next((found[1] for found in map(_EDGE.match, rules) if found and found[1].strip(" -=+|")), "")
+    return _rejoin([_from_edge(line, edge) for line in kept] if edge else kept)
 
 
 def _from_edge(line: str, edge: str) -> str:
@@ -100,6 +109,8 @@ def _from_edge(line: str, edge: str) -> str:
 
 def _rejoin(lines: list[str]) -> list[str]:
     """Rows and borders only; a piece that ends in a bar without beginning with one belongs to the line before."""
+    if not any(_ends(line) and not _starts(line) for line in lines):
+        return [line.strip() for line in lines if _starts(line)]
     open_lengths = Counter(len(line) for line in lines if _starts(line) and not _ends(line))
     hard = max((n for n, count in open_lengths.items() if count > 1), default=-1)
     out: list[str] = []
@@ -109,7 +120,7 @@ def _rejoin(lines: list[str]) -> list[str]:
         at += 1
         if not _starts(line):
             continue
-        pieces = _pieces(lines, at)
+        pieces = _pieces(lines, at) if at < len(lines) and not _starts(lines[at]) else 0
         glue = "" if len(line) == hard else " "
         out.append(glue.join([line, *lines[at : at + pieces]]).strip())
         at += pieces
@@ -126,8 +137,8 @@ def _pieces(lines: list[str], at: int) -> int:
 
 
 def _starts(line: str) -> bool:
-    return line.lstrip()[:1] in ("|", "+") and line != ""
+    return line.lstrip()[:1] in _BARS
 
 
 def _ends(line: str) -> bool:
-    return line.rstrip()[-1:] in ("|", "+")
+    return line.rstrip()[-1:] in _BARS

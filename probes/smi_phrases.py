@@ -53,7 +53,7 @@ PHRASES = (
     ),
     Phrase(
         "library-not-found",
-        r"couldn'tfind(?:the)?lib|errorwhileloadingsharedlibrar|cannotopensharedobjectfile|sharedlibrarynotfound"
+        r"couldn'tfind(?:the)?(?:lib|nvml\.dll)|errorwhileloadingsharedlibrar|cannotopensharedobjectfile|sharedlibrarynotfound"
         r"|lib(?:nvidia-ml|ixml)[\w.-]{0,20}(?:librar(?:y|ies))?(?:was|is|could)?(?:not|n't)(?:be)?(?:found|installed|loaded)"
         rf"|{_INIT}(?:nvml|ixml)?librarynotfound|unabletolocate(?:the)?(?:nvml|ixml|lib)",
         "The tool is there, but the loader finds no management library beside it.",
@@ -117,7 +117,7 @@ PHRASES = (
     ),
     Phrase(
         "driver-not-loaded",
-        r"couldn'tcommunicatewiththe|drivernotloaded|driver(?:is|was)not(?:loaded|installed|running)|kernelmodulenot"
+        r"couldn'tcommunicatewiththe|drivernotloaded|driver(?:is|was)not(?:loaded|installed|running)|kernelmodule(?:is|was)?not"
         r"|couldnotopenthedevicefile|modulenvidianotfound|module(?:iluvatar|bi_driver)notfound|loadthekernelmodule"
         rf"|TOOLhasfailedbecause|{_INIT}(?:driver|n/a|not\w|unable)|failtocommunicatewith",
         "The kernel driver is not loaded or does not answer: never built for this kernel, refused by Secure Boot, or "
@@ -130,7 +130,8 @@ PHRASES = (
         "no-device",
         r"nodevices?(?:was|were)?(?:found|detected|available)"
         r"|no(?:nvidia|iluvatar|supported)?gpus?(?:was|were|device)?s?"
-        r"(?:found|detected|available)|nosuchdevice|nogpudevice|nocuda-capabledevice",
+        r"(?:found|detected|available)|nosuchdevice|nogpudevice|nocuda-capabledevice"
+        r"|nomig(?:-supported|-capable|-enabled)?devices?(?:was|were)?found",
         "The driver runs but has brought up no device.",
         "Read the kernel log for the driver's lines (RmInitAdapter failed, a BAR without address); look at Above 4G "
         "Decoding in the firmware's settings and at the passthrough of a virtual machine.",
@@ -146,7 +147,7 @@ PHRASES = (
     ),
     Phrase(
         "bad-query",
-        r"isnotavalidfield|notavalid(?:gpu|option|argument|value|index|query)|option\S{1,60}isnotrecogni[sz]ed"
+        r"isnotavalidfield|gpuidisnotvalid|notavalid(?:gpu|option|argument|value|index|query)|option\S{1,60}isnotrecogni[sz]ed"
         r"|(?:unrecogni[sz]ed|invalid|unknown|illegal)(?:option|argument|parameter|field|combination|command|switch|gpu)"
         r"|nomatchinggpu|TOOL-h'|nogpuwith|requiresanargument|missingargument|invalid(?:device)?index",
         "The command line was not understood, and nothing was printed.",
@@ -157,7 +158,7 @@ PHRASES = (
     ),
     Phrase(
         "unsupported-query",
-        r"(?:is|are)notsupported|notsupportedfor|notsupportedon|:notsupported|notsupportedby|unsupported"
+        r"(?:is|are)notsupported|notsupportedfor|notsupportedon|notsupportedonthedevice|mode\.notsupported|:notsupported|notsupportedby|unsupported"
         r"|isn'tsupported",
         "This device or this mode of it does not offer what was asked.",
         "Leave the question out for this device, or ask it outside of MIG and virtual modes.",

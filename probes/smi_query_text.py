@@ -68,7 +68,7 @@ class _Block:
 def parse(paste: Paste) -> Document | None:
     pairs = [found for line in paste.lines if (found := _PAIR.match(line))]
     keys = {found[2].lower() for found in pairs if found[3]}
-    titled = any(map(_TITLE.search, paste.lines))
+    titled = "smi log" in paste.lowered and any(map(_TITLE.search, paste.lines))
     if not titled and len(keys & _KEYS) < 3:
         return None
     blocks = _blocks(paste.lines, titled)

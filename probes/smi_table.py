@@ -25,6 +25,8 @@ _FIRST = re.compile(r"\|\s*\d+\s+[^\s\d|][^|]*\|")
 _VERSION = r"\s*:?\s*v?(\d[\w.]*)"
 _WARNING = re.compile(r"(?m)^\s*(?:WARNING:\s*)(.+?)\s*$")
 _OTHERS = re.compile(r"NVIDIA-SMI|IX-ML|npu-smi", re.IGNORECASE)
+_TITLE = re.compile(r"\|\s*(?:(MIG devices)|(?:Compute )?Processes):", re.IGNORECASE)
+_MEMORY = re.compile(r"\d\s?Mi?B\s*/")
 _EXTRA = ("compute_mode", "display_active", "driver_model", "memory_text")
 
 
@@ -48,8 +50,9 @@ def parse(paste: Paste) -> Document | None:
     if not _is_table(paste, rows):
         return None
     reading = _Reading()
+    banner = re.compile(paste.tool.banner + r"\s*:?\s*[\d<N]")
     for at, row in enumerate(rows[:ROWS_LIMIT]):
-        if re.search(paste.tool.banner + r"\s*:?\s*[\d<N]", row):
+        if banner.search(row):
             reading.banners += 1
             if reading.banners > 1 and reading.devices:
                 break  # the next table of a `-l` loop, or of another host
@@ -64,12 +67,12 @@ def _is_table(paste: Paste, rows: list[str]) -> bool:
     banners = _banners(sight)
     if banners:
         return any(re.search(paste.tool.banner, banner, re.IGNORECASE) for banner in banners)
-    named = any(smi_cells.BUS_ID.search(row) and _FIRST.match(row) for row in sight)
-    return (named and any(re.search(r"\d\s?Mi?B\s*/", row) for row in sight)) or any(map(_HEAD.match, sight))
+    named = any(_FIRST.match(row) and smi_cells.BUS_ID.search(row) for row in sight)
+    return (named and any(map(_MEMORY.search, sight))) or any(map(_HEAD.match, sight))
 
 
 def _banners(rows: list[str]) -> set[str]:
-    return {found[0].lower() for row in rows if (found := _OTHERS.search(row)) and "version" in row.lower()}
+    return {found[0].lower() for row in rows if "ersion" in row and (found := _OTHERS.search(row))}
 
 
 def foreign(paste: Paste, rows: list[str]) -> bool:
@@ -78,7 +81,7 @@ def foreign(paste: Paste, rows: list[str]) -> bool:
 
 
 def _take(reading: _Reading, paste: Paste, row: str, *, last: bool) -> None:
-    if _RULE.match(row):
+    if _is_rule(row):
         reading.in_head = reading.in_head and "=" not in row
     elif (title := _title(row)) is not None:
         reading.section, reading.in_head = title, True
@@ -93,8 +96,12 @@ def _take(reading: _Reading, paste: Paste, row: str, *, last: bool) -> None:
         _READ_ROW.get(reading.section or "devices", _device_row)(reading, paste, cells(row, drop_open=last))
 
 
+def _is_rule(row: str) -> bool:
+    return ("---" in row or "===" in row) and bool(_RULE.match(row))
+
+
 def _title(row: str) -> str | None:
-    found = re.match(r"\|\s*(?:(MIG devices)|(?:Compute )?Processes):", row, re.IGNORECASE)
+    found = _TITLE.match(row)
     return None if not found else "mig" if found[1] else "processes"
 
 
@@ -191,9 +198,9 @@ def _truncated(reading: _Reading, rows: list[str]) -> bool:
     last = rows[-1]
     if not reading.head or not reading.devices or last[-1] not in "|+":
         return True
-    if not _RULE.match(last):
+    if not _is_rule(last):
         return True
     if "=" in last:
         return reading.section != "processes"
-    borders = [len(row) for row in rows[:-1] if _RULE.match(row)]
+    borders = [len(row) for row in rows[:-1] if _is_rule(row)]
     return bool(borders) and len(last) < borders[-1]

@@ -12,7 +12,8 @@ _NOTHING = {"", "-", "--", "na", "n/a", "[n/a]", "none", "err!", "not supported"
 
 def plain(text: str) -> str:
     """Without terminal escapes, carriage returns and NULs."""
-    return _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
+    text = _ESCAPES.sub("", text) if "\x1b" in text else text
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
 
 
 def said(cell: str | None) -> str | None:
@@ -46,10 +47,17 @@ def clean(text: str, line_limit: int = LINE_LIMIT) -> str:
     Without escapes (also those whose first character got lost), `> ` quotes and page marks; box-drawing characters and
     full-width signs become the ASCII that the tools print.  Lines stay lines; over-long ones are cut.
     """
-    text = _LOST_ESCAPES.sub("", plain(text[:INPUT_LIMIT])).translate(_LOOKALIKES)
-    text = text.replace("\ufeff", "").replace("\x0c", "\n").replace("&gt;", ">").replace("&nbsp;", " ")
-    longer = rf"[^\n]{{{line_limit},}}"
-    return re.sub(longer, lambda found: found[0][:line_limit], _QUOTES.sub("", text))
+    text = plain(text[:INPUT_LIMIT])
+    if "[" in text or "\u241b" in text:
+        text = _LOST_ESCAPES.sub("", text)
+    if not text.isascii():
+        text = text.translate(_LOOKALIKES).replace("\ufeff", "")
+    text = text.replace("\x0c", "\n").replace("&gt;", ">").replace("&nbsp;", " ")
+    if ">" in text:
+        text = _QUOTES.sub("", text)
+    if len(text) < line_limit:
+        return text
+    return re.sub(rf"[^\n]{{{line_limit},}}", lambda found: found[0][:line_limit], text)
 
 
 # What logs put before every line, and how many lines must bear it: a time; a container's or a pod's name; a number.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+
+# A shell starts what it puts in the background with SIGINT ignored, and children inherit that: tests of Ctrl-C would
+# test nothing.  A handler of ours is not inherited, so the programs under test get the default.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -156,9 +156,9 @@ def test_killed_while_clearing_is_repaired(ready: Machine) -> None:
     assert ready.versions() == "1.0 1.5"
 
 
-@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
+@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 def test_interrupted(number: int, machine: Machine, index: Index) -> None:
-    """Ctrl-C and SIGTERM end pip as well, exit 130, and stand in the journal."""
+    """Ctrl-C, SIGTERM and a closed terminal end pip as well, exit 130, and stand in the journal."""
     index.mode = "slow"
     run = machine.start("--yes")
     until(lambda: doing(machine) == "packages" and index.asked > 1)
@@ -431,3 +431,19 @@ def test_images_are_left_to_a_person(machine: Machine) -> None:
     assert (said["steps"], said["performed"]) == ([], [])
     assert hands["image"].removeprefix("docker pull ") in hands["container"]
     assert not machine.home.exists()
+
+
+def test_library_that_the_system_lacks(machine: Machine, index: Index, tmp_path: Path) -> None:
+    """A library that no package of the system brings comes out of a wheel, linked where the loader will look."""
+    wheel(tmp_path / "index", "carrier", "1.0", {"carrier.libs/libnobody-1a2b.so.7": "a library", "carrier.py": ""})
+    more = (
+        '[[libraries]]\nsource = "test"\nname = "libenvcheck-nobody-has.so.7"\npackage = "carrier"\n'
+        'specifier = "==1.0"\npattern = "carrier.libs/libnobody-*.so*"\nlink = "alpha/libs/libnobody.so.7"\n'
+    )
+    recipe_file(machine.recipes, "alpha ==1.0", "beta <2", more=more)
+    done = machine.run("--yes")
+    link = next(machine.folder.glob("lib/python3*/site-packages/alpha/libs/libnobody.so.7"))
+
+    assert done.returncode == 0, done.stderr
+    assert link.read_text() == "a library"
+    assert "nothing to do" in machine.run("--yes").stdout

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.units import MIB
-from installers import catalogue, environment, mark, pip_words, prove
+from installers import catalogue, environment, mark, pip_words, place, prove
 from installers.environment import Environment, Kind
 from installers.place import Place
 from installers.plan import plan
-from installers.recipe import Hardware, Package, Recipe
+from installers.recipe import Checkout, Hardware, Library, Package, Recipe
 
 ROOT = Path(__file__).parent.parent
 RECIPE = Recipe(
@@ -200,3 +200,49 @@ def test_real_second_run(paddle_home: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["performed"] == []
     assert os.times().children_user - before < 2
+
+
+@pytest.mark.parametrize(("driver", "left"), (("23.0.3", False), ("25.5.1", False), ("22.0.4", True), (None, True)))
+def test_driver_that_is_new_enough(driver: str | None, left: bool) -> None:
+    """A driver is left to a person only where it is too old or nobody could tell; else it is so already."""
+    made = plan(replace(RECIPE, driver_minimum="23.0.3"), PROVEN, PLACE, driver=driver)
+
+    assert [hand.name for hand in made.by_hand] == ["driver"] * left
+    assert any(fact.startswith("driver") for fact in made.satisfied) is not left
+    assert made.steps == ()
+
+
+def test_sources_go_into_the_environment() -> None:
+    """A clone that is installed editable on the host goes into the environment, never into the system's Python."""
+    recipe = replace(RECIPE, checkouts=(Checkout("https://h/p.git", "main", "/w/p", editable=True),))
+    (hand,) = plan(recipe, PROVEN, PLACE).by_hand
+
+    assert hand.commands[-1] == "/e/bin/python -m pip install --editable /w/p"
+
+
+def test_folders_of_a_container_are_made() -> None:
+    """What a container mounts from the user's folder is made first: --mount refuses a source that is not there."""
+    recipe = catalogue.by_name(catalogue.load_all(), "qwen-7b-npu-llamafactory")
+    (hand,) = (h for h in plan(recipe, NOWHERE, PLACE, in_container=True).by_hand if h.name == "container")
+
+    assert hand.commands[0] == "mkdir -p hf_cache ms_cache output"
+    assert all(f"source=$PWD/{name}," in hand.commands[1] for name in hand.commands[0].split()[2:])
+
+
+def test_a_missing_system_library_is_lent() -> None:
+    """Only where the loader finds none, and only once, a wheel that carries the library is called for."""
+    library = Library("libx.so.1", "carrier", "==1.0", "carrier.libs/libx-*", "paddle/libs/libx.so.1")
+    recipe, lacking = replace(RECIPE, libraries=(library,)), replace(PLACE, lacking=frozenset({"libx.so.1"}))
+    lent = replace(THERE, packages={**THERE.packages, "carrier": "1.0"})
+
+    assert [step.name for step in plan(recipe, THERE, lacking).steps] == ["library", "proof"]
+    assert [step.name for step in plan(recipe, lent, lacking).steps] == ["proof"]
+    assert names(THERE, recipe) == ["proof"]
+
+
+@pytest.mark.parametrize(("name", "lacks"), (("libc.so.6", False), ("libenvcheck-nobody-has.so.7", True)))
+def test_the_loader_is_asked(name: str, lacks: bool, tmp_path: Path) -> None:
+    """A library counts as lacking when the loader itself does not find it."""
+    library = Library(name, "carrier", "==1.0", "x", "y")
+
+    assert (name in place.read(tmp_path, [library]).lacking) is lacks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 import subprocess
@@ -11,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from envcheck import cli
 from installers import catalogue
 from installers.recipe import Job, Recipe
-from launch.command import BLANKS, Command, as_script, as_text, render, shell
+from launch.command import BLANKS, Command, render, shell
+from launch.preview import as_text
+from launch.script import script as as_script
 
 OFFERS = [(recipe, job) for recipe in catalogue.load_all() for job in recipe.jobs]
 NAMES = [f"{recipe.name}-{job.method}{job.role and '-' + job.role}" for recipe, job in OFFERS]
@@ -166,6 +171,55 @@ def test_text_is_complete(recipe: Recipe, job: Job) -> None:
     assert [n for n, v in command.environment.items() if f"{n}={shell(v)}" not in text] == []
     assert [n for n in command.unset if n not in text] == []
     assert [t for t in command.missing if BLANKS[t].variable not in text] == []
+
+
+@each_job
+def test_dry_run_for_programs(recipe: Recipe, job: Job) -> None:
+    """--dry-run --json is one document: the arguments of render(), and with --as-script the script as well."""
+    device = ["--device", job.device] if job.role else []
+    asked = ["train", "--recipe", recipe.name, "--method", job.method, *device, "--dry-run", "--json"]
+    plain, both = (CliRunner().invoke(cli.main, [*asked, *more]) for more in ([], ["--as-script"]))
+    said, script = json.loads(plain.stdout), json.loads(both.stdout)["script"]
+
+    assert (said["schema"], said["state"], said["method"], said["role"]) == (1, "planned", job.method, job.role)
+    assert len(said["command"]) == len(render(recipe, job).argv)
+    assert said["script"] is None
+    assert script.startswith("#!/usr/bin/env bash")
+
+
+WRONG = (
+    ("NODE_RANK", "8"), ("NODE_RANK", "-1"), ("NODE_RANK", "one"),
+    ("MASTER_ADDR", "localhost"), ("MASTER_ADDR", "127.0.0.1"), ("HOST_ADDR", "::1"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_wrong_place_among_nodes(name: str, value: str, tmp_path: Path) -> None:
+    """A rank beyond the nodes or a loopback address would make all nodes wait for ever: refused, by name, with 2."""
+    recipe, job = catalogue.select(catalogue.load_all(), "300b", "sft", None, None)
+    root = tmp_path / "root"
+    command = elsewhere(render(recipe, job), root)
+    prepare(command, root)
+    done = run(command, root, **{name: value})
+
+    assert done.returncode == 2
+    assert f"{name} is {value}" in done.stderr
+    assert not (root / "record" / "argv").exists()
+
+
+def test_missing_files_leave_no_folder(tmp_path: Path) -> None:
+    """A script that stops because a file is missing has made no folder for the run."""
+    recipe, job = catalogue.select(catalogue.load_all(), "21b", "lora", "iluvatar", None)
+    root = tmp_path / "root"
+    command = elsewhere(render(recipe, job), root)
+    prepare(command, root)
+    (root / "here").mkdir(exist_ok=True)
+    Path(command.workdir, job.requires[-1]).unlink()
+    done = run(command, root, RUN_DIR=str(root / "one run"))
+
+    assert done.returncode == 1
+    assert job.requires[-1] in done.stderr
+    assert not (root / "one run").exists()
 
 
 def test_asks_first(tmp_path: Path) -> None:

@@ -441,6 +441,23 @@ def test_show(recipe: Recipe) -> None:
     assert all(f"jobs.{job.method}" in page for job in recipe.jobs)
 
 
+def test_shared_source_is_said_once() -> None:
+    """Where a whole table has one source it stands at the heading, and not on each line."""
+    page = CliRunner().invoke(recipes_command, ["show", "tiny-npu"]).output
+    heading = next(line for line in page.splitlines() if line.startswith("jobs.lora"))
+
+    assert heading == "jobs.lora  [envcheck: its own program]"
+    assert page.count("[envcheck: its own program]") < 6
+
+
+@pytest.mark.parametrize("argv", ([], ["show", "ernie-300b-npu"]))
+def test_narrow_terminal(argv: list[str]) -> None:
+    """On 60 columns every line fits, but for words that are longer themselves."""
+    lines = CliRunner(env={"COLUMNS": "60"}).invoke(recipes_command, argv).output.splitlines()
+
+    assert [x for x in lines if len(x) > 60 and max(map(len, x.split())) < 45 and not x.startswith("file: ")] == []
+
+
 def test_json() -> None:
     """--json is one document with a schema number, the same for all recipes and for one."""
     every = json.loads(CliRunner().invoke(recipes_command, ["--json"]).output)

@@ -98,6 +98,41 @@ def test_secrets_are_taken_out(text: str) -> None:
     assert TOKEN not in secrets.redact(text)
 
 
+WORD = "correcthorse"  # of no shape that gives it away: what stands around it must
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"http://me:{WORD}@proxy:3128",
+        f"http://me:p@{WORD}/x@proxy:3128",
+        f"http:\\/\\/me:{WORD}@proxy:3128",
+        f"https://{WORD}@mirror.local/v2/",
+        f'{{"HttpProxy": "me:{WORD}@proxy:3128"}}',
+        f'{{"auths": {{"x": {{"auth": "{WORD}"}}}}}}',
+        f"Authorization: Basic {WORD}",
+        f"--password {WORD} --port 8080",
+        f"/opt/agent/token={WORD}/lib.so",
+    ],
+)
+def test_secrets_of_no_known_shape_are_taken_out(text: str) -> None:
+    """User information of addresses, whatever their spelling, registries' keys, options and assignments."""
+    assert WORD not in secrets.redact(text)
+
+
+def test_proxy_variable_needs_no_scheme() -> None:
+    """curl takes a proxy without http://, and so do we: the host stays, the word goes."""
+    assert secrets.blank_value("https_proxy", f"me:{WORD}@proxy:3128") == "proxy:3128"
+
+
+@pytest.mark.parametrize(
+    "text", ["git+https://github.com/a/b@v1.0", "http://proxy:8080/a@b", "author: Jane", "--max-tokens 512"]
+)
+def test_addresses_and_counts_stay(text: str) -> None:
+    """An @ in a path, a port, an author and a count are no secrets."""
+    assert secrets.redact(text) == text
+
+
 @pytest.mark.parametrize("text", ["GPU-8a56a4bc serial 1025C9048791", "http://a.b/c?d=e", "10.0.0.1:2379", "user@host"])
 def test_what_is_no_secret_stays(text: str) -> None:
     """Serial numbers, UUIDs and addresses are what a report is about."""

@@ -179,6 +179,16 @@ def test_killed_worker_is_named(paddle_home: Path, tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
+def test_left_to_a_person_is_the_gates_affair(paddle_home: Path, tmp_path: Path) -> None:
+    """--provision goes on to the gates where a driver is left to a person; else no accelerator would ever train."""
+    own_recipe(tmp_path, "interpreter =", 'driver_minimum = { value = "1.0", source = "test" }\ninterpreter =')
+    done = train(paddle_home, tmp_path, "--recipes", "own", "--provision", "--yes", "--steps", "2")
+
+    assert done.returncode == 0, done.stderr
+    assert "by hand      driver" in done.stderr
+    assert record(tmp_path)["state"] == "finished"
+
+
 def test_bad_share_of_the_data(paddle_home: Path, tmp_path: Path) -> None:
     """Rank 1's half is no text: exit 5, and rank 1 is named though the launcher says 241 for rank 0."""
     text = (PROGRAMS / "tiny.txt").read_bytes()
@@ -231,6 +241,7 @@ def test_gate_data(paddle_home: Path, tmp_path: Path) -> None:
 
     refused(train(paddle_home, tmp_path, "--data", "none"), tmp_path, "gate.data")
     refused(train(paddle_home, tmp_path, "--data", "empty"), tmp_path, "gate.data")
+    assert train(paddle_home, tmp_path, "--data", ".").returncode == 2
 
 
 def test_gate_port(paddle_home: Path, tmp_path: Path) -> None:
@@ -242,6 +253,19 @@ def test_gate_port(paddle_home: Path, tmp_path: Path) -> None:
 
     refused(done, tmp_path, "gate.port")
     assert port in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"), ((("--port", "8000"), 2), (("--provision", "--into", "/proc/venv", "--yes"), 1))
+)
+def test_failure_is_a_document(argv: tuple[str, ...], code: int, tmp_path: Path) -> None:
+    """With --json whatever stops us before the start is one document with the exit code and the sentence."""
+    done = train(tmp_path / "home", tmp_path, "--json", *argv)
+    said = json.loads(done.stdout)
+
+    assert done.returncode == code, done.stderr
+    assert (said["state"], said["exit"]["code"]) == ("unstarted", code)
+    assert f"envcheck: {said['error']['message']}" in done.stderr
 
 
 def test_gate_folder(paddle_home: Path, tmp_path: Path) -> None:
@@ -302,7 +326,7 @@ def npu_recipe(plugin: Path, folder: Path, **more: str) -> Recipe:
         recipe,
         jobs=(replace(job, arguments=(*job.arguments, "--batch", "2", "--seq", "16")),),
         scripts=(str(folder / "set_env.sh"),),
-        environment={**recipe.environment, "FLAGS_use_stride_kernel": "0", "OMP_NUM_THREADS": "1", **more},
+        environment={**recipe.environment, "OMP_NUM_THREADS": "1", **more},
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envcheck import secrets
 from envcheck.errors import UsageError
 from envcheck.model import Device as Card
 from envcheck.model import Facts, Finding, Host, Network, Remedy, Severity, VendorFacts
@@ -106,6 +107,78 @@ def test_gate(name: str, changed: dict[str, Any], expected: Severity) -> None:
     assert finding.name == f"gate.{name}"
     assert finding.seen
     assert finding.remedy or finding.severity in (Severity.OK, Severity.SKIP)
+
+
+BOXED_DATA = replace(
+    BOXED, scripts=("set_env.sh",), requires=("m/config.json", "train.py"), data=("d",), own_data=False
+)
+GONE = dict.fromkeys(("d", "set_env.sh", "m/config.json", "train.py"))
+
+
+def test_files_of_a_container_are_not_looked_for_on_the_host() -> None:
+    """Outside the recipe's container its files cannot be told; inside, each kind comes with its own next step."""
+    outside = gates.GATES["data"](situated(command=BOXED_DATA, files=GONE))
+    inside = gates.GATES["data"](situated(command=BOXED_DATA, files=GONE, facts=host(in_container=True)))
+
+    assert outside.severity is Severity.UNKNOWN
+    assert inside.severity is Severity.FAIL
+    assert len(inside.evidence) == 4
+    assert inside.remedy
+    for word in ("toolkit", "hub", "data there", "project"):
+        assert word in inside.remedy.words
+    assert "--data" not in inside.remedy.words  # the command has no place for it
+
+
+@pytest.mark.parametrize(("more", "option"), (({"data": Path("x")}, "--data"), ({"port": 1}, "--port")))
+def test_option_without_effect_is_refused(more: dict[str, Any], option: str) -> None:
+    """An option that would change nothing in the job is wrong usage: nobody trains on other data than meant."""
+    wish = request.Request(recipe="qwen-7b-npu-swift", method="lora", **more)
+
+    with pytest.raises(UsageError, match=option):
+        request.choose(wish)
+
+
+def test_remedy_means_the_same_job() -> None:
+    """The commands of a closed gate name the recipe, the folder and the environment that were asked for."""
+    wish = request.Request(recipe="tiny-cpu", into=Path("/my venv"), recipes=None)
+    finding = gates.GATES["environment"](situated(missing=("x",), options=request.words(wish, *request.choose(wish))))
+
+    assert finding.remedy
+    assert finding.remedy.commands[0] == "envcheck provision --recipe tiny-cpu --method lora --into '/my venv'"
+
+
+COUNTS = (
+    '{"step": 3, "loss": 4.2, "tokens_per_s": 4963.5, "memory_mib": 376}',
+    "loss: 1.5, interval_tokens_per_second: 812.5, x",
+    'said \\"tokens_per_s\\": 12',
+    "max_tokens=512",
+    "TOKENIZERS_PARALLELISM=false",
+)
+
+
+@pytest.mark.parametrize("line", COUNTS)
+def test_counts_are_no_secrets(line: str) -> None:
+    """Tokens that are counted stay in what is quoted of a log."""
+    assert secrets.redact(line) == line
+
+
+@pytest.mark.parametrize("line", ("token=%s", "API_TOKENS: %s", '"tokens": "%s"', "tokens_per_s_token=%s", "tokens %s"))
+@given(st.from_regex(r"[a-zA-Z][0-9a-zA-Z]{7,30}", fullmatch=True))
+def test_tokens_are(line: str, token: str) -> None:
+    """Tokens that open doors go, in the plural as well."""
+    text = line % f"hf_{token * 4}"
+
+    assert token * 4 not in secrets.redact(text)
+    assert secrets.redact("token=123456 tokens=12ab34") == "token=*** tokens=***"
+
+
+def test_tokenizers_setting_reaches_the_training() -> None:
+    """A variable that only sounds like a secret is left alone; a token is not."""
+    base = {"TOKENIZERS_PARALLELISM": "false", "HF_TOKEN": "x"}
+    made = clean.clean(base, command(), "cpu", Path("/run"))
+
+    assert made.environment["TOKENIZERS_PARALLELISM"] == "false"
+    assert made.secret == ("HF_TOKEN",)
 
 
 def test_every_gate_is_tested() -> None:

@@ -50,7 +50,7 @@ def provision(
     envcheck provision --recipe tiny-cpu --into venv   put the packages into a virtual environment of your own
     envcheck provision --device cpu --undo             remove what envcheck made
     """
-    from envcheck.provisioning import Asked, run_plan, run_undo
+    from installers.session import Asked, run_plan, run_undo
 
     recipe = _recipe(device, model, method, framework, recipe_name, recipes_folder)
     asked = Asked(recipe, _folder(recipe, into), into is not None, dry_run, yes, as_json)
@@ -61,14 +61,13 @@ def _recipe(
     device: str, model: str | None, method: str | None, framework: str | None, name: str | None, folder: str | None
 ) -> Recipe:
     """The recipe asked for; on a machine without accelerator, and with nothing said, the small one for CPUs."""
-    from envcheck import provisioning
-    from installers import catalogue
+    from installers import accelerator, catalogue
 
     recipes = catalogue.load_all(Path(folder) if folder else None)
     if name:
         return catalogue.by_name(recipes, name)
     if device == "auto" and not model:
-        device = provisioning.device_here()
+        device = accelerator.device_here()
     return catalogue.select(recipes, model, method, device, framework)[0]
 
 

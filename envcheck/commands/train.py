@@ -27,7 +27,7 @@ def _path(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Pa
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="So many steps, not the recipe's.")
 @click.option("--port", type=click.IntRange(1, 65535), help="The launcher's port, where the recipe has one.")
 @click.option(
-    "--deadline", "deadline_s", type=click.FloatRange(1), metavar="SECONDS", help="End the run after so long."
+    "--deadline", "deadline_s", type=click.IntRange(1, 10**9), metavar="SECONDS", help="End the run after so long."
 )
 @click.option("--as-script", is_flag=True, help="With --dry-run: print a shell script.")
 @options.dry_run
@@ -45,10 +45,10 @@ def train(dry_run: bool, as_script: bool, **asked: object) -> int:
     envcheck train --model 300b --method sft --device npu --dry-run            only show environment and command
     envcheck train --model 21b --method lora --dry-run --as-script > run.sh    the same as a shell script
     """
-    from launch import request, session
+    from launch import preview, request, session
 
     wish = request.Request(**asked)  # type: ignore[arg-type]  # click has the same names and kinds
     if dry_run or as_script:
-        click.echo(request.preview(wish, as_script), nl=False)
+        click.echo(preview.preview(wish, as_script), nl=False)
         return 0
     return session.train(wish)

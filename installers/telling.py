@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
 from installers.plan import Plan
 from installers.progress import Event
@@ -40,7 +41,7 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 
 def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
-    """The document of --json; `result` is ready, planned, done, declined, by-hand, removed or failed."""
+    """The document of --json; `result` is ready, planned, done, declined, by-hand, removed, absent or failed."""
     return {
         "schema": SCHEMA,
         "verb": "provision",
@@ -77,10 +78,15 @@ class Screen:
 
     def __exit__(self, *_: object) -> None:
         if self._bar:
-            self._bar.stop()
+            with unheard():
+                self._bar.stop()
 
     def show(self, event: Event) -> None:
         """Steps and sentences get a line each; a download moves the bar, or is told once."""
+        with unheard():
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
         if event.kind == "bytes":
             return self._bytes(event)
         text = {"begin": "-> {}", "end": "   done: {}"}.get(event.kind, "   {}").format(_short(event.text))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,15 +11,20 @@ import click
 
 from envcheck import errors
 from envcheck.errors import UsageError
-from envcheck.provision_report import Screen, as_text, as_values
+from envcheck.stopping import heard_by, interrupt
 from installers import execute, undo
+from installers.accelerator import driver_here
 from installers.plan import Plan
 from installers.recipe import Recipe
+from installers.telling import Screen, as_text, as_values
 
 
 @dataclass(frozen=True)
 class Asked:
-    """`own`: the folder was given, so that the packages go there even where the recipe has an image."""
+    """`own`: the folder was given, so that the packages go there even where the recipe has an image.
+
+    `gated`: what is left to a person is judged by the gates of a training that follows.
+    """
 
     recipe: Recipe
     folder: Path
@@ -30,32 +32,21 @@ class Asked:
     dry_run: bool
     yes: bool
     as_json: bool
+    gated: bool = False
 
     @property
     def in_container(self) -> bool:
         return self.recipe.image is not None and not self.own
 
 
-def device_here() -> str:
-    """The one vendor whose cards are in this machine; cpu where there is none."""
-    from envcheck import facts, machine
-    from envcheck.vendors import VENDORS
-
-    vendors = [vendor for vendor in VENDORS.values() if vendor.pci_vendor]
-    answers = machine.ask_all(machine.here(), [q for vendor in vendors for q in vendor.presence])
-    found = [vendor.name for vendor in vendors if facts.present(vendor, answers)]
-    if len(found) > 1:
-        raise UsageError(f"this machine has cards of {' and '.join(found)}", f"say --device {found[0]} or another")
-    return found[0] if found else "cpu"
-
-
 def run_plan(asked: Asked) -> int:
     """Provision, or with --dry-run show what it would be."""
+    driver = driver_here(asked.recipe.device) if asked.recipe.driver_minimum else None
     if asked.dry_run:
-        plan = execute.look(asked.recipe, asked.folder.absolute(), in_container=asked.in_container)
+        plan = execute.look(asked.recipe, asked.folder.absolute(), in_container=asked.in_container, driver=driver)
         _tell(asked, plan, "planned" if plan.steps else _finished(plan))
-        return plan.obstacle.code if plan.obstacle else _code(plan)
-    with ended_by_sigterm(), Screen() as screen:
+        return plan.obstacle.code if plan.obstacle else _code(asked, plan)
+    with heard_by(interrupt), Screen() as screen:
         try:
             outcome = execute.provision(
                 asked.recipe,
@@ -63,6 +54,7 @@ def run_plan(asked: Asked) -> int:
                 ask=lambda plan: _agreed(asked, plan),
                 report=screen.show,
                 in_container=asked.in_container,
+                driver=driver,
             )
         except errors.EnvcheckError as err:
             _failed(asked, err)
@@ -72,7 +64,7 @@ def run_plan(asked: Asked) -> int:
         _tell(asked, plan, "declined", outcome, shown=True)
         return errors.UNFIT
     _tell(asked, plan, "done" if outcome.performed else _finished(plan), outcome, shown=bool(plan.steps))
-    return _code(plan)
+    return _code(asked, plan)
 
 
 def _agreed(asked: Asked, plan: Plan) -> bool:
@@ -89,8 +81,8 @@ def _finished(plan: Plan) -> str:
     return "by-hand" if plan.by_hand else "ready"
 
 
-def _code(plan: Plan) -> int:
-    return errors.UNFIT if plan.by_hand else errors.FIT
+def _code(asked: Asked, plan: Plan) -> int:
+    return errors.UNFIT if plan.by_hand and not asked.gated else errors.FIT
 
 
 def _tell(asked: Asked, plan: Plan, result: str, outcome: execute.Outcome | None = None, shown: bool = False) -> None:
@@ -128,24 +120,12 @@ def run_undo(asked: Asked) -> int:
                 raise UsageError("there is nobody to ask", "add --yes to remove it")
             if not click.confirm("Remove it?", err=asked.as_json):
                 return errors.UNFIT
-        with ended_by_sigterm():
+        with heard_by(interrupt):
             undo.undo(asked.folder)
         if not asked.as_json:
             click.echo("removed")
     if asked.as_json:
-        click.echo(json.dumps(as_values(plan, "planned" if asked.dry_run else "removed"), indent=1))
+        click.echo(
+            json.dumps(as_values(plan, "planned" if asked.dry_run else "removed" if what else "absent"), indent=1)
+        )
     return errors.FIT
-
-
-@contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends us as Ctrl-C does: the children are ended, the journal says so."""
-
-    def stop(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

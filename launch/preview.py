@@ -1,0 +1,76 @@
+"""What would run, for a person and for a program: nothing is looked at or changed."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import Any
+
+from installers.catalogue import device_of
+from launch.command import BLANKS, Blank, Command, container_rows, folded, lines, render, shell
+from launch.request import Request, choose, values
+from launch.script import script
+
+SCHEMA = 1
+
+
+def preview(request: Request, as_script: bool) -> str:
+    """The text of --dry-run: for people, as a script, or with --json as one document that holds both."""
+    recipe, job = choose(request)
+    name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{recipe.name}"
+    run = None if as_script or recipe.image else request.runs.absolute() / name
+    made = render(recipe, job, values(request, recipe, run))
+    if not request.as_json:
+        return script(made) if as_script else as_text(made)
+    head = {"schema": SCHEMA, "state": "planned", "recipe": recipe.name, "model": recipe.models[0]}
+    head |= {"method": job.method, "role": job.role, "device": device_of((recipe, job))}
+    return json.dumps({**head, **as_values(made), "script": script(made) if as_script else None}, indent=1) + "\n"
+
+
+def as_values(command: Command) -> dict[str, Any]:
+    """The command as a program wants it; `missing` names what is still to be said, by the variable of the script."""
+    return {
+        "title": command.title,
+        "caution": list(command.caution),
+        "container": list(command.container),
+        "folder": command.workdir,
+        "sourced": list(command.scripts),
+        "requires": list(command.requires),
+        "unset": list(command.unset),
+        "environment": dict(command.environment),
+        "prepend": dict(command.prepend),
+        "missing": {token: _asked(BLANKS[token]) for token in command.missing},
+        "command": list(command.argv),
+        "outputs": list(command.outputs),
+    }
+
+
+def as_text(command: Command) -> str:
+    """Everything that would run, for a person: the environment and the full command, nothing left out."""
+    return "\n".join(_text_lines(command)) + "\n"
+
+
+def _asked(blank: Blank) -> str:
+    return f"{blank.variable}: {blank.meaning}" + (f" (else {blank.default})" if blank.default else "")
+
+
+def _text_lines(command: Command) -> Iterable[str]:
+    yield command.title
+    yield from (f"  note: {caution}" for caution in command.caution)
+    for heading, rows in (
+        ("container", container_rows(command)),
+        ("folder", [shell(command.workdir)] if command.workdir else []),
+        ("sourced", command.scripts),
+        ("must exist", [shell(path) for path in command.requires]),
+        ("unset", textwrap.wrap(" ".join(command.unset), 116, break_long_words=False)),
+        ("environment", [f"{name}={shell(text)}" for name, text in command.environment.items()]),
+        ("in front of", [f"{name}={shell(text)}" for name, text in command.prepend.items()]),
+        ("still to be said", [_asked(BLANKS[token]) for token in command.missing]),
+    ):
+        if rows:
+            yield f"{heading}:"
+            yield from (f"  {row}" for row in rows)
+    yield "command:"
+    yield from (f"  {row}" for row in folded([" ".join(map(shell, row)) for row in lines(command)]))

@@ -1,0 +1,101 @@
+"""Being asked to stop, and nobody listening: a real training on a terminal that closes, under nohup, into a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envcheck import stopping
+from launch.family import orphan
+
+TRAIN = (sys.executable, "-m", "envcheck", "train", "--model", "tiny", "--method", "lora", "--device", "cpu")
+
+
+def begin(home: Path, cwd: Path, steps: int, stderr: int, **more: Any) -> subprocess.Popen[bytes]:
+    env = {**os.environ, "ENVCHECK_HOME": str(home), "TERM": "xterm"}
+    return subprocess.Popen(
+        [*TRAIN, "--steps", str(steps)], cwd=cwd, env=env, stdin=subprocess.DEVNULL, stderr=stderr, **more
+    )
+
+
+def wait_for(words: bytes, file: int) -> None:
+    seen = b""
+    while words not in seen:
+        chunk = os.read(file, 4096)
+        assert chunk, seen
+        seen = (seen + chunk)[-8192:]
+
+
+def record(cwd: Path) -> dict[str, Any]:
+    (path,) = (cwd / "runs").glob("*/run.json")
+    said: dict[str, Any] = json.loads(path.read_text())
+    return said
+
+
+def test_closed_terminal(paddle_home: Path, tmp_path: Path) -> None:
+    """A terminal that is closed ends the run as Ctrl-C does, and its record says so, though nobody reads our words."""
+    ours, theirs = pty.openpty()
+    with begin(paddle_home, tmp_path, 2000, theirs, start_new_session=True) as child:
+        os.close(theirs)
+        wait_for(b" of 2000", ours)
+        os.close(ours)
+        child.send_signal(signal.SIGHUP)  # the kernel's, to the session whose terminal it was
+        code = child.wait(60)
+
+    assert code == 130
+    assert (record(tmp_path)["state"], record(tmp_path)["exit"]["code"]) == ("interrupted", 130)
+    assert orphan(tmp_path / "runs") is None
+
+
+def test_nohup(paddle_home: Path, tmp_path: Path) -> None:
+    """Who started us with SIGHUP ignored wants the run to outlive the terminal; and a reader who left harms nothing."""
+    ours, theirs = os.pipe()
+    ignore = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)  # noqa: E731 (what nohup does)
+    with begin(paddle_home, tmp_path, 6, theirs, preexec_fn=ignore) as child:
+        os.close(theirs)
+        wait_for(b"step 1 of", ours)
+        os.close(ours)
+        child.send_signal(signal.SIGHUP)
+        code = child.wait(60)
+
+    assert code == 0
+    assert record(tmp_path)["state"] == "finished"
+    assert len(record(tmp_path)["loss"]) == 6
+
+
+@pytest.mark.parametrize(("before", "heard"), ((signal.SIG_DFL, [signal.SIGHUP]), (signal.SIG_IGN, [])))
+def test_ignored_stays_ignored(before: signal.Handlers, heard: list[int]) -> None:
+    """A signal is heard unless it was ignored, and what was in force before is in force again."""
+    found: list[int] = []
+    usual = signal.signal(signal.SIGHUP, before)
+    try:
+        with stopping.heard_by(lambda number, _frame: found.append(number)):
+            os.kill(os.getpid(), signal.SIGHUP)
+        after = signal.getsignal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, usual)
+
+    assert found == heard
+    assert after is before
+
+
+def test_unheard_words_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first words that do not arrive silence the rest; any other error is one."""
+    silenced: list[bool] = []
+    monkeypatch.setattr(stopping, "mute", lambda: silenced.append(True))
+
+    with stopping.unheard():
+        raise BrokenPipeError
+    with contextlib.suppress(ValueError), stopping.unheard():
+        raise ValueError
+
+    assert silenced == [True]
