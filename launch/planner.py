@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from launch.job import Job, Recompute
 from launch.memory import GIB, bounds, meter, phases
+from launch.memory.parts import parts
 from launch.memory.phases import Phase
 
 FITS, NOT, UNTOLD = "fits", "does-not-fit", "cannot-tell"
@@ -31,7 +32,6 @@ class LaunchPlan:
     standing: float
     host: float
     disk: float
-    warnings: tuple[str, ...] = ()
 
     @property
     def need_gib(self) -> float:
@@ -65,7 +65,7 @@ def plan(job: Job) -> LaunchPlan:
         usable=usable,
         low=low,
         high=high,
-        standing=max(phases.standing(job, phases.parts(job, p.stage)) for p in watched if p.name == phases.PHASES[0]),
+        standing=max(phases.standing(job, parts(job, p.stage)) for p in watched if p.name == phases.PHASES[0]),
         host=host(job),
         disk=disk(job),
     )
@@ -119,7 +119,7 @@ def host(job: Job) -> float:
     that is 2 N for each.  Offload: 12 bytes per parameter of the node's shards (memory.md, section 5).
     """
     per_node = min(job.layout.cards, job.device.cards_per_node)
-    kept = max((phases.parts(job, stage).states for stage in stages(job)), key=lambda states: states.total)
+    kept = max((parts(job, stage).states for stage in stages(job)), key=lambda states: states.total)
     away = kept.optimizer * job.offload_share if {"optimizer", "tensorwise"} & job.offload else 0.0
     away += kept.weights + kept.gradients if "params" in job.offload else 0.0
     reading = 2.0 * job.model.params if job.framework.loads_whole else kept.weights
@@ -131,5 +131,5 @@ def disk(job: Job) -> float:
     n = float(job.model.params)
     if job.trains_all:
         return 2.0 * n + (2.0 + job.precision.master + job.precision.moments) * n
-    each = job.layout.tp * sum(phases.parts(job, stage).trained for stage in range(job.layout.pp))
+    each = job.layout.tp * sum(parts(job, stage).trained for stage in range(job.layout.pp))
     return 2.0 * n + job.framework.adapter * each
