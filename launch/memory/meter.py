@@ -28,16 +28,16 @@ def usable(job: Job) -> float:
     return (job.memory_gib - job.device.idle_gib) * GIB - context(job)
 
 
-def slack(job: Job, static: float, dynamic: float, kept: float, loss: float) -> float:
+def slack(job: Job, static: float, dynamic: float, kept: float, varying: float) -> float:
     """Cache and fragmentation: (growth - 1) x what comes and goes; lengths that vary leave the largest blocks, those of
-    the loss, in many sizes: (varying growth - 1) x loss.
+    the loss and of score matrices, in many sizes: (varying growth - 1) x varying.
 
     Where layers are gathered and freed among activations that stay, those blocks cannot join: (gather growth - 1) x
     activations.  Nothing grows beyond the card, whose allocator gives cached blocks back before it fails.
     """
     f = job.framework
     growth = f.growth_varying if job.varying_lengths else f.growth
-    wanted = (f.growth - 1) * (dynamic - loss) + (growth - 1) * loss
+    wanted = (f.growth - 1) * (dynamic - varying) + (growth - 1) * varying
     if job.sharding == "zero3":
         wanted += (f.gather_growth - 1) * kept
     if job.expandable:
@@ -45,12 +45,12 @@ def slack(job: Job, static: float, dynamic: float, kept: float, loss: float) -> 
     return max(0.0, min(wanted, 0.98 * usable(job) - static - dynamic))
 
 
-def reading(job: Job, static: float, dynamic: float, kept: float, loss: float) -> dict[str, float]:
+def reading(job: Job, static: float, dynamic: float, kept: float, varying: float) -> dict[str, float]:
     """The parts that the job's meter adds to the tensors, by name."""
     parts = {"workspace": job.framework.workspace_gib * GIB}
     if job.meter == "allocated":
         return parts
-    parts["allocator slack"] = slack(job, static, dynamic, kept, loss)
+    parts["allocator slack"] = slack(job, static, dynamic, kept, varying)
     if job.meter == "smi":
         parts["context"] = context(job)
         parts["in use when idle"] = job.device.idle_gib * GIB

@@ -137,8 +137,9 @@ def read(job: Job, phase: Phase) -> Phase:
     """The phase as the job's meter shows it."""
     coming = sum(size for name, size in phase.terms if name in COMING)
     kept = sum(size for name, size in phase.terms if name in ("activations", "checkpoints"))
-    loss = sum(size for name, size in phase.terms if name == "logits and loss")
-    extra = meter.reading(job, phase.total - coming, coming, kept, loss)
+    uneven = ("logits and loss",) if job.flash else UNEVEN
+    varying = sum(size for name, size in phase.terms if name in uneven)
+    extra = meter.reading(job, phase.total - coming, coming, kept, varying)
     return Phase(phase.name, phase.stage, (*phase.terms, *extra.items()))
 
 
@@ -153,3 +154,5 @@ COMING = (
     "gathered layers",
     "unpacked matrix",
 )
+# Of that, the blocks whose size follows the length most: the loss, and score matrices with the layer that holds them.
+UNEVEN = ("logits and loss", "attention scores", "recomputed layer", "layer gradients")
