@@ -11,21 +11,16 @@ import collections.abc
 import dataclasses
 import difflib
 import functools
-import sys
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
+from envcheck import toml_file
 from envcheck.errors import UsageError
 from installers.recipe import Note, Recipe
 from installers.recipe_notes import item_key
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover (3.10: the training containers' Python)
-    import tomli as tomllib
 
 SIZE_LIMIT = 256 << 10  # bytes; ours have 20 KB
 TEXT_LIMIT = 4096
@@ -38,19 +33,14 @@ def load(path: Path) -> Recipe:
     """The recipe in `path`; UsageError when it is not one."""
     from installers.recipe_rules import check
 
-    recipe = parse(_text(path), str(path))
+    recipe = parse(toml_file.text(path, SIZE_LIMIT, "recipe"), str(path))
     check(recipe)
     return recipe
 
 
 def parse(text: str, file: str) -> Recipe:
     """The recipe in `text`, its rules not yet checked; `file` only names it."""
-    try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as err:  # TOMLDecodeError, or a number of thousands of digits
-        raise UsageError(
-            f"{file}: not TOML: {_short(err)}", "compare with what `envcheck recipes show` prints"
-        ) from None
+    table = toml_file.table(text, file, "compare with what `envcheck recipes show` prints")
     return from_table(table, file)
 
 
@@ -59,21 +49,6 @@ def from_table(table: Mapping[str, Any], file: str) -> Recipe:
     reader = _Reader(file)
     recipe: Recipe = reader.table(Recipe, table, "", "")
     return dataclasses.replace(recipe, notes=reader.notes, file=file)
-
-
-def _text(path: Path) -> str:
-    try:
-        if not path.is_file():
-            raise UsageError(f"{path}: not a file")
-        with path.open("rb") as file:
-            raw = file.read(SIZE_LIMIT + 1)
-        if len(raw) > SIZE_LIMIT:
-            raise UsageError(f"{path}: larger than {SIZE_LIMIT >> 10} KiB: this is no recipe")
-        return raw.decode("utf-8")
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be read: {(err.strerror or str(err)).lower()}") from None
-    except ValueError as err:
-        raise UsageError(f"{path}: not UTF-8 text: {_short(err)}") from None
 
 
 class _Reader:

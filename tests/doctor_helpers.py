@@ -9,7 +9,7 @@ from dataclasses import replace
 from envcheck import machine
 from envcheck.machine import Machine
 from envcheck.simulation import faults, session
-from envcheck.simulation import machine as described
+from envcheck.simulation import machine_file as described
 
 MACHINES = (
     "atlas-200t-a2-box16",

@@ -12,7 +12,7 @@ from doctor_helpers import MACHINES, simulated
 from envcheck import checks, facts, report
 from envcheck.model import Facts, Finding, Severity
 from envcheck.simulation import faults
-from envcheck.simulation import machine as described
+from envcheck.simulation import machine_file as described
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
 UNKNOWN, WARN, FAIL = Severity.UNKNOWN, Severity.WARN, Severity.FAIL

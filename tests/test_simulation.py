@@ -26,7 +26,8 @@ from envcheck.machine import ask_all, simulated
 from envcheck.model import Document, Outcome, Question
 from envcheck.simulation import faults
 from envcheck.simulation.build import build
-from envcheck.simulation.machine import OWN, Machine, load, names, parse
+from envcheck.simulation.machine import Machine
+from envcheck.simulation.machine_file import OWN, load, names, parse
 from envcheck.simulation.topology import relation
 from envcheck.vendors import HOST_QUESTIONS, VENDORS
 from probes import ixsmi, npu_smi, nvidia_smi

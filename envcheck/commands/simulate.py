@@ -37,7 +37,7 @@ def simulate(
     from envcheck.errors import UsageError
     from envcheck.simulation import faults as known
     from envcheck.simulation import listing as lists
-    from envcheck.simulation import machine as described
+    from envcheck.simulation import machine_file as described
     from envcheck.simulation import session
 
     if listing:

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from envcheck.machine import SYSROOT
-from envcheck.simulation import machine as described
+from envcheck.simulation import machine_file as described
 from envcheck.simulation.faults import FAULTS, applicable
 
 

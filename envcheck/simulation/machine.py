@@ -1,25 +1,12 @@
-"""A machine described: what a TOML file says (`load`), and the state of each chip, which faults change."""
+"""A machine described, as frozen data: what its TOML file says, and the state of each chip, which faults change."""
 
 from __future__ import annotations
 
-import dataclasses
-import sys
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from envcheck.errors import UsageError
 from envcheck.simulation.reply import Reply
-from envcheck.simulation.toml_data import fill, ours
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover (3.10: the training containers' Python)
-    import tomli as tomllib
-
-OWN = Path(__file__).parent / "machines"
-SIZE_LIMIT = 64 << 10  # bytes; ours have 3 KB
+from envcheck.simulation.toml_data import ours
 
 
 @dataclass(frozen=True)
@@ -189,78 +176,3 @@ class Machine:
     def listed(self) -> tuple[Chip, ...]:
         """The chips that the vendor's tool shows."""
         return tuple(chip for chip in self.chips if chip.listed)
-
-
-def names(folder: Path | None = None) -> dict[str, Path]:
-    """Machines by name; those of the user's own folder win."""
-    found = {path.stem: path for path in sorted(OWN.glob("*.toml"))}
-    if folder is not None:
-        if not folder.is_dir():
-            raise UsageError(f"{folder}: not a folder", "give --machines a folder with NAME.toml files")
-        found |= {path.stem: path for path in sorted(folder.glob("*.toml"))}
-    return found
-
-
-def load(name: str, folder: Path | None = None) -> Machine:
-    """The machine of that name; UsageError when there is none, or when its file is not one."""
-    known = names(folder)
-    if name not in known:
-        raise UsageError(f"there is no machine {name!r:.60}", f"choose one of {', '.join(known)}")
-    return parse(_text(known[name]), name, str(known[name]))
-
-
-def parse(text: str, name: str, file: str) -> Machine:
-    """The machine that `text` describes; `file` only names it in sentences."""
-    from envcheck.simulation.machine_rules import check
-
-    try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as err:
-        raise UsageError(
-            f"{file}: not TOML: {str(err).splitlines()[0]:.120}", "compare with docs/simulate.md"
-        ) from None
-    machine = dataclasses.replace(fill(Machine, table, file), name=name)
-    check(machine, file)
-    return dataclasses.replace(machine, chips=tuple(_chips(machine)))
-
-
-def _text(path: Path) -> str:
-    if not path.is_file():
-        raise UsageError(f"{path}: not a file")
-    try:
-        with path.open("rb") as file:
-            raw = file.read(SIZE_LIMIT + 1)
-        if len(raw) > SIZE_LIMIT:
-            raise UsageError(f"{path}: larger than {SIZE_LIMIT >> 10} KiB: this is no machine")
-        return raw.decode("utf-8")
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be read: {(err.strerror or str(err)).lower()}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8 text") from None
-
-
-def _chips(machine: Machine) -> list[Chip]:
-    """One chip for each bus id, warmed and powered a little differently, as no two real ones read alike."""
-    if machine.devices is None:
-        return []
-    make = machine.devices
-    return [
-        Chip(
-            index=n,
-            card=n // make.chips_per_card,
-            die=n % make.chips_per_card,
-            bus_id=bus_id,
-            uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{n}.{machine.name}.envcheck.invalid')}",
-            serial=f"{1025 + n * 7919:08d}{n:03d}",
-            temperature_c=make.temperature_c + n * 7 % 4,
-            power_w=_power(make, n),
-            memory_used_mib=make.idle_mib,
-        )
-        for n, bus_id in enumerate(make.bus_ids)
-    ]
-
-
-def _power(make: Devices, n: int) -> float | None:
-    if make.power_on_chip is not None and n % make.chips_per_card != make.power_on_chip:
-        return None
-    return round(make.power_w + n * 37 % 91 / 10, 1)
