@@ -113,23 +113,28 @@ def judge(job: Job, low: float, high: float, usable: float, deciding: Phase) -> 
 
 
 def host(job: Job) -> float:
-    """Bytes of memory per node: offloaded states of its cards, or the shards that are being read, whichever is more.
+    """Bytes of memory of the fullest node: shards that are being read, or its cards' offloaded states and what is put
+    together to be saved, whichever is more.
 
     Reading: each card's share of the checkpoint passes through host memory; where every process loads the whole model
-    that is 2 N for each.  Offload: 12 bytes per parameter of the node's shards (memory.md, section 5).
+    that is 2 N for each.  Offload: 12 bytes per parameter of the node's shards.  Saving: ZeRO-3 and FSDP collect
+    2 N on rank 0 (stage3_gather_16bit_weights_on_model_save; FULL_STATE_DICT with rank0_only).
     """
     per_node = min(job.layout.cards, job.device.cards_per_node)
     kept = max((parts(job, stage).states for stage in stages(job)), key=lambda states: states.total)
     away = kept.optimizer * job.offload_share if {"optimizer", "tensorwise"} & job.offload else 0.0
     away += kept.weights + kept.gradients if "params" in job.offload else 0.0
     reading = 2.0 * job.model.params if job.framework.loads_whole else kept.weights
-    return per_node * max(away, reading)
+    collected = 2.0 * job.model.params if job.trains_all and job.sharding in ("zero3", "fsdp") else 0.0
+    return max(per_node * away + collected, per_node * reading)
 
 
 def disk(job: Job) -> float:
-    """Bytes: the weights in 16 bit, and one full checkpoint (weights and fp32 states, or the adapters')."""
+    """Bytes per node: the weights in 16 bit, which every node reads, and the node's share of one full checkpoint
+    (16-bit weights and fp32 states, or the adapters')."""
     n = float(job.model.params)
+    nodes = -(-job.layout.cards // job.device.cards_per_node)
     if job.trains_all:
-        return 2.0 * n + (2.0 + job.precision.master + job.precision.moments) * n
+        return 2.0 * n + (2.0 + job.precision.master + job.precision.moments) * n / nodes
     each = job.layout.tp * sum(parts(job, stage).trained for stage in range(job.layout.pp))
-    return 2.0 * n + job.framework.adapter * each
+    return 2.0 * n + job.framework.adapter * each / nodes

@@ -35,7 +35,8 @@ def headline(plan: LaunchPlan) -> list[str]:
         f", recompute {j.recompute.kind}" + (f", offload {'+'.join(sorted(j.offload))}" if j.offload else ""),
         f"  a card    {j.memory_gib:g} GiB - {j.device.idle_gib:.1f} in use - "
         f"{meter.context(j) / GIB:.1f} context and communication = {plan.usable / GIB:.1f} GiB for tensors",
-        f"  host      {plan.host / GIB:.0f} GiB a node     disk {plan.disk / 1e9:.0f} GB: weights, one checkpoint",
+        f"  a node    {plan.host / GIB:.0f} GiB of host memory, {plan.disk / 1e9:.0f} GB of disk: "
+        "weights, and its part of a checkpoint",
     ]
 
 
@@ -125,7 +126,7 @@ def document(plan: LaunchPlan, more: dict[str, Any] | None = None) -> dict[str, 
         "usable_bytes": round(plan.usable),
         "reading_bytes": round(plan.shown.total),
         "host_bytes_per_node": round(plan.host),
-        "disk_bytes": round(plan.disk),
+        "disk_bytes_per_node": round(plan.disk),
         "assumed": list(j.assumed),
         "phases": [
             {"phase": p.name, "stage": p.stage, "bytes": {name: round(size) for name, size in p.terms if size}}

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as Xml
 from pathlib import Path
 
 import pytest
+
+from envcheck.errors import UsageError
+from launch import png
 
 ROOT = Path(__file__).parent.parent
 DIES = ("--device", "iluvatar", "--cards", "16", "--memory-gib", "32", "--tp", "4", "--pp", "4")
@@ -88,6 +93,30 @@ def test_pictures_are_svg(argv: tuple[str, ...], tmp_path: Path) -> None:
     assert len(list(picture)) > 5
 
 
+def test_picture_is_png(tmp_path: Path) -> None:
+    """-o plan.png draws the same picture as PNG, its words included: without them it would be smaller."""
+    pytest.importorskip("resvg_py", reason="the extra png is not installed")
+    pytest.importorskip("font_roboto", reason="the extra png is not installed")
+    for name in ("plan.svg", "plan.png"):
+        assert plan(*NINETY_SIX, "-o", str(tmp_path / name)).returncode == 1
+    svg, drawn = Xml.parse(tmp_path / "plan.svg").getroot(), (tmp_path / "plan.png").read_bytes()
+    wordless = png.of_svg(re.sub("<text.*</text>", "", (tmp_path / "plan.svg").read_text()))
+
+    assert drawn.startswith(b"\x89PNG\r\n")
+    assert struct.unpack(">I", drawn[16:20]) == (png.ZOOM * int(svg.attrib["width"]),)
+    assert len(drawn) > 1.5 * len(wordless)
+
+
+def test_png_without_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they are not installed a sentence says so, and what can be drawn without."""
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(UsageError) as refused:
+        png.of_svg("<svg/>")
+
+    assert "needs resvg_py" in refused.value.message
+    assert ".svg" in refused.value.next_step
+
+
 def test_search_marks_the_asked_layout() -> None:
     """The recipe's own layout stands in the ranking, marked, and the front is starred."""
     done = plan("--model", "21b", "--method", "lora", *DIES, "--search")
@@ -129,7 +158,7 @@ REFUSED = [
     (("--model", "frob"), "--model frob is no model"),
     (("--sweep", "frob=1..2"), "cannot be swept"),
     (("--sweep", "tp=a..b"), "no numbers"),
-    (("-o", "plan.png"), "only .svg can be drawn"),
+    (("-o", "plan.jpg"), "only .svg and .png can be drawn"),
     (("--sharding", "3", "--pp", "4"), "a pipeline excludes stages 2 and 3"),
 ]
 

@@ -136,11 +136,25 @@ def test_a_limit_is_not_a_length() -> None:
 
 
 def test_host_and_disk() -> None:
-    """A node holds 12 bytes of optimizer a parameter of its shards; a full checkpoint is 14 bytes a parameter."""
+    """A node holds 12 bytes of optimizer a parameter of its shards, the weights, and its part (of 16 nodes) of a
+    checkpoint of 14 bytes a parameter."""
     answer = planner.plan(job("300b", 8, 16, offload=OFFLOADED))
 
     assert answer.host == pytest.approx(8 * 12 * 2.896e9, rel=0.01)
-    assert answer.disk == pytest.approx((2 + 14) * 299_484_163_264)
+    assert answer.disk == pytest.approx((2 + 14 / 16) * 299_484_163_264)
+
+
+def test_saving_gathers_module_by_module() -> None:
+    """While ZeRO-3 writes a checkpoint its shards stand, with the largest module gathered (the embedding of Qwen2.5-7B:
+    152064 x 3584 parameters of 2 bytes); saving adapters gathers nothing."""
+    sharded = job("qwen2.5-7b", framework=frameworks.frameworks()["generic"], cards=8, sharding="zero3")
+    save = dict(planner.plan(sharded).phases[-1].terms)
+    adapters = planner.plan(replace(sharded, method="lora", adapter=Adapter(8))).phases[-1]
+
+    assert planner.plan(sharded).phases[-1].name == "save"
+    assert save["gathered layers"] == 2 * 152064 * 3584
+    assert save["master weights"] == pytest.approx(4 * sharded.model.params / 8)
+    assert dict(adapters.terms)["gathered layers"] == 0
 
 
 def facts_of(used_mib: int) -> Facts:

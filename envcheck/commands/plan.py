@@ -49,7 +49,7 @@ NUMBER = click.IntRange(1, 1_000_000_000)
 @click.option("--explain", is_flag=True, help="The formula and source of every term.")
 @click.option("--calibrate", type=click.Path(path_type=Path), help="Runs of train: correct by what they measured.")
 @click.option("--rows", type=click.Path(path_type=Path), help="A CSV of jobs; predictions go to -o.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="A picture (.svg), or the CSV of --rows.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A picture (.svg, .png), or the CSV of --rows.")
 @options.json_output
 def plan(**asked: Any) -> int:
     """Would it fit, here or on a machine that is described; why; and what would.
@@ -69,8 +69,8 @@ def plan(**asked: Any) -> int:
         return _rows(asked)
     if not (asked["model"] and asked["method"]):
         raise UsageError("plan needs --model and --method", "as in envcheck plan --model 21b --method lora")
-    if asked["output"] and asked["output"].suffix.lower() != ".svg":
-        raise UsageError(f"-o {asked['output']}: only .svg can be drawn", "name a file that ends in .svg")
+    if asked["output"] and asked["output"].suffix.lower() not in (".svg", ".png"):
+        raise UsageError(f"-o {asked['output']}: only .svg and .png can be drawn", "name a file that ends in .svg")
     job = _job(asked)
     if asked["sweep"]:
         return _sweep(job, asked)
@@ -173,11 +173,13 @@ def _sweep(job: Job, asked: dict[str, Any]) -> int:
     return min(codes, default=2)
 
 
-def _save(path: Path, text: str) -> None:
+def _save(path: Path, svg: str) -> None:
     from envcheck.errors import UsageError
+    from launch import png
 
+    drawn = png.of_svg(svg) if path.suffix.lower() == ".png" else svg.encode()
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(drawn)
     except OSError as err:
         raise UsageError(f"{path}: {err.strerror}", "name a file that can be written") from err
 

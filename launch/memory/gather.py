@@ -20,6 +20,16 @@ def unsharded(job: Job, holding: Holding, block: float) -> float:
     return 0.0
 
 
+def saving(job: Job, holding: Holding, block: float) -> float:
+    """A 16-bit checkpoint is put together unit by unit on the card and leaves for the host at once: of ZeRO-3 a module
+    (at most a block, the embedding or the head; stage3_gather_16bit_weights_on_model_save), of FSDP a block beside
+    the root unit (FULL_STATE_DICT with offload_to_cpu).  Others write what they hold."""
+    edges = (holding.embedding, holding.head)
+    if job.sharding == "zero3":
+        return C * max(block, *edges)
+    return C * (block + sum(edges)) if job.sharding == "fsdp" else 0.0
+
+
 def buckets(job: Job, trained: float, gradients: float) -> float:
     """Communication buckets, 2 bytes an entry: ZeRO-3 never more than there is to reduce, ZeRO-1/2 in full; plain data
     parallel holds the gradients once more (PyTorch DistributedDataParallel, gradient_as_bucket_view)."""

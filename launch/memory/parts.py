@@ -22,6 +22,7 @@ class Parts:
     gradient: float
     loss: float
     gathered: float
+    saving: float
     buckets: float
     subgroup: float
     unpacked: float
@@ -115,6 +116,7 @@ def parts(job: Job, stage: int) -> Parts:
     loads = 1.0 if x.layer_split else pipeline.in_flight(x.pp, stage, x.vpp, job.grad_accum)
     last = stage == job.layout.pp - 1
     block = holding.dense / max(1, holdings.stage_layers(job.model.layers, job.layout.pp)[stage])
+    block += holding.experts / max(1, job.model.layers)
     return Parts(
         states=kept,
         trained=trained,
@@ -126,7 +128,8 @@ def parts(job: Job, stage: int) -> Parts:
         working=block_set.working,
         gradient=block_set.gradient,
         loss=losses.loss(job) if last else 0.0,
-        gathered=gather.unsharded(job, holding, block + holding.experts / max(1, job.model.layers)),
+        gathered=gather.unsharded(job, holding, block),
+        saving=gather.saving(job, holding, block) if job.trains_all else 0.0,
         buckets=gather.buckets(job, trained, kept.gradients),
         subgroup=gather.subgroup(job, trained),
         unpacked=quantised.unpacked(job.model.hidden, job.model.ffn, job.layout.tp) if job.quant else 0.0,

@@ -88,7 +88,15 @@ def phases(job: Job, stage: int) -> tuple[Phase, ...]:
                 ("fp32 gradient group", p.subgroup),
             ),
         ),
+        Phase(PHASES[4], stage, (*state_terms(after(job, p, now)), *constant, ("gathered layers", p.saving))),
     )
+
+
+def after(job: Job, p: Parts, now: States) -> States:
+    """What stands while a checkpoint is written: offloaded states are away again and the first step's moments exist;
+    gradients were set to None where they come and go, and stay where they have a buffer of their own."""
+    kept = resident(job, p.states, stepping=False)
+    return States(kept.weights, 0.0 if job.framework.overlap_gradients else now.gradients, kept.master, kept.moments)
 
 
 def temporaries(job: Job, p: Parts) -> float:
