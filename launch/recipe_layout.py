@@ -19,10 +19,15 @@ def of(model: str, method: str, device: str, framework: str | None, cards: int) 
         recipe, job = catalogue.select(catalogue.load_all(None), model, method, device, framework)
     except EnvcheckError:
         return {}
-    degrees = {"tp": job.parallel.get("tensor", 1), "pp": job.parallel.get("pipeline", 1)}
-    if degrees["tp"] * degrees["pp"] == 1 or cards % (degrees["tp"] * degrees["pp"]):
+    found = options(job)
+    if found["tp"] * found["pp"] == 1 or cards % (found["tp"] * found["pp"]):
         return {}
-    return {**degrees, **arguments(job), "recipe": named(recipe, job)}
+    return {**found, "recipe": named(recipe, job)}
+
+
+def options(job: Job) -> dict[str, Any]:
+    """The job's degrees and arguments as the planner's options."""
+    return {"tp": job.parallel.get("tensor", 1), "pp": job.parallel.get("pipeline", 1), **arguments(job)}
 
 
 def named(recipe: Recipe, job: Job) -> str:

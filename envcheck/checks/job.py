@@ -9,7 +9,7 @@ from envcheck.checks.common import GIB, fail, gib, not_told, ok, skip, unknown, 
 from envcheck.checks.driver import driver_version, firmware_version
 from envcheck.checks.python import _packages
 from envcheck.checks.toolkit import toolkit_version
-from envcheck.model import Disk, Facts, Finding, Host, VendorFacts, Wanted
+from envcheck.model import Disk, Facts, Finding, Fit, Host, Severity, VendorFacts, Wanted
 from probes.installed import normal
 
 MIB_PER_GIB = 1024
@@ -55,10 +55,10 @@ def cards(facts: Facts) -> Iterator[Finding]:
 
 
 def memory(facts: Facts) -> Iterator[Finding]:
-    """Each device has the memory that the job wants, and has it free."""
+    """Each device has the memory that the job wants, by its recipe and by the planner, and has it free."""
     wanted, v = _wanted(facts), _mine(facts)
     if wanted.memory_gib is None or wanted.device in ("cpu", ""):
-        yield skip("the job names no device memory")
+        yield _planned(wanted.fit) if wanted.fit else skip("the job names no device memory")
         return
     sizes = [d.memory_total_mib for d in v.devices if d.memory_total_mib is not None] if v else []
     if v is None or not sizes:
@@ -83,7 +83,13 @@ def memory(facts: Facts) -> Iterator[Finding]:
         seen = f"{fitting} devices have their {wanted.memory_gib:g} GiB free, {enough} are wanted"
         yield fail(seen, "Stop who holds it.", *vendor(v).commands.get("list", ()))
     else:
-        yield ok(f"{min(sizes) / MIB_PER_GIB:.0f} GiB a device, {wanted.memory_gib:g} wanted")
+        seen = f"{min(sizes) / MIB_PER_GIB:.0f} GiB a device, {wanted.memory_gib:g} wanted"
+        yield _planned(wanted.fit, f"{seen}; ") if wanted.fit else ok(seen)
+
+
+def _planned(fit: Fit, before: str = "") -> Finding:
+    severity = {True: Severity.OK, False: Severity.FAIL, None: Severity.UNKNOWN}[fit.fits]
+    return Finding("", severity, f"{before}{fit.reason}", fit.remedy)
 
 
 def architecture(facts: Facts) -> Iterator[Finding]:
