@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 HOOK = ROOT / "launch" / "tuner_hook.py"
@@ -54,6 +58,41 @@ def test_paddles_tuner_prunes_by_it(paddle_environment: Path, tmp_path: Path) ->
 
     assert pruned == [task for task in every if task[2] <= 18 * 1024]
     assert 0 < len(pruned) < len(every)
+
+
+@pytest.fixture(scope="session")
+def pandas(paddle_home: Path) -> Path:
+    """A folder with pandas, which the launcher's tuner imports and paddle does not bring; kept between runs."""
+    place = paddle_home / "pandas"
+    if not place.exists():
+        python = paddle_home / "environments" / "tiny-cpu" / "bin" / "python"
+        fresh = tempfile.mkdtemp(dir=paddle_home)
+        names = ("pandas>=2,<3", "python-dateutil", "six", "pytz", "tzdata")  # not numpy: the environment has its own
+        argv = [str(python), "-m", "pip", "install", "-q", "--no-deps", "--target", fresh, *names]
+        subprocess.run(argv, check=True, capture_output=True, text=True, timeout=300)
+        with contextlib.suppress(OSError):  # another test run was first
+            Path(fresh).rename(place)
+    return place
+
+
+def test_the_launcher_prunes_by_it(paddle_environment: Path, pandas: Path, tmp_path: Path) -> None:
+    """paddle.distributed.launch --auto_tuner_json starts those candidates alone that the hook holds below the limit."""
+    (tmp_path / "train.py").write_text("print('interval_samples_per_second: 2.5', flush=True)\n")
+    options = {name: [f"--{name}", "1"] for name in ("mp_degree", "pp_degree")}
+    config = {**tuner_config(18), "pp_degree": [1, 4, 8], "run_cmd": options, "max_time_per_task": 20}
+    (tmp_path / "tune.json").write_text(json.dumps(config))
+    python = paddle_environment / "bin" / "python"
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    argv = ["-m", "paddle.distributed.launch", "--auto_tuner_json", "tune.json", "--nproc_per_node", "1", "train.py"]
+    subprocess.run(
+        [str(python), *argv, *(word for option in options.values() for word in option)], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(pandas)},
+    )  # fmt: skip
+    log = (tmp_path / "tune_auto_tuner.log").read_text()
+    started = [folder.name.split("_")[3:5] for folder in tmp_path.glob("Job*")]
+
+    assert "2 tasks are pruned before launching." in log
+    assert started == [["MP8", "PP1"]], log
 
 
 def test_it_prints_mib_of_the_named_model() -> None:
