@@ -84,8 +84,9 @@ def test_the_launcher_prunes_by_it(paddle_environment: Path, pandas: Path, tmp_p
     python = paddle_environment / "bin" / "python"
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     argv = ["-m", "paddle.distributed.launch", "--auto_tuner_json", "tune.json", "--nproc_per_node", "1", "train.py"]
+    argv += [word for option in options.values() for word in option]
     subprocess.run(
-        [str(python), *argv, *(word for option in options.values() for word in option)], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        [str(python), *argv], cwd=tmp_path, capture_output=True, text=True, timeout=120,
         env={**os.environ, "PATH": path, "PYTHONPATH": str(pandas)},
     )  # fmt: skip
     log = (tmp_path / "tune_auto_tuner.log").read_text()
