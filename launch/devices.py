@@ -15,6 +15,7 @@ class Device:
     `idle_gib` is in use on an idle card, `context_gib` what the first kernel loads, `collective_gib` what the first
     collective adds, `communicator_gib` each further communicator.  `tflops` is dense 16-bit peak, `link_gbs` what one
     card sends to its node's others, `net_gbs` its share of the network, both in 10^9 bytes a second.
+    `workspace_gib` is what matrix libraries take on it beyond their usual scratch.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Device:
     four_bit: bool
     names: tuple[str, ...]
     source: str
+    workspace_gib: float = 0.0
 
 
 @cache

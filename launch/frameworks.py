@@ -88,7 +88,6 @@ class Framework:
     fused_step: tuple[str, ...]
     gather_growth: float
     mask_bytes: float
-    chunk_outputs: bool
     pair_loss: float
     flash_doubtful: bool
     ddp_copies: float

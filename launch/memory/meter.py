@@ -28,6 +28,11 @@ def usable(job: Job) -> float:
     return (job.memory_gib - job.device.idle_gib) * GIB - context(job)
 
 
+def workspace(job: Job) -> float:
+    """What matrix and other libraries take from the allocator as scratch, more on some cards."""
+    return (job.framework.workspace_gib + job.device.workspace_gib) * GIB
+
+
 def slack(job: Job, static: float, dynamic: float, kept: float, varying: float) -> float:
     """Cache and fragmentation: (growth - 1) x what comes and goes; lengths that vary leave the largest blocks, those of
     the loss and of score matrices, in many sizes: (varying growth - 1) x varying.
@@ -47,7 +52,7 @@ def slack(job: Job, static: float, dynamic: float, kept: float, varying: float) 
 
 def reading(job: Job, static: float, dynamic: float, kept: float, varying: float) -> dict[str, float]:
     """The parts that the job's meter adds to the tensors, by name."""
-    parts = {"workspace": job.framework.workspace_gib * GIB}
+    parts = {"workspace": workspace(job)}
     if job.meter == "allocated":
         return parts
     parts["allocator slack"] = slack(job, static, dynamic, kept, varying)

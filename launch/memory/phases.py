@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launch.job import Job
-from launch.memory import GIB, activations, meter
+from launch.memory import GIB, meter
 from launch.memory.parts import Parts, parts
 from launch.memory.states import States
 
@@ -107,11 +107,8 @@ def temporaries(job: Job, p: Parts) -> float:
 
 
 def loader(job: Job) -> float:
-    """b s^2 bytes of attention mask for each chunk, and of v > 1 chunks the outputs, 2 b s h each."""
-    x = job.layout
-    mask = job.framework.mask_bytes * x.vpp * job.seq_len * job.seq_len * job.micro_batch
-    outputs = x.vpp * activations.checkpoint(job) * job.tokens if x.vpp > 1 and job.framework.chunk_outputs else 0.0
-    return mask + outputs
+    """b s^2 bytes of attention mask for each chunk of the pipeline."""
+    return job.framework.mask_bytes * job.layout.vpp * job.seq_len * job.seq_len * job.micro_batch
 
 
 def buffers(job: Job) -> float:
@@ -122,7 +119,7 @@ def buffers(job: Job) -> float:
 
 def standing(job: Job, p: Parts) -> float:
     """What is on the card after an optimizer step: states as they then are, buffers, masks of the data loader."""
-    return resident(job, p.states, stepping=True).total + loader(job) + job.framework.workspace_gib * GIB
+    return resident(job, p.states, stepping=True).total + loader(job) + meter.workspace(job)
 
 
 def load(job: Job, p: Parts) -> float:
