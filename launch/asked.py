@@ -138,7 +138,8 @@ def laid_out(machine: Machine, model_name: str, method: str, asked: Mapping[str,
 
     best = next((f for f in search.search(job, 1) if not f.own), None)
     if not best:
-        return job
+        found = search.smallest(job)
+        return replace(found, assumed=(*job.assumed, f"layout: none fits; this one needs least, {search.words(found)}"))
     found = best.plan.job
     return replace(found, assumed=(*job.assumed, f"layout: the fastest that fits, {search.words(found)}"))
 

@@ -107,6 +107,17 @@ def search(job: Job, limit: int = 10) -> tuple[Found, ...]:
     return tuple(sorted(best, key=lambda found: (found.plan.verdict == NOT, found.step.total)))
 
 
+def smallest(job: Job) -> Job:
+    """The layout that needs least, for where none fits: its distance from the card is the one worth knowing."""
+    ways = [job]
+    for layout in degrees(job):
+        base = replace(job, layout=layout, sequence_parallel=layout.tp > 1)
+        schemes = job.framework.sharded if layout.dense_shards > 1 else ("none",)
+        ways += [replace(base, sharding=scheme) for scheme in schemes]
+    legal_ways = [way for way in ways if not any(legal.refusals(way))]
+    return min(legal_ways, key=lambda way: planner.plan(way).deciding.total, default=job)
+
+
 def larger_batch(job: Job, answer: LaunchPlan) -> LaunchPlan:
     """Twice the micro batch while that is faster and fits."""
     while job.layout.replicas * job.micro_batch * 2 <= SAMPLES:

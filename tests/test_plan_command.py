@@ -67,6 +67,14 @@ def test_recipes_own_layout_is_taken() -> None:
     assert "assumed layout: that of the recipe ernie-300b-npu" in done.stdout
 
 
+def test_where_no_layout_fits() -> None:
+    """Without degrees, and no layout that fits: the one that needs least is shown, not the largest miss."""
+    done = plan("--model", "300b", "--method", "sft", "--device", "npu", "--cards", "64", "--memory-gib", "32")
+
+    assert done.returncode == 1
+    assert "layout: none fits; this one needs least, --tp 8" in done.stdout
+
+
 def test_explain_names_sources() -> None:
     """--explain gives each term's formula and source."""
     done = plan("--model", "21b", "--method", "lora", *DIES, "--explain")

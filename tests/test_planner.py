@@ -158,7 +158,7 @@ def test_saving_gathers_module_by_module() -> None:
 
 
 def test_hopper_takes_more_scratch() -> None:
-    """One Megatron job read after a step: 19.244 GiB on an H100, 19.217 on an A100, 28 MiB of cuBLAS workspace apart."""
+    """One Megatron job read after a step: 19.244 GiB on an H100, 19.217 on an A100; cuBLAS takes 28 MiB more there."""
     h100, a100 = (
         planner.plan(job("qwen2.5-7b", framework=frameworks.frameworks()["megatron"], device=card, tp=2))
         for card in (devices.find("H100"), A100)
