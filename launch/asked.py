@@ -116,6 +116,7 @@ def build(machine: Machine, model_name: str, method: str, asked: Mapping[str, An
     return job
 
 
+KEPT = ("offload", "recompute", "micro_batch")  # what the search would vary, too
 SAID = ("tp", "pp", "vpp", "ep", "cp", "sharding")
 
 
@@ -127,21 +128,21 @@ def laid_out(machine: Machine, model_name: str, method: str, asked: Mapping[str,
 
     device = machine.device.vendor
     ours = recipe_layout.of(model_name, method, device, asked.get("framework"), machine.cards)
-    if ours:
+    if ours and ours["pp"] <= pick_model(model_name).layers:
         recipe = ours.pop("recipe")
         job = build(machine, model_name, method, ours | {k: v for k, v in asked.items() if v is not None})
         return replace(job, assumed=(*job.assumed, f"layout: that of the recipe {recipe}"))
     job = build(machine, model_name, method, asked)
-    if machine.cards == 1 or job.sharding != "none":
+    if machine.cards == 1:
         return job
     from launch import search
 
     best = next((f for f in search.search(job, 1) if not f.own), None)
-    if not best:
-        found = search.smallest(job)
-        return replace(found, assumed=(*job.assumed, f"layout: none fits; this one needs least, {search.words(found)}"))
-    found = best.plan.job
-    return replace(found, assumed=(*job.assumed, f"layout: the fastest that fits, {search.words(found)}"))
+    found, why = (
+        (best.plan.job, "the fastest that fits") if best else (search.smallest(job), "the one that needs least")
+    )
+    found = replace(found, **{name: getattr(job, name) for name in KEPT if asked.get(name)})
+    return replace(found, assumed=(*job.assumed, f"layout: {why}, {search.words(found)}"))
 
 
 def refuse(job: Job) -> None:

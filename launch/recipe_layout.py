@@ -14,15 +14,20 @@ NUMBERS |= {"gradient_accumulation_steps": "grad_accum", "per_device_train_batch
 
 
 def of(model: str, method: str, device: str, framework: str | None, cards: int) -> dict[str, Any]:
-    """Options of the recipe's job on that many cards; empty where there is none."""
+    """Options of the recipe's job on that many cards, with fewer or more stages where its own do not divide them; empty
+    where there is none."""
     try:
         recipe, job = catalogue.select(catalogue.load_all(None), model, method, device, framework)
     except EnvcheckError:
         return {}
     found = options(job)
-    if found["tp"] * found["pp"] == 1 or cards % (found["tp"] * found["pp"]):
+    if found["tp"] * found["pp"] == 1 or cards % found["tp"]:
         return {}
-    return {**found, "recipe": named(recipe, job)}
+    name = named(recipe, job)
+    if cards % (found["tp"] * found["pp"]):
+        found["pp"] = cards // found["tp"]
+        name += f", with {found['pp']} stages for {cards} cards"
+    return {**found, "recipe": name}
 
 
 def options(job: Job) -> dict[str, Any]:

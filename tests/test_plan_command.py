@@ -69,10 +69,19 @@ def test_recipes_own_layout_is_taken() -> None:
 
 def test_where_no_layout_fits() -> None:
     """Without degrees, and no layout that fits: the one that needs least is shown, not the largest miss."""
-    done = plan("--model", "300b", "--method", "sft", "--device", "npu", "--cards", "64", "--memory-gib", "32")
+    done = plan("--model", "300b", "--method", "sft", "--device", "nvidia", "--cards", "64", "--memory-gib", "32")
 
     assert done.returncode == 1
-    assert "layout: none fits; this one needs least, --tp 8" in done.stdout
+    assert "layout: the one that needs least, --tp 8" in done.stdout
+
+
+def test_recipes_stages_follow_the_cards() -> None:
+    """On 96 cards the recipe's layout has twelve stages, and the optimizer step decides against it."""
+    done = plan("--model", "300b", "--method", "sft", "--device", "npu", "--cards", "96", "--memory-gib", "64")
+
+    assert done.returncode == 1
+    assert done.stdout.startswith("does not fit: optimizer step on stage 1")
+    assert "with 12 stages for 96 cards" in done.stdout
 
 
 def test_explain_names_sources() -> None:
