@@ -22,4 +22,6 @@ fresh:
 	.ci/fresh
 
 bench: .venv
+	.venv/bin/pip install -q -e '.[bench]'
+	.venv/bin/envcheck provision --device cpu --yes
 	$(PYTHON) benchmarks/run.py

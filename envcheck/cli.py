@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from typing import Any
@@ -71,9 +72,20 @@ def _code(argv: list[str] | None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read us has enough; the interpreter must not complain at exit
         return errors.FIT
-    except Exception as err:  # the last resort: a bug of ours, kept for a report, told in a sentence
-        from envcheck import bugs
+    except OSError as err:
+        if err.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return _bug(err)
+        click.echo(f"envcheck: cannot write{f' {err.filename}' if err.filename else ''}: {err.strerror}", err=True)
+        click.echo("  next: make room (df -h), then run it again", err=True)
+        return errors.USAGE
+    except Exception as err:
+        return _bug(err)
 
-        click.echo(f"envcheck: this is a bug in envcheck: {type(err).__name__}: {err}", err=True)
-        click.echo(f"  next: report it with {bugs.save(err)}", err=True)
-        return errors.BUG
+
+def _bug(err: Exception) -> int:
+    """The last resort: a mistake of ours, kept for a report, told in a sentence."""
+    from envcheck import bugs
+
+    click.echo(f"envcheck: this is a bug in envcheck: {type(err).__name__}: {err}", err=True)
+    click.echo(f"  next: report it with {bugs.save(err)}", err=True)
+    return errors.BUG

@@ -7,13 +7,14 @@ hangs costs its own deadline once, since without devices there is nothing to fol
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from envcheck import shapes
-from envcheck.machine import Machine, ask_all
+from envcheck import runner, shapes
+from envcheck.machine import Machine, ask_all, side_by_side
 from envcheck.model import Answer, Device, Document, Facts, Outcome, Process, Question, VendorFacts, Wanted
 from envcheck.secrets import redact
 from envcheck.vendors import HOST_QUESTIONS, PER_DEVICE, PER_DIE, VENDORS, Vendor
@@ -31,11 +32,14 @@ def gather(machine: Machine, device: str = "auto", wanted: Wanted | None = None)
 def ask(machine: Machine, device: str = "auto") -> dict[str, Answer]:
     """All answers by question key, secrets removed."""
     asked = [VENDORS[name] for name in _candidates(device)]
-    with ThreadPoolExecutor(max_workers=len(asked) + 1) as pool:
-        rounds = [pool.submit(_ask_vendor, machine, vendor, device != "auto") for vendor in asked]
-        answers = ask_all(machine, HOST_QUESTIONS)
-        for done in rounds:
-            answers |= done.result()
+    with runner.no_child_left():
+        rounds = side_by_side(
+            [
+                *(partial(_ask_vendor, machine, vendor, device != "auto") for vendor in asked),
+                partial(ask_all, machine, HOST_QUESTIONS),
+            ]
+        )
+    answers = {key: answer for answered in rounds for key, answer in answered.items()}
     return {key: replace(a, out=redact(a.out), err=redact(a.err)) for key, a in answers.items()}
 
 
@@ -79,16 +83,35 @@ def _candidates(device: str) -> tuple[str, ...]:
 
 
 def _ask_vendor(machine: Machine, vendor: Vendor, certain: bool) -> dict[str, Answer]:
-    """Presence first when nobody said that the card is there: a driver's leftovers must not cost a deadline."""
-    seen = {} if certain else ask_all(machine, vendor.presence)
-    if seen and not _worth_asking(vendor, seen):
+    """Presence first when nobody said that the card is there: a driver's leftovers must not cost a deadline.
+
+    What is asked of each die follows the device nodes, beside the vendor's tool; what is asked of each NPU, its list.
+    """
+    seen = ask_all(machine, vendor.presence[1:] if certain else vendor.presence)
+    if not certain and not _worth_asking(vendor, seen):
         return seen
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        pool.submit(reading.load, vendor)
-        beside = pool.submit(ask_all, machine, (*vendor.details, *(vendor.presence if certain else ())))
+    beside = (*vendor.details, *vendor.presence, *_of_nodes(vendor, seen))
+    questions = [q for q in beside if q.key not in seen]
+
+    def listed() -> dict[str, Answer]:
         devices = ask_all(machine, vendor.devices)
-        followed = ask_all(machine, follow_ups(vendor, devices))
-        return {**seen, **devices, **followed, **beside.result()}
+        told = {q.key for q in questions}
+        return devices | ask_all(machine, [q for q in follow_ups(vendor, devices) if q.key not in told])
+
+    def loaded() -> dict[str, Answer]:
+        reading.load(vendor)
+        return {}
+
+    jobs: tuple[Callable[[], dict[str, Answer]], ...] = (listed, partial(ask_all, machine, questions), loaded)
+    found = side_by_side(jobs)
+    return {key: answer for answered in (seen, *found) for key, answer in answered.items()}
+
+
+def _of_nodes(vendor: Vendor, seen: Mapping[str, Answer]) -> list[Question]:
+    """The questions about dies, for each device node: /dev/davinci3 is the die with the physical id 3."""
+    nodes = seen[vendor.presence[1].key].out.split()
+    dies = [Device(phy_id=int(m[1])) for path in nodes if (m := re.search(r"(\d{1,6})$", path))]
+    return [q for q, _, _ in _per_device(vendor, dies)]
 
 
 def _worth_asking(vendor: Vendor, seen: Mapping[str, Answer]) -> bool:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
+import queue
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from envcheck import runner
 from envcheck.model import Answer, Outcome, Question
 
 Machine = Callable[[Question], Answer]
+T = TypeVar("T")
 
 SYSROOT = "ENVCHECK_SYSROOT"  # set by `envcheck simulate`: a folder with bin/, root/ and ask/
 READ_LIMIT = 1 << 20
+THREADS = 32
 
 
 def here() -> Machine:
@@ -43,10 +48,37 @@ def recorded(answers: Mapping[str, Answer]) -> Machine:
 def ask_all(machine: Machine, questions: Iterable[Question]) -> dict[str, Answer]:
     """All at once; each question has its own deadline, so none holds up the rest."""
     asked = list({q.key: q for q in questions}.values())
-    if not asked:
-        return {}
-    with ThreadPoolExecutor(max_workers=min(32, len(asked))) as pool:
-        return {answer.key: answer for answer in pool.map(machine, asked)}
+    return {a.key: a for a in side_by_side([lambda q=q: machine(q) for q in asked])}  # type: ignore[misc]
+
+
+def side_by_side(jobs: Sequence[Callable[[], T]]) -> list[T]:
+    """The jobs' results, in their order.
+
+    Daemon threads and not an executor, which joins its own at exit: Ctrl-C must not wait for a tool that hangs.
+    """
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, T | BaseException, bool]] = queue.SimpleQueue()
+
+    def work() -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                n = waiting.get_nowait()
+                try:
+                    done.put((n, jobs[n](), True))
+                except BaseException as err:  # told to whoever waits
+                    done.put((n, err, False))
+
+    for n in range(len(jobs)):
+        waiting.put(n)
+    for _ in range(min(THREADS, len(jobs))):
+        threading.Thread(target=work, daemon=True).start()
+    results: dict[int, T] = {}
+    for _ in jobs:
+        n, result, good = done.get()
+        if not good:
+            raise result  # type: ignore[misc]
+        results[n] = result  # type: ignore[assignment]
+    return [results[n] for n in range(len(jobs))]
 
 
 def _run(question: Question, sysroot: Path | None) -> Answer:

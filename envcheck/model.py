@@ -168,7 +168,10 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check saw: `name` is area.property; `source` says where the rule comes from, `device` which vendor's."""
+    """What a check saw: `name` is area.property; `source` says where the rule comes from, `device` which vendor's.
+
+    `follows` names the check that tells the cause: this one could judge nothing, and says no more.
+    """
 
     name: str
     severity: Severity
@@ -177,6 +180,7 @@ class Finding:
     evidence: tuple[str, ...] = ()
     source: str = ""
     device: str = ""
+    follows: str = ""
 
 
 @dataclass(frozen=True)

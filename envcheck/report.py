@@ -10,12 +10,12 @@ import json
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 from envcheck.errors import FIT, UNFIT, UNTOLD
-from envcheck.model import Facts, Finding, Severity
+from envcheck.model import Facts, Finding, Remedy, Severity, VendorFacts
 from envcheck.vendors import VENDORS
 from probes.text import plain
 
@@ -35,7 +35,9 @@ TITLES = {
     "python": "Python and packages",
     "job": "This job",
 }
-ROOTS = ("driver.tool", "devices.present", "engine.reachable")  # causes that others follow from come first
+# Causes that others follow from come first.
+ROOTS = ("driver.tool", "driver.whole_answer", "job.device", "devices.present", "engine.reachable")
+_SENTENCE = re.compile(r".*?[.](?=\s|$)|.+")
 # Bidirectional overrides can make text read as what it is not; the rest of what is not printable goes by isprintable.
 _BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -76,7 +78,7 @@ def as_json(findings: Sequence[Finding], facts: Facts, strict: bool = False) -> 
         "device": [v.name for v in facts.vendors] or ["cpu"],
         "job": {"recipe": facts.wanted.recipe, "method": facts.wanted.method} if facts.wanted else None,
         "findings": [_object(f) for f in findings],
-        "next_step": next_step(findings),
+        "next_step": next_step(findings).replace("\n", " "),
     }
     return json.dumps(document, indent=1, ensure_ascii=True)
 
@@ -90,13 +92,14 @@ def as_text(findings: Sequence[Finding], facts: Facts, style: Style | None = Non
 
 
 def next_step(findings: Sequence[Finding]) -> str:
-    """The one thing to do first: the worst finding's first command, else its words."""
+    """The one thing to do first: what the worst finding advises, in a sentence, and its first command."""
     worst = _worst_first(findings)
     if not worst:
         return ""
-    remedy = worst[0].remedy
-    said = (remedy.commands[0] if remedy.commands else remedy.words) if remedy else f"look at {worst[0].name}"
-    return f"{safe(said)}  ({worst[0].name})"
+    remedy = worst[0].remedy or Remedy(f"Look at {worst[0].name}.")
+    words = _SENTENCE.match(safe(remedy.words))
+    said = words[0].rstrip(".: ") if words else "Look"
+    return f"{said}:\n{safe(remedy.commands[0])}" if remedy.commands else f"{said}."
 
 
 def listing(width: int) -> str:
@@ -134,27 +137,52 @@ def _object(finding: Finding) -> dict[str, Any]:
 
 def _head(facts: Facts) -> str:
     host = facts.host
-    cards = [f"{len(v.devices)} × {VENDORS[v.name].title}" for v in facts.vendors]
+    cards = [_cards(v) for v in facts.vendors]
     where = f" on {host.hostname}" if host and host.hostname else ""
     job = f", for {facts.wanted.recipe} {facts.wanted.method}" if facts.wanted else ""
     return safe(f"envcheck doctor{where}: {', '.join(cards) or 'no accelerator, examined as cpu'}{job}")
+
+
+def _cards(v: VendorFacts) -> str:
+    if v.devices:
+        return f"{len(v.devices)} × {VENDORS[v.name].title}"
+    return f"{VENDORS[v.name].title} ({len(v.pci)} on the bus)" if v.pci else VENDORS[v.name].title
 
 
 def _area(area: str, findings: list[Finding], style: Style) -> Iterator[str]:
     worst = verdict(findings)
     judged = [f for f in findings if f.severity is not Severity.SKIP]
     wrong = [f for f in findings if f.severity >= Severity.UNKNOWN]
-    yield from _wrapped(f"{TITLES.get(area, area)}: {_sum(findings, judged, wrong)}", style, f"{style.mark(worst)} ", 4)
+    left = [f for f in findings if f.follows]
+    mark = Severity.SKIP if left and worst is Severity.OK else worst  # some of it could not be judged: not green
+    said = f"{TITLES.get(area, area)}: {_sum(findings, judged, wrong, left)}"
+    yield from _wrapped(said, style, f"{style.mark(mark)} ", 4)
+    for alike in _alike(wrong):
+        yield from _details(alike, style)
+
+
+def _alike(wrong: list[Finding]) -> list[list[Finding]]:
+    """Findings that say the same in all but their names, together: a question that failed is told once."""
+    groups: dict[Finding, list[Finding]] = {}
     for finding in wrong:
-        yield from _details(finding, style)
+        groups.setdefault(replace(finding, name="", source=""), []).append(finding)
+    return list(groups.values())
 
 
-def _sum(findings: list[Finding], judged: list[Finding], wrong: list[Finding]) -> str:
+def _sum(findings: list[Finding], judged: list[Finding], wrong: list[Finding], left: list[Finding]) -> str:
     """What the area's line says: what it is when all is well, how much is not, else why nothing was judged."""
     if not judged:
         return safe(findings[0].seen)
     if wrong:
-        return f"{len(wrong)} of {len(judged)} checks need a look" if len(judged) > 1 else "needs a look"
+        return (
+            f"{len(wrong)} of {len(judged)} checks need{'s' * (len(wrong) == 1)} a look"
+            if judged[1:]
+            else "needs a look"
+        )
+    if left:
+        causes = ", ".join(dict.fromkeys(f.follows for f in left))
+        well = "1 check is well" if len(judged) == 1 else f"{len(judged)} checks are well"
+        return f"{well}, {len(left)} {'follows' if len(left) == 1 else 'follow'} from {causes}"
     first = [f.seen for f in judged if f.name in HEADLINES] or [judged[0].seen]
     return f"{'; '.join(map(safe, first))} ({len(judged)} {'check' if len(judged) == 1 else 'checks'})"
 
@@ -173,17 +201,24 @@ HEADLINES = (
 )
 
 
-def _details(finding: Finding, style: Style) -> Iterator[str]:
+def _details(alike: list[Finding], style: Style) -> Iterator[str]:
+    finding = alike[0]
     device = f" ({VENDORS[finding.device].title})" if finding.device in VENDORS else ""
-    yield from _wrapped(
-        f"{finding.name}{device}: {safe(finding.seen)}", style, f"    {style.mark(finding.severity)} ", 8
-    )
-    for line in finding.evidence:
-        if safe(line):
-            yield from _wrapped(safe(line), style, "        | ", 10)
+    names = ", ".join(dict.fromkeys(f.name for f in alike))
+    yield from _wrapped(f"{names}{device}: {safe(finding.seen)}", style, f"    {style.mark(finding.severity)} ", 8)
+    for line in filter(None, map(_squeezed, finding.evidence)):
+        if line.startswith("$ "):  # the whole command stands in --json
+            yield f"        | {line if len(line) <= style.width - 10 else line[: style.width - 14] + ' ...'}"
+        else:
+            yield from _wrapped(line, style, "        | ", 10)
     if finding.remedy:
         yield from _wrapped(safe(finding.remedy.words), style, "        ", 8)
         yield from (f"          {safe(command)}" for command in finding.remedy.commands)  # never wrapped: for pasting
+
+
+def _squeezed(line: str) -> str:
+    """A table's row without its blanks, which would be wrapped into a riddle."""
+    return " ".join(safe(line).split())
 
 
 def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[str]:
@@ -192,10 +227,16 @@ def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[st
     told = ", ".join(
         f"{counts[s]} {word if counts[s] == 1 else words}" for s, (word, words) in _COUNTED.items() if counts[s]
     )
-    yield from _wrapped(f"{_VERDICTS[worst]} ({told})", style, f"{style.mark(worst)} ", 4)
+    says = _VERDICTS[Severity.UNKNOWN if counts[Severity.UNKNOWN] and worst is Severity.WARN else worst]
+    yield from _wrapped(f"{says}{f' ({told})' if told else ''}", style, f"{style.mark(worst)} ", 4)
     step = next_step(findings)
     if step:
-        yield f"Next: {step}"
+        words, _, command = step.partition("\n")
+        yield from _wrapped(words, style, "Next: ", 6)
+        if command:
+            yield f"          {command}"
+    elif worst is Severity.SKIP:
+        yield "Next: envcheck doctor --list-checks"
     elif facts.wanted:
         yield f"Next: envcheck train --model {safe(facts.wanted.recipe)} --method {safe(facts.wanted.method)}"
     else:
@@ -212,7 +253,7 @@ _COUNTED = {
 _VERDICTS = {
     Severity.OK: "Fit to train.",
     Severity.SKIP: "Nothing was judged.",
-    Severity.UNKNOWN: "Nothing is wrong, but something could not be told.",
+    Severity.UNKNOWN: "Nothing fails, but something could not be told.",
     Severity.WARN: "Fit to train, with warnings.",
     Severity.FAIL: "Not fit to train.",
 }
@@ -220,7 +261,7 @@ _VERDICTS = {
 
 def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
     wrong = [f for f in findings if f.severity >= Severity.UNKNOWN]
-    return sorted(wrong, key=lambda f: (-f.severity, f.name not in ROOTS))
+    return sorted(wrong, key=lambda f: (-f.severity, f.name not in ROOTS, f.remedy is None))
 
 
 def _wrapped(text: str, style: Style, lead: str, indent: int = 0) -> list[str]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import selectors
+import select
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 OUTPUT_LIMIT = 16 << 20  # bytes of each stream kept; the largest real answer (nvidia-smi -q -x, 16 MIG cards) is 1 MB
 NOT_FOUND, HUNG = 127, 124  # the shell's and timeout(1)'s own words
+START_S = 0.05  # in which a process is started, tenfold
+_running: set[subprocess.Popen[bytes]] = set()  # what `run` waits for, in any thread
+_over = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -43,19 +48,65 @@ def run(
     """
     began = time.monotonic()
     try:
-        child = start(argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=pass_fds)
+        child = _started(argv, env, cwd, pass_fds)
     except OSError as err:
         absent = isinstance(err, FileNotFoundError)
         return CommandResult(tuple(argv), NOT_FOUND if absent else 126, "", f"{argv[0]}: {_why(err)}", absent=absent)
     try:
         streams, hung = _collect(child, began + timeout_s, on_line)
+        if hung:
+            end(child)
     except BaseException:  # Ctrl-C included: no child outlives us
         end(child)
         raise
-    if hung:
-        end(child)
+    finally:
+        _running.discard(child)
     status = HUNG if hung else child.wait()
     return CommandResult(tuple(argv), status, streams[0], streams[1], time.monotonic() - began, hung=hung)
+
+
+@contextlib.contextmanager
+def no_child_left() -> Iterator[None]:
+    """However the body ends early, by Ctrl-C, SIGTERM or an error: the commands that other threads run end with us."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _terminated) if main else None
+    try:
+        yield
+    except BaseException:
+        if main:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient second Ctrl-C must not stop the tidying
+        end_all()
+        raise
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, before)
+
+
+def end_all(grace_s: float = 1.0) -> None:
+    """End what `run` has started in any thread, and let it start nothing more: this process is about to end."""
+    _over.set()
+    time.sleep(START_S)  # who was about to start one has done so
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        for child in list(_running):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, sign)
+        deadline = time.monotonic() + grace_s
+        while _running and time.monotonic() < deadline:  # their own threads reap them
+            time.sleep(0.01)
+
+
+def _terminated(*_: object) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def _started(
+    argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None, pass_fds: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    if _over.is_set():
+        raise KeyboardInterrupt
+    child = start(argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=pass_fds)
+    _running.add(child)
+    return child
 
 
 def start(
@@ -133,34 +184,47 @@ def _wait_for_group(child: subprocess.Popen[bytes], patience_s: float) -> None:
 def _collect(
     child: subprocess.Popen[bytes], deadline: float, on_line: Callable[[str], None] | None
 ) -> tuple[list[str], bool]:
-    kept = [bytearray(), bytearray()]
-    partial = [b"", b""]
-    with selectors.DefaultSelector() as ready:
-        for which, stream in enumerate((child.stdout, child.stderr)):
-            assert stream is not None
-            ready.register(stream, selectors.EVENT_READ, which)
-        while ready.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return [k.decode("utf-8", "replace") for k in kept], True
-            for event, _ in ready.select(left):
-                chunk = os.read(event.fd, 1 << 16)
-                if not chunk:
-                    ready.unregister(event.fileobj)
-                    continue
-                kept[event.data] += chunk[: max(0, OUTPUT_LIMIT - len(kept[event.data]))]
-                if on_line:
-                    *lines, partial[event.data] = (partial[event.data] + chunk).split(b"\n")
-                    for line in lines:
-                        on_line(line.decode("utf-8", "replace"))
-    for stream in (child.stdout, child.stderr):
-        if stream:
-            stream.close()
+    assert child.stdout is not None and child.stderr is not None
+    kept, partial = [bytearray(), bytearray()], [b"", b""]
+    open_streams, ready = {child.stdout.fileno(): 0, child.stderr.fileno(): 1}, select.poll()
+    for fd in open_streams:
+        ready.register(fd, select.POLLIN)
+    while open_streams and (left := deadline - time.monotonic()) > 0:
+        for fd, _ in ready.poll(left * 1000):
+            chunk, which = os.read(fd, 1 << 16), open_streams[fd]
+            if not chunk:
+                ready.unregister(fd)
+                del open_streams[fd]
+                continue
+            kept[which] += chunk[: max(0, OUTPUT_LIMIT - len(kept[which]))]
+            if on_line:
+                *lines, partial[which] = (partial[which] + chunk).split(b"\n")
+                for line in lines:
+                    on_line(line.decode("utf-8", "replace"))
+    hung = bool(open_streams) or not _ended(child, deadline)
+    child.stdout.close()
+    child.stderr.close()
+    return [k.decode("utf-8", "replace") for k in kept], hung
+
+
+def _ended(child: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Whether it ends in time.  Popen.wait sleeps between looks, some milliseconds for each of a hundred children."""
+    if child.poll() is not None:
+        return True
+    patience_s = max(0.1, deadline - time.monotonic())
     try:
-        child.wait(max(0.1, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return [k.decode("utf-8", "replace") for k in kept], True
-    return [k.decode("utf-8", "replace") for k in kept], False
+        handle = os.pidfd_open(child.pid)
+    except OSError:  # a kernel before 5.3
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(patience_s)
+        return child.returncode is not None
+    try:
+        ready = select.poll()
+        ready.register(handle, select.POLLIN)
+        ready.poll(patience_s * 1000)
+    finally:
+        os.close(handle)
+    return child.poll() is not None
 
 
 def _why(err: OSError) -> str:

@@ -45,18 +45,28 @@ def dump(answers: Mapping[str, Answer], device: str) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Whole or not at all; the file is its owner's alone, since it tells much about a machine."""
+    """Whole or not at all; the file is its owner's alone, since it tells much about a machine.
+
+    A device or a pipe (/dev/stdout) is written into: a rename would put a file in its place.
+    """
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+        else:
+            _write_file(path.resolve(), text)  # behind a link, its target
     except OSError as err:
         raise UsageError(f"cannot write {path}: {err.strerror}", "choose another file with -o") from err
+
+
+def _write_file(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         Path(name).replace(path)
-    except OSError as err:
+    except OSError:
         Path(name).unlink(missing_ok=True)
-        raise UsageError(f"cannot write {path}: {err.strerror}", "choose another file with -o") from err
+        raise
 
 
 def probe_writable(path: Path) -> None:
@@ -64,8 +74,10 @@ def probe_writable(path: Path) -> None:
     if path.is_dir() or not path.absolute().parent.is_dir():
         what = "it is a folder" if path.is_dir() else f"there is no folder {path.absolute().parent}"
         raise UsageError(f"cannot write {path}: {what}", "choose another file with -o")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise UsageError(f"cannot write {path}: the folder is not writable", "choose another file with -o")
+    special = path.exists() and not path.is_file()
+    if not os.access(path if special else path.resolve().parent, os.W_OK):
+        what = "it" if special else "the folder"
+        raise UsageError(f"cannot write {path}: {what} is not writable", "choose another file with -o")
 
 
 def load(path: Path) -> tuple[dict[str, Answer], str]:

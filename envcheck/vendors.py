@@ -28,7 +28,8 @@ class Vendor:
     """One vendor's names and figures.
 
     `driver_floor` is the oldest driver that any documented set-up names; `idle_memory_mib` what the driver itself holds
-    of an idle device; `commands` are ready to paste, by what they are for; `pci_classes` how the
+    of an idle device; `plugin_index` the only package index that has the plugin;
+    `commands` are ready to paste, by what they are for; `pci_classes` how the
     classes of accelerators begin (pci.ids).  `devices` are the questions that list
     devices, steadiest first (the first that answers counts); `details` go with them; `per_device` are asked once for
     each id, `{id}` replaced.  `device_type` is paddle's name for the device, `launch_option` the launcher's,
@@ -58,6 +59,7 @@ class Vendor:
     toolkit_floor: str = ""
     toolkit_variables: tuple[str, ...] = ()
     toolkit_folder: str = ""
+    plugin_index: str = ""
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -88,6 +90,7 @@ VENDORS: dict[str, Vendor] = {
         device_type="npu",
         launch_option="--npus",
         plugin="paddle-custom-npu",
+        plugin_index="https://www.paddlepaddle.org.cn/packages/stable/npu/",
         toolkit="CANN",
         runtime="ascend",
         chips_per_card=1,
@@ -142,6 +145,7 @@ VENDORS: dict[str, Vendor] = {
         device_type="iluvatar_gpu",
         launch_option="--gpus",
         plugin="paddle-iluvatar-gpu",
+        plugin_index="https://www.paddlepaddle.org.cn/packages/stable/ixuca/",
         toolkit="CoreX",
         runtime="iluvatar",
         chips_per_card=2,  # a BI-V150 card carries two chips of 32 GiB: seed 001 calls the pair one 64 GiB card

@@ -14,9 +14,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-# A shell starts what it puts in the background with SIGINT ignored, and children inherit that: tests of Ctrl-C would
-# test nothing.  A handler of ours is not inherited, so the programs under test get the default.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell starts what it puts in the background with SIGINT ignored, nohup with SIGHUP; children inherit that: tests of
+# Ctrl-C would test nothing.  A handler that does nothing ignores as well, and is not inherited.
+for _sign in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_sign) is signal.SIG_IGN:
+        signal.signal(_sign, lambda number, frame: None)
 
 
 @pytest.fixture(scope="session")

@@ -100,6 +100,46 @@ def test_fault_is_caught(name: str, fault: str) -> None:
     assert others <= FOLLOWS.get(fault, set())
 
 
+@pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))
+def test_what_is_wrong_is_shown(name: str, fault: str) -> None:
+    """Each warning and failure has evidence with a line behind the command, an action, and commands without gaps."""
+    findings, _ = _examined(name, fault)
+    for found in (f for f in findings if f.severity >= WARN):
+        assert found.evidence and not found.evidence[-1].startswith("$ "), found
+        assert found.remedy and found.remedy.words.endswith("."), found
+        assert not [c for c in found.remedy.commands if "..." in c or "<" in c], found
+
+
+@pytest.mark.parametrize("name", ["atlas-800t-a2", "atlas-800t-a3", "bi-v150x8", "h200x8", "a100x8-mig", "dev-4090x1"])
+@pytest.mark.parametrize(
+    ("fault", "check", "figure"),
+    [
+        ("hot=96", "devices.temperature", r"(?<!\d)96(?!\.\d)"),
+        ("memory-held=7000", "devices.memory", r"\b(7\d{3}|10\d{3})\b"),
+        ("ecc=3", "devices.ecc", r"(:\s*|>)3\b"),
+    ],
+)
+def test_evidence_is_of_that_device_and_that_figure(name: str, fault: str, check: str, figure: str) -> None:
+    """The line shown is the one that has the figure, not the first that looks like it (a VBIOS is 96.00.A5)."""
+    if fault.partition("=")[0] not in faults.applicable(described.load(name, None)):
+        fault, check, figure = "hot=97", "devices.temperature", r"(?<!\d)97(?!\.\d)"
+    found = next(f for f in _examined(name, fault)[0] if f.name == check)
+
+    assert re.search(figure, found.evidence[-1])
+    assert "vbios" not in found.evidence[-1]
+
+
+@pytest.mark.parametrize("fault", ["tool-missing", "dcmi-8005", "card-lost"])
+def test_leaving_the_cause_out_is_not_green(fault: str) -> None:
+    """With --only links or --skip driver what follows from a check that was left out is untold, not passed over."""
+    with simulated("atlas-800t-a2", [fault]) as machine:
+        found = facts.gather(machine)
+    findings = checks.run_all(found, only=["links"])
+
+    assert {f.severity for f in findings} == {UNKNOWN}
+    assert report.exit_code(findings) == 3
+
+
 def test_every_fault_has_its_line() -> None:
     """A fault that the simulation learns is missed here until somebody says how it is caught."""
     assert set(CAUGHT) == set(faults.FAULTS)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from doctor_helpers import PATIENCE_S, simulated
 from hypothesis import given
@@ -14,6 +18,8 @@ from hypothesis import strategies as st
 from envcheck import facts, machine, shapes
 from envcheck.checks import run_all
 from envcheck.model import Answer, Outcome, Question, Severity
+from envcheck.simulation import faults, session
+from envcheck.simulation import machine_file as described
 from envcheck.vendors import HOST_QUESTIONS, VENDORS
 from probes import container, pci, reading
 from probes.host import COLLECTORS
@@ -53,13 +59,14 @@ def test_absent_failed_and_hung_are_kept_apart(fault: str, outcome: Outcome) -> 
 
 
 def test_hung_tool_costs_its_deadline_once() -> None:
-    """Without devices nothing is followed up: the time is one deadline, not one for each question."""
+    """Without a list nothing of it is followed up: the time is one deadline, not one for each question."""
     with simulated("atlas-200t-a2-box16", ["tool-hang"]) as there:
         began = time.monotonic()
         found = facts.gather(there)
         took = time.monotonic() - began
 
-    assert not [key for key in found.answers if " -i " in key]
+    assert not [key for key in found.answers if key.startswith("run npu-smi") and " -i " in key]
+    assert "run hccn_tool -i 15 -link -g" in found.answers  # the device nodes tell which ports there are
     assert took < 2 * PATIENCE_S
 
 
@@ -195,3 +202,32 @@ def test_any_answer_of_a_tool_is_read(text: str) -> None:
     found = facts.gather(answering(npu_smi=text, hccn_tool=text, lspci=text), "npu")
 
     assert not [f for f in run_all(found) if "crashed" in f.seen]
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "terminated"])
+def test_interrupted_doctor_leaves_no_tool_behind(sign: signal.Signals, code: int) -> None:
+    """Ctrl-C, and what timeout(1) sends, end doctor at once, and the tools that it waits for with it."""
+    hang = "287" if sign is signal.SIGINT else "288"  # tells our tools from others' among all processes
+    ready = faults.apply(described.load("atlas-800t-a2", None), [faults.asked(f"tool-hang={hang}")])
+    with session.written(ready, None) as folder:
+        env = {**session.environment(folder), "PYTHONUNBUFFERED": "1"}
+        child = subprocess.Popen([sys.executable, "-m", "envcheck", "doctor"], env=env, stderr=subprocess.PIPE)
+        assert _until(lambda: bool(_sleepers(hang)), 20), "the tool never ran"
+        began = time.monotonic()
+        child.send_signal(sign)
+        child.communicate(timeout=20)
+
+    assert child.returncode == code
+    assert time.monotonic() - began < 5
+    assert _until(lambda: not _sleepers(hang), 3)
+
+
+def _sleepers(hang: str) -> list[int]:
+    return [p.pid for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", hang]]
+
+
+def _until(true: Callable[[], bool], patience_s: float) -> bool:
+    deadline = time.monotonic() + patience_s
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return true()

@@ -78,14 +78,40 @@ def test_details_only_where_something_is_wrong() -> None:
 
 
 def test_one_next_step_and_it_is_the_worst() -> None:
-    """The last line is one step: that of the worst finding, a root cause before what may follow from it."""
+    """The end is one step in words, and its command to paste: a root cause before what may follow from it."""
     found = [
         finding(WARN),
         finding(FAIL, "host.disk"),
-        finding(FAIL, "driver.tool", remedy=Remedy("W.", ("root cause",))),
+        finding(FAIL, "driver.tool", remedy=Remedy("Load the driver. It is gone.", ("modprobe it", "second"))),
     ]
 
-    assert report.as_text(found, HERE).splitlines()[-1] == "Next: root cause  (driver.tool)"
+    assert report.as_text(found, HERE).splitlines()[-2:] == ["Next: Load the driver:", "          modprobe it"]
+    assert json.loads(report.as_json(found, HERE))["next_step"] == "Load the driver: modprobe it"
+
+
+def test_fit_is_not_said_where_something_is_not_told() -> None:
+    """A warning beside something untold is no "fit": the sentence says what the exit code says."""
+    text = report.as_text([finding(WARN), finding(UNKNOWN)], HERE)
+
+    assert "Fit" not in text
+    assert "could not be told" in text
+
+
+def test_nothing_judged_is_said_plainly() -> None:
+    """Where no check applied there is no empty count, and nobody is sent to train."""
+    text = report.as_text([finding(SKIP)], HERE)
+
+    assert "()" not in text
+    assert "envcheck train" not in text
+
+
+def test_same_trouble_is_told_once() -> None:
+    """Checks that could not read the same answer share one entry that names them all."""
+    same = [Finding(f"host.{name}", UNKNOWN, "could not be told (host: hung)") for name in ("memory", "swap", "kernel")]
+    text = report.as_text(same, HERE)
+
+    assert text.count("could not be told (host: hung)") == 1
+    assert "host.memory, host.swap, host.kernel" in text
 
 
 def test_json_says_all() -> None:

@@ -74,6 +74,43 @@ def test_snapshot_is_its_owners_alone(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["machine.json"]
 
 
+def test_link_is_followed_and_a_device_is_no_file(tmp_path: Path) -> None:
+    """What -o names may be a link, whose target is written, or a pipe, which is written into and stays one."""
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    snapshot.write(tmp_path / "link", "{}")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    snapshot.write(tmp_path / "pipe", "{}")
+
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "target").read_text() == "{}"
+    assert os.read(reader, 9) == b"{}" and (tmp_path / "pipe").is_fifo()
+    os.close(reader)
+
+
+def test_full_disk_is_a_sentence() -> None:
+    """No room for the recording: one sentence and usage, and /dev/full is still what it was."""
+    before = os.stat("/dev/full").st_mode  # noqa: PTH116
+    done = run("snapshot", "--device", "cpu", "-o", "/dev/full")
+
+    assert done.returncode == 2
+    assert "No space left" in done.stderr and "Traceback" not in done.stderr
+    assert os.stat("/dev/full").st_mode == before  # noqa: PTH116
+
+
+@pytest.mark.parametrize("arguments", [("doctor",), ("doctor", "--json"), ("snapshot", "-o", "-")])
+def test_full_standard_output_is_a_sentence(arguments: tuple[str, ...]) -> None:
+    """A report that finds no room where it is sent to is no bug of ours: a sentence and the documented code."""
+    with Path("/dev/full").open("w") as full:
+        argv = [*ENVCHECK, *arguments, "--device", "cpu"]
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "envcheck: cannot write: No space left on device",
+        "  next: make room (df -h), then run it again",
+    ]
+
+
 def test_unwritable_place_is_said_before_the_machine_is_asked(tmp_path: Path) -> None:
     """A folder that is not there: usage, in one sentence, at once."""
     done = run("snapshot", "-o", str(tmp_path / "no" / "machine.json"))

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from envcheck.checks import devices, driver, engine, host, job, links, network, python, toolkit
-from envcheck.checks.common import CardJudge, Judge
+from envcheck.checks.common import CardJudge, Judge, follows
 from envcheck.errors import UsageError
-from envcheck.model import Facts, Finding, Severity, VendorFacts
+from envcheck.model import Facts, Finding, Remedy, Severity, VendorFacts
 from envcheck.vendors import VENDORS
 
 ANY_CARD = ("npu", "iluvatar", "nvidia")
@@ -197,7 +197,16 @@ def run_all(facts: Facts, only: Iterable[str] = (), skip: Iterable[str] = ()) ->
     """The findings of all checks, or of those that `only` names (a check or an area), less `skip`."""
     chosen, left_out = named(only), named(skip)
     checks = [c for c in CHECKS if (not chosen or c.name in chosen) and c.name not in left_out]
-    return [finding for check in checks for finding in run(check, facts)]
+    return [_grounded(finding, checks) for check in checks for finding in run(check, facts)]
+
+
+def _grounded(finding: Finding, checks: Iterable[Check]) -> Finding:
+    """What follows from a check that was left out is not told: skipped, it would look as if it did not matter."""
+    if not finding.follows or finding.follows in {check.name for check in checks}:
+        return finding
+    words = "Ask for that one, too."
+    remedy = Remedy(words, (f"envcheck doctor --only {finding.follows}",))
+    return replace(finding, severity=Severity.UNKNOWN, seen=f"{finding.seen}, which was left out", remedy=remedy)
 
 
 def run(check: Check, facts: Facts) -> Iterator[Finding]:
@@ -223,7 +232,7 @@ def _judged_card(check: Check, facts: Facts, v: VendorFacts) -> Iterator[Finding
     if check.needs_devices and not v.devices:
         silent = v.document is None or (v.document.kind in ("unknown", "error") and not driver.no_device(v))
         cause = "driver.tool" if silent else "devices.present"  # told there, once
-        yield Finding(check.name, Severity.SKIP, f"follows from {cause}", device=v.name)
+        yield replace(follows(cause), name=check.name, device=v.name)
         return
     judge = check.judge_card
     assert judge is not None

@@ -12,7 +12,7 @@ Judge = Callable[[Facts], Iterator[Finding]]
 CardJudge = Callable[[Facts, VendorFacts], Iterator[Finding]]
 
 GIB, MIB = 1 << 30, 1 << 20
-LINE_LIMIT, NAMED_LIMIT = 160, 8
+LINE_LIMIT, NAMED_LIMIT, XML_LINES = 160, 8, 400
 
 
 def ok(seen: str) -> Finding:
@@ -21,6 +21,11 @@ def ok(seen: str) -> Finding:
 
 def skip(seen: str) -> Finding:
     return Finding("", Severity.SKIP, seen)
+
+
+def follows(cause: str, seen: str = "") -> Finding:
+    """SKIP, because the check `cause` tells already why nothing can be judged here."""
+    return Finding("", Severity.SKIP, seen or f"follows from {cause}", follows=cause)
 
 
 def unknown(seen: str, words: str = "", *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
@@ -101,17 +106,66 @@ def ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)
 
 
+def figures(source: str, **values: object) -> tuple[str, ...]:
+    """Evidence where the system itself was asked and no command: the call, and what it gave."""
+    return (f"{source}: {', '.join(f'{name} {value}' for name, value in values.items())}"[:LINE_LIMIT],)
+
+
+def nothing(*keys: str) -> tuple[str, ...]:
+    """Evidence: the question, and that nothing came back."""
+    return (f"$ {'; '.join(command(key) for key in keys)}", "(nothing)")
+
+
+def telling(facts: Facts, v: VendorFacts, *words: object) -> tuple[str, ...]:
+    """As `quote`, from the first of the vendor's lists that has such a line."""
+    shown = [quote(facts.answers.get(q.key), *words) for q in vendor(v).devices]
+    return next((lines for lines in shown if len(lines) > 1), quote(v.tool, *words))
+
+
+_TAGS = {
+    "temperature_c": r"<gpu_temp>",
+    "utilization_percent": r"<gpu_util>",
+    "memory_used_mib": r"<used>",
+    "ecc_uncorrected": r"uncorrectable\w*>[1-9]",
+    "memory_total_mib": r"<total>",
+}
+
+
+def of_device(v: VendorFacts, device: Device, attribute: str) -> tuple[str, ...]:
+    """Evidence: the line of this device, and of no other, that shows the attribute.
+
+    In XML its own <gpu>; in a list the row with its bus id, or of rows with two lines the one that has the figure.
+    """
+    text = v.tool.out if v.tool else ""
+    lines = [line.strip() for line in text.splitlines()]
+    at = next((n for n, line in enumerate(lines) if device.bus_id and device.bus_id in line), None)
+    figure = rf"(?<![\d.]){_figure(getattr(device, attribute))}(?![\d.])"
+    if v.tool is None or at is None:
+        return quote(v.tool)[:1]
+    if lines[at].startswith("<"):
+        tagged = [line for line in lines[at : at + XML_LINES] if re.search(_TAGS[attribute], line)]
+        found = [line for line in tagged if re.search(figure, line)] or tagged  # instances of MIG have their own before
+    else:
+        rows = [lines[n] for n in (at, at + 1, at - 1) if 0 <= n < len(lines)]
+        found = [line for line in rows if re.search(figure, line)]
+    return (f"$ {command(v.tool.key)}", *(line[:LINE_LIMIT] for line in found[:1]))
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else str(int(value)) if value == int(value) else str(value)
+
+
 def plural(n: int, word: str) -> str:
     """ "1 device", "3 processes"."""
     return f"{n} {word}" if n == 1 else f"{n} {word}{'es' if word.endswith('s') else 's'}"
 
 
 def incomplete(facts: Facts, v: VendorFacts) -> str:
-    """Why a check that compares devices with each other cannot: some are missing, which another check says."""
+    """The check that says that devices are missing: none that compares them with each other can judge the rest."""
     slots = len({d.bus_id for d in v.devices if d.bus_id}) or len(v.devices)
     if v.document and v.document.truncated:
-        return "follows from driver.whole_answer"
-    return "follows from devices.count" if v.pci and not in_container(facts) and slots < len(v.pci) else ""
+        return "driver.whole_answer"
+    return "devices.count" if v.pci and not in_container(facts) and slots < len(v.pci) else ""
 
 
 def in_container(facts: Facts) -> bool:
@@ -135,5 +189,7 @@ def _end(answer: Answer | None) -> str:
         if answer is None
         else answer.err.strip().splitlines()[0][:LINE_LIMIT]
         if answer.err.strip()
+        else "not readable"
+        if answer.ok
         else answer.outcome.value
     )

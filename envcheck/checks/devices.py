@@ -9,17 +9,22 @@ from collections.abc import Callable, Iterator
 from envcheck.checks.common import (
     commands,
     fail,
+    figures,
+    follows,
     graded,
     in_container,
     incomplete,
     label,
     named,
     not_told,
+    nothing,
+    of_device,
     ok,
     plural,
     quote,
     ranges,
     skip,
+    telling,
     unknown,
     vendor,
     warn,
@@ -41,15 +46,20 @@ def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if v.devices:
         yield ok(", ".join(f"{count} × {name}" for name, count in names.items()))
     elif v.document and v.document.truncated:
-        yield unknown("follows from driver.whole_answer")
+        yield follows("driver.whole_answer")
     elif v.document is not None and (v.document.kind not in ("unknown", "error") or no_device(v)):
-        yield fail(f"{vendor(v).tool} lists no device", "Look at the bus and the driver.", *commands(v, "pci"))
+        elsewhere = f", lspci {_number(len(v.pci))}" if v.pci else ""
+        shown = quote(v.tool) if no_device(v) else quote(facts.answers.get(vendor(v).presence[0].key))
+        seen, words = f"{vendor(v).tool} lists no device{elsewhere}", "Look at the bus and the driver."
+        yield fail(seen, words, *commands(v, "pci"), evidence=shown)
     elif v.pci or v.nodes:
-        yield skip(f"{len(v.pci or v.nodes or ())} on the bus or in /dev, but follows from driver.tool")
+        yield follows("driver.tool", f"{len(v.pci or v.nodes or ())} on the bus or in /dev; follows from driver.tool")
     elif v.pci is not None and v.nodes is not None:
-        yield fail(f"no {vendor(v).title} device is in this machine", "Choose another --device.", *commands(v, "pci"))
+        seen = f"no {vendor(v).title} device is in this machine"
+        shown = nothing(vendor(v).presence[0].key)
+        yield fail(seen, "Choose another --device, or look at the bus.", *commands(v, "pci"), evidence=shown)
     else:
-        yield skip("follows from driver.tool; lspci and /dev list none either")
+        yield follows("driver.tool", "follows from driver.tool; lspci and /dev list none either")
 
 
 def count(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -64,11 +74,12 @@ def count(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if v.document and v.document.truncated:
         yield unknown(f"{seen}: the tool's answer is cut off")
     elif listed < max(pci or 0, nodes or 0) and slots < max(pci or 0, nodes or 0):
-        words = "A device has fallen off: look for its bus error, then reseat or power-cycle (a reboot may not do)."
+        words = "Look for a bus error of the device that fell off, then reseat it or power-cycle (a reboot may not do)."
         yield fail(seen, words, *commands(v, "pci"), *commands(v, "list"), evidence=_missing(facts, v))
     elif nodes is not None and nodes < listed:
-        words = "The tool lists more than this process may open: give the container its device nodes."
-        yield warn(seen, words, f"ls -l {vendor(v).node_pattern}")
+        words = "Give the container its device nodes: the tool lists more than this process may open."
+        shown = quote(facts.answers.get(vendor(v).presence[1].key))
+        yield warn(seen, words, f"ls -l {vendor(v).node_pattern}", evidence=shown)
     else:
         yield ok(seen)
 
@@ -97,7 +108,7 @@ def ecc(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if bad:
         first = next(iter(bad))
         seen = f"device {', '.join(bad)}: {', '.join(f'{n} uncorrectable' for n in bad.values())} memory errors"
-        words = "Results of such a device cannot be trusted: reset it; if the count comes back, have it replaced."
+        words = "Reset the device, and have it replaced if the count comes back: its results cannot be trusted."
         device = next((d for d in v.devices if label(d) == first), None)
         yield fail(seen, words, *commands(v, "ecc", device), evidence=_ecc_evidence(facts, v, first))
     elif told:
@@ -115,9 +126,9 @@ def memory(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     held = [d for d in told if (d.memory_used_mib or 0) > idle]
     if held:
         first = max(held, key=lambda d: d.memory_used_mib or 0)
-        seen = f"{named(held)}: up to {first.memory_used_mib} MiB in use{_owners(v, held)}"
+        seen = f"{named(held)}: {'up to ' if len(held) > 1 else ''}{first.memory_used_mib} MiB in use{_owners(v, held)}"
         words = "Find the owner and stop it; ended jobs leave ranks behind."
-        yield warn(seen, words, *commands(v, "list"), *_look(v), evidence=quote(v.tool, first.memory_used_mib))
+        yield warn(seen, words, *_look(v), *commands(v, "list"), evidence=of_device(v, first, "memory_used_mib"))
     elif told:
         yield ok(f"at most {max(d.memory_used_mib or 0 for d in told)} MiB in use of each")
     else:
@@ -130,8 +141,8 @@ def processes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield unknown("the tool's answer is cut off before its list of processes")
     elif v.processes:
         seen = f"{plural(len(v.processes), 'process')} on the devices{_owners(v, v.devices)}"
-        shown = quote(v.tool, v.processes[0].pid) if v.processes[0].pid is not None else ()
-        words = "One job a device: a second one fails late, or slows both."
+        shown = telling(facts, v, v.processes[0].pid) if v.processes[0].pid is not None else ()
+        words = "Wait for it, or stop it: a second job on a device fails late, or slows both."
         yield warn(seen, words, *_look(v), evidence=shown)
     elif v.processes is None:
         yield unknown("no form of the tool's answer lists processes")
@@ -144,9 +155,18 @@ def utilization(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if v.devices and all(_cut(d) for d in v.devices):
         yield skip("a GPU that is cut into MIG instances shows none")
         return
-    yield _level(
-        v, "utilization_percent", lambda n: f"{n:g} % busy", (BUSY_PERCENT, None), "Wait for the other job, or stop it."
-    )
+    words = "Wait for the other job, or stop it."
+    if all(d.utilization_percent is None for d in v.devices) and (busy := _usages(v)):
+        top = max(busy, key=lambda number: busy[number])
+        shown = quote(facts.answers.get(f"run npu-smi info -t usages -i {top}"), "core Usage Rate")
+        seen = f"device {top}: {busy[top]:g} % busy"
+        yield (
+            ok(f"at most {busy[top]:g} % busy")
+            if busy[top] < BUSY_PERCENT
+            else warn(seen, words, *commands(v, "list"), evidence=shown)
+        )
+        return
+    yield _level(v, "utilization_percent", lambda n: f"{n:g} % busy", (BUSY_PERCENT, None), words)
 
 
 def temperature(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -163,7 +183,8 @@ def uniform(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif len(kinds) > 1:
         seen = ", ".join(f"{n} × {name} with {total} MiB" for (name, total), n in kinds.most_common())
         words = f"Choose devices of one kind: {vendor(v).visible_env}=0,1,..."
-        yield warn(seen, words, *commands(v, "list"))
+        odd = next(d for d in v.devices if (d.name, d.memory_total_mib) == kinds.most_common()[-1][0])
+        yield warn(seen, words, *commands(v, "list"), evidence=of_device(v, odd, "memory_total_mib"))
     else:
         (name, total), n = next(iter(kinds.items()))
         yield ok(f"{n} × {name}, {total} MiB each")
@@ -175,11 +196,11 @@ def chips(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if not any("V150" in (d.name or "") for d in v.devices):
         known = all(d.name for d in v.devices)
         yield skip("not a card with several chips") if known else unknown("the devices are not named")
-    elif why := incomplete(facts, v):
-        yield skip(why)
+    elif cause := incomplete(facts, v):
+        yield follows(cause)
     elif n % each:
         seen = f"{n} chips cannot be whole cards of {each}"
-        yield fail(seen, "A chip is missing: look at the bus.", *commands(v, "pci"))
+        yield fail(seen, "A chip is missing: look at the bus.", *commands(v, "pci"), evidence=quote(v.tool, "V150"))
     else:
         size = v.devices[0].memory_total_mib
         yield ok(f"{n} chips{f' of {size} MiB' if size else ''} on {n // each} cards; plan with chips")
@@ -191,13 +212,13 @@ def mig(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     cut = [d for d in told if _cut(d)]
     if cut:
         seen = f"{named(cut)}: MIG is on"
-        words = "Training over several GPUs needs whole ones (a reset follows), or name one instance by its UUID."
+        words = "Turn MIG off (a reset follows) to train over several GPUs, or name one instance by its UUID."
         yield warn(
             seen,
             words,
             f"nvidia-smi -i {label(cut[0])} -mig 0",
             "nvidia-smi -L",
-            evidence=quote(v.tool, "current_mig", "Enabled"),
+            evidence=telling(facts, v, "current_mig", "Enabled"),
         )
     elif told:
         yield ok("MIG is off")
@@ -219,7 +240,9 @@ def numbering(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok("the tool's numbers are those of the device nodes")
     else:
         seen = f"the tool counts {ranges(ids)}, the nodes are {ranges(nodes)}"
-        yield warn(seen, "Name devices for containers by their node, not by the NPU id.", "npu-smi info -m")
+        words = "Name devices for containers by their node, not by the NPU id."
+        shown = quote(facts.answers.get(vendor(v).presence[1].key))
+        yield warn(seen, words, "npu-smi info -m", evidence=shown)
 
 
 def visible(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -233,7 +256,8 @@ def visible(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield skip(f"{name} is not set: all devices are seen")
     elif wrong := _wrong_list(value, len(v.devices)):
         words = "Write ascending numbers with commas alone, each once."
-        yield fail(f"{name}={value}: {wrong}", words, f"export {name}={','.join(map(str, range(len(v.devices))))}")
+        right = f"export {name}={','.join(map(str, range(len(v.devices))))}"
+        yield fail(f"{name}={value}: {wrong}", words, right, evidence=figures("environment", **{name: value}))
     else:
         yield ok(f"{name}={value}")
 
@@ -253,12 +277,28 @@ def _level(
     if not high:
         return ok(f"at most {shown(top)}")
     grade = Severity.FAIL if limits[1] is not None and top >= limits[1] else Severity.WARN
-    seen = f"{named(d for _, d in high)}: up to {shown(top)}"
-    return graded(grade, seen, words, *commands(v, "list"), evidence=quote(v.tool, f"{top:g}"))
+    seen = f"{named(d for _, d in high)}: {'up to ' if len(high) > 1 else ''}{shown(top)}"
+    first = next(d for value, d in high if value == top)
+    return graded(grade, seen, words, *commands(v, "list"), evidence=of_device(v, first, attribute))
 
 
 def _cut(device: Device) -> bool:
     return str(device.mig_mode).lower().startswith(("enabled", "on"))
+
+
+def _usages(v: VendorFacts) -> dict[int, float]:
+    """Per cent at work by NPU, from -t usages: some tables of npu-smi (310, A3) leave the column empty."""
+    told = {
+        number: [
+            float(value)
+            for block in blocks(kinds["usages"])
+            for key, value in block.items()
+            if key.lower().startswith(("aicore usage", "npu utilization")) and isinstance(value, int | float)
+        ]
+        for number, kinds in v.per_device.items()
+        if "usages" in kinds
+    }
+    return {number: max(values) for number, values in told.items() if values}
 
 
 def _codes(v: VendorFacts, devices: list[Device]) -> str:
@@ -286,7 +326,8 @@ def _ecc_counts(v: VendorFacts) -> Iterator[tuple[str, int]]:
 def _ecc_evidence(facts: Facts, v: VendorFacts, number: str) -> tuple[str, ...]:
     answer = facts.answers.get(f"run npu-smi info -t ecc -i {number}")
     if answer is None:
-        return quote(v.tool, "ncorr")
+        device = next((d for d in v.devices if label(d) == number), None)
+        return of_device(v, device, "ecc_uncorrected") if device else quote(v.tool, "ncorr")
     line = next((ln.strip() for ln in answer.out.splitlines() if re.search(r"Double Bit.*:\s*[1-9]", ln)), "")
     return (f"$ npu-smi info -t ecc -i {number}", line)
 

@@ -9,12 +9,14 @@ from envcheck import versions
 from envcheck.checks.common import (
     commands,
     fail,
+    follows,
     graded,
     in_container,
     not_told,
     ok,
     quote,
     skip,
+    telling,
     unknown,
     vendor,
     warn,
@@ -37,9 +39,10 @@ def tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif answer.outcome is Outcome.ABSENT:
         yield fail(f"{name} is not there", *_missing(facts, v), evidence=quote(answer))
     elif answer.outcome is Outcome.HUNG:
-        words = "A driver that is stuck usually needs a reboot; look for processes in state D first."
+        words = "Look for processes in state D, then reboot: a driver that is stuck seldom comes back."
         stuck = ("ps -eo pid,stat,cmd | awk '$2 ~ /D/'", *commands(v, "pci")[1:])
-        yield fail(f"{name} did not answer in {answer.elapsed_s:.0f} s", words, *stuck, evidence=quote(answer))
+        shown = (*quote(answer)[:1], f"no end after {answer.elapsed_s:.0f} s")
+        yield fail(f"{name} did not answer in {answer.elapsed_s:.0f} s", words, *stuck, evidence=shown)
     elif no_device(v):
         yield ok(f"{name} answers, and lists no device")
     elif said and said.error:
@@ -47,7 +50,10 @@ def tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif v.devices and answer.outcome is Outcome.FAILED:
         seen = f"{name} lists {len(v.devices)} devices, but ended with status {answer.status}"
         yield warn(
-            seen, "Read its last lines.", *commands(v, "list"), evidence=(f"$ {name}", *answer.text.split("\n")[-1:])
+            seen,
+            "Read its last lines.",
+            *commands(v, "list"),
+            evidence=(*quote(answer)[:1], *answer.text.rstrip().splitlines()[-1:]),
         )
     elif answer.outcome is Outcome.FAILED:
         seen = f"{name} ended with status {answer.status}"
@@ -62,12 +68,12 @@ def tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def whole(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The tool's answer is whole: nothing is cut off."""
     if v.document is None or v.document.kind in ("unknown", "error"):
-        yield skip("follows from driver.tool")
+        yield follows("driver.tool")
     elif v.document.truncated:
         seen = f"the answer of {vendor(v).tool} is cut off after {len(v.devices)} devices"
         words = "Run the tool by hand; what stands after the cut could not be judged."
         last = v.tool.out.rstrip().splitlines()[-1:] if v.tool else []
-        yield unknown(seen, words, *commands(v, "list"), evidence=(f"$ {vendor(v).tool}", *last))
+        yield unknown(seen, words, *commands(v, "list"), evidence=(*quote(v.tool)[:1], *last))
     else:
         yield ok("the tool's answer is whole")
 
@@ -77,16 +83,17 @@ def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     floor, found = vendor(v).driver_floor, driver_version(v)
     if found is None:
         silent = v.document is None or v.document.kind in ("unknown", "error")
-        yield skip("follows from driver.tool") if silent else unknown("the tool does not tell the driver's version")
+        yield follows("driver.tool") if silent else unknown("the tool does not tell the driver's version")
         return
     reached = versions.at_least(found, floor)
     if reached is None:
         yield unknown(f"driver {found}: not a version that envcheck can order")
     elif not reached:
         words = f"Install a driver that fits your image; {floor} is the oldest named ({vendor(v).driver_floor_source})."
-        yield fail(
-            f"driver {found} is older than {floor}", words, *commands(v, "driver"), evidence=quote(v.tool, found)
-        )
+        said = v.document and v.document.driver_version
+        file = next((key for key in DRIVER_FILES if key in v.documents), "")
+        shown = telling(facts, v, found) if said else quote(facts.answers.get(file), found)
+        yield fail(f"driver {found} is older than {floor}", words, *commands(v, "driver"), evidence=shown)
     else:
         source = "" if v.document and v.document.driver_version else ", as its file says"
         yield ok(f"driver {found}{source}")
@@ -100,17 +107,17 @@ def agree(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     )
     same = {"the driver on disk or in the kernel": _same(loaded, running), "the tool": _same(tool, running)}
     if not any(agreed is not None for agreed in same.values()):
-        yield (
-            unknown("only one of tool and driver tells its version") if v.devices else skip("follows from driver.tool")
-        )
+        yield (unknown("only one of tool and driver tells its version") if v.devices else follows("driver.tool"))
     elif False in same.values():
         what, other = (
             ("the tool", tool) if same["the tool"] is False else ("the driver on disk or in the kernel", loaded)
         )
         grade = Severity.WARN if what == "the tool" else Severity.FAIL  # under WSL tool and driver differ by design
-        words = "They must be of one version: reboot after an upgrade; in a container, mount the host's."
+        words = "Reboot after an upgrade of the driver; in a container, mount the host's: both must be of one version."
         seen = f"driver {running}, but {what} says {other}"
-        yield graded(grade, seen, words, *commands(v, "driver"), evidence=quote(v.tool, running))
+        on_disk = next((key for key in DRIVER_FILES if key in v.documents), "")
+        shown = telling(facts, v, tool, running) if what == "the tool" else quote(facts.answers.get(on_disk), loaded)
+        yield graded(grade, seen, words, *commands(v, "driver"), evidence=shown)
     else:
         yield ok(f"{' and '.join(what for what, agreed in same.items() if agreed)} agree with driver {running}")
 
@@ -119,7 +126,9 @@ def firmware(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The firmware's version is known, and within the range that the driver names."""
     document, found = v.documents.get(FIRMWARE_FILE), firmware_version(v)
     if found is None:
-        if document is None and not _boards(v):
+        if v.tool and v.tool.outcome is Outcome.ABSENT:
+            yield follows("driver.tool")
+        elif document is None and not _boards(v):
             yield (
                 skip("no firmware file here (a container has none)")
                 if in_container(facts)
@@ -159,10 +168,19 @@ def install_record(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """/etc/ascend_install.info stands: tools and containers read from it where the driver is."""
     answer, document = facts.answers.get(INSTALL_FILE), v.documents.get(INSTALL_FILE)
     fields = document.detail.get("fields", {}) if document else {}
-    if answer is None or answer.outcome is Outcome.ABSENT:
-        words = "Containers that mount it would get an empty folder instead; reinstalling the driver writes it."
+    if v.tool and v.tool.outcome is Outcome.ABSENT and not fields:
+        yield follows("driver.tool")
+    elif answer is None:
+        yield not_told(facts, INSTALL_FILE)
+    elif answer.outcome is Outcome.ABSENT:
+        words = "Reinstall the driver, which writes it: containers that mount it get an empty folder instead."
         yield (
-            warn("/etc/ascend_install.info is not there", words)
+            warn(
+                "/etc/ascend_install.info is not there",
+                words,
+                f"ls -l {INSTALL_FILE[5:]}",
+                evidence=_read(facts, INSTALL_FILE),
+            )
             if not in_container(facts)
             else skip("none in a container")
         )
@@ -227,8 +245,9 @@ def _range(v: VendorFacts) -> tuple[str | None, str | None]:
 def _missing(facts: Facts, v: VendorFacts) -> tuple[str, ...]:
     if in_container(facts):
         return (f"Mount the host's {vendor(v).tool} and driver into this container.", f"command -v {vendor(v).tool}")
-    seen = f"{len(v.pci)} {vendor(v).title} devices are on the bus. " if v.pci else ""
-    return (f"{seen}Install the vendor's driver, or put the tool's folder on PATH.", *commands(v, "pci"))
+    n = len(v.pci or ())
+    seen = f": {n} {vendor(v).title} {'device is' if n == 1 else 'devices are'} on the bus" if n else ""
+    return (f"Install the vendor's driver, or put the tool's folder on PATH{seen}.", *commands(v, "pci"))
 
 
 def _complaint(v: VendorFacts, said: Document) -> Finding:
@@ -237,9 +256,18 @@ def _complaint(v: VendorFacts, said: Document) -> Finding:
     lines = v.tool.text.splitlines() if v.tool and error.code is not None else []
     telling = next((line.strip() for line in lines if str(error.code) in line), error.message or error.category)
     seen = f"{vendor(v).tool}: {telling}"
-    words = " ".join(w for w in (error.meaning, error.fix) if w) or "Look at the driver."
+    words = " ".join(_sentence(w) for w in (error.fix, error.meaning) if w) or "Look at the driver."
     judge = unknown if error.category in NOT_THE_CARD else fail
     return judge(seen, words, *commands(v, "driver"), evidence=quote(v.tool, *telling.split()[:3]))
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}."
+
+
+def _read(facts: Facts, key: str) -> tuple[str, ...]:
+    answer = facts.answers.get(key)
+    return (*quote(answer)[:1], answer.err) if answer else ()
 
 
 def _same(left: str | None, right: str | None) -> bool | None:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from envcheck import versions
-from envcheck.checks.common import GIB, fail, gib, graded, in_container, not_told, ok, skip, unknown, vendor, warn
+from envcheck.checks.common import (
+    GIB,
+    fail,
+    figures,
+    follows,
+    gib,
+    graded,
+    in_container,
+    not_told,
+    ok,
+    quote,
+    skip,
+    unknown,
+    vendor,
+    warn,
+)
 from envcheck.model import Engine, Facts, Finding, Outcome, Severity, VendorFacts
 
 DOCKER_INFO = "run docker info --format {{json .}}"
@@ -22,18 +38,19 @@ def reachable(facts: Facts) -> Iterator[Finding]:
     elif engine is None and in_container(facts):
         yield skip("this is a container itself")
     elif engine is None:
-        words = "The set-ups for accelerators are images: install Docker, or train on the host."
+        words = "Install Docker, or train on the host: the documented set-ups are images."
         grade = Severity.FAIL if image else Severity.WARN
-        missing = graded(grade, "docker is not there", words, "command -v docker")
+        missing = graded(grade, "docker is not there", words, _install(facts), evidence=quote(answer))
         yield missing if image or facts.vendors else skip("docker is not there, and a CPU run needs none")
     elif engine.error is None:
         yield ok(f"docker {engine.version}")
     elif answer.outcome is Outcome.HUNG:
-        yield unknown(engine.error, "Look at its service.", "systemctl status docker")
+        yield unknown(engine.error, "Look at its service.", "systemctl status docker", evidence=quote(answer)[:1])
     elif image or facts.vendors:
         words = "Start its service, or give this user the right to it."
-        fix = ("systemctl start docker", "sudo usermod -aG docker $USER")
-        yield graded(Severity.FAIL if image else Severity.WARN, engine.error, words, *fix)
+        fix = ("sudo systemctl start docker", "sudo usermod -aG docker $USER")
+        shown = quote(answer, *engine.error.split()[:3])
+        yield graded(Severity.FAIL if image else Severity.WARN, engine.error, words, *fix, evidence=shown)
     else:
         yield skip(f"{engine.error}; a CPU run needs none")
 
@@ -43,36 +60,38 @@ def version(facts: Facts) -> Iterator[Finding]:
     engine = _reached(facts)
     reached = versions.at_least(engine.version, VERSION_FLOOR) if engine and engine.version else None
     if engine is None:
-        yield skip("follows from engine.reachable")
+        yield follows("engine.reachable")
     elif reached is None:
         yield unknown(f"docker {engine.version}: not a version that envcheck can order")
     elif reached:
         yield ok(f"docker {engine.version}")
     else:
-        words = "Threads cannot start in newer images: upgrade, or run with --security-opt seccomp=unconfined."
-        yield fail(f"docker {engine.version} is older than {VERSION_FLOOR}", words, "docker version")
+        words = "Upgrade it, or run with --security-opt seccomp=unconfined: threads cannot start in newer images."
+        shown = figures("docker info", ServerVersion=engine.version)
+        yield fail(f"docker {engine.version} is older than {VERSION_FLOOR}", words, "docker version", evidence=shown)
 
 
 def runtime(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The vendor's runtime is registered: it puts devices and driver into containers."""
     engine, name = _reached(facts), vendor(v).runtime
     if engine is None or name is None:
-        yield skip("follows from engine.reachable")
+        yield follows("engine.reachable")
     elif not engine.runtimes:
         yield unknown("docker does not tell its runtimes")
     elif name in engine.runtimes:
         yield ok(f"runtime {name}")
     else:
-        words = f"Without it, pass each {vendor(v).node_pattern} with --device and mount the driver by hand."
+        words = f"Install it, or pass each {vendor(v).node_pattern} with --device and mount the driver by hand."
         seen = f"no runtime {name}, only {', '.join(engine.runtimes)}"
-        yield warn(seen, words, "docker info --format '{{json .Runtimes}}'", "cat /etc/docker/daemon.json")
+        shown = figures("docker info", Runtimes=", ".join(engine.runtimes))
+        yield warn(seen, words, "cat /etc/docker/daemon.json", evidence=shown)
 
 
 def disk(facts: Facts) -> Iterator[Finding]:
     """There is room for an image where the engine keeps them."""
     engine = _reached(facts)
     if engine is None:
-        yield skip("follows from engine.reachable")
+        yield follows("engine.reachable")
         return
     root = engine.root_dir or "/var/lib/docker"
     free = _room(facts, root)
@@ -81,10 +100,18 @@ def disk(facts: Facts) -> Iterator[Finding]:
     elif free < DISK_WARN_BYTES and facts.vendors:
         wanted = bool(facts.wanted and facts.wanted.image)
         grade = Severity.FAIL if free < DISK_FAIL_BYTES and wanted else Severity.WARN
-        words = "The vendors' images take some 40 GB and 2.5 times that while unpacking."
-        yield graded(grade, f"{gib(free)} free in {root}", words, "docker system df", "docker image prune")
+        words = "Free some: the vendors' images take some 40 GB, and 2.5 times that while unpacking."
+        shown = figures(f"statvfs {root}", free_bytes=free)
+        yield graded(
+            grade, f"{gib(free)} free in {root}", words, "docker system df", "docker image prune", evidence=shown
+        )
     else:
         yield ok(f"{gib(free)} free in {root}")
+
+
+def _install(facts: Facts) -> str:
+    name = (facts.host and facts.host.os) or ""
+    return "sudo apt-get install docker.io" if re.search("Debian|Ubuntu", name) else "sudo dnf install docker"
 
 
 def _reached(facts: Facts) -> Engine | None:

@@ -6,7 +6,20 @@ import re
 from collections.abc import Iterator
 
 from envcheck import versions
-from envcheck.checks.common import GIB, fail, gib, graded, not_told, ok, skip, unknown, vendor, warn
+from envcheck.checks.common import (
+    GIB,
+    fail,
+    figures,
+    gib,
+    graded,
+    in_container,
+    not_told,
+    ok,
+    skip,
+    unknown,
+    vendor,
+    warn,
+)
 from envcheck.model import Disk, Facts, Finding, Host, Limits, Severity
 from envcheck.vendors import VENDORS
 
@@ -36,8 +49,9 @@ def memory(facts: Facts) -> Iterator[Finding]:
     if facts.host is None or free is None:
         yield not_told(facts, "ask host")
     elif free < MEMORY_WARN_BYTES:
-        words = "Loading a model needs at least its size; close what you can."
-        yield warn(f"{gib(free)} free", words, "ps -eo rss,pid,user,cmd --sort=-rss | head")
+        words = "Close what you can: loading a model needs at least its size."
+        shown = figures("psutil", memory_available_bytes=free)
+        yield warn(f"{gib(free)} free", words, "ps -eo rss,pid,user,cmd --sort=-rss | head", evidence=shown)
     else:
         total = facts.host.memory_total_bytes
         yield ok(f"{gib(free)} free{f' of {gib(total)}' if total else ''}")
@@ -52,7 +66,8 @@ def swap(facts: Facts) -> Iterator[Finding]:
         yield skip("no swap")
     elif host.swap_used_bytes > SWAP_WARN_SHARE * host.swap_total_bytes:
         seen = f"{gib(host.swap_used_bytes)} of {gib(host.swap_total_bytes)} in use"
-        yield warn(seen, "Memory is short, or was: find who holds it.", "free -g", "vmstat 1 5")
+        shown = figures("psutil", swap_used_bytes=host.swap_used_bytes, swap_total_bytes=host.swap_total_bytes)
+        yield warn(seen, "Find who holds the memory: it is short, or was.", "free -g", "vmstat 1 5", evidence=shown)
     else:
         yield ok(f"{gib(host.swap_used_bytes)} of {gib(host.swap_total_bytes)} in use")
 
@@ -76,6 +91,7 @@ def disk(facts: Facts) -> Iterator[Finding]:
             "Free some, or work elsewhere.",
             "df -h .",
             "du -xh . | sort -h | tail",
+            evidence=figures(f"statvfs {name}", free_bytes=free),
         )
     else:
         yield ok(f"{gib(free)} free for {where}")
@@ -88,15 +104,15 @@ def shm(facts: Facts) -> Iterator[Finding]:
         yield not_told(facts, "ask disks")
     elif there < SHM_WARN_BYTES and facts.vendors:
         grade = Severity.FAIL if there < SHM_FAIL_BYTES else Severity.WARN
-        words = (
-            "Start the container with --shm-size or --ipc=host; on a host, remount it. A full one ends in a bus error."
-        )
-        yield graded(
-            grade, f"{gib(there)}", words, "docker run --shm-size=64g ...", "mount -o remount,size=64G /dev/shm"
-        )
+        inside = in_container(facts)
+        how = "Start the container anew with --shm-size=64g or --ipc=host" if inside else "Make it larger"
+        words = f"{how}: a full one ends a training with a bus error."
+        fix = () if inside else ("sudo mount -o remount,size=64G /dev/shm",)
+        yield graded(grade, f"/dev/shm holds {gib(there)}", words, *fix, evidence=_shm(there))
     elif there < SHM_FAIL_BYTES:
-        words = "Enough for a small job on the CPU; dataloaders of a large one need more."
-        yield warn(f"{gib(there)}", words, "docker run --shm-size=8g ...")
+        words = "Make it larger for a large job (docker: --shm-size=8g); a small one on the CPU has enough."
+        fix = () if in_container(facts) else ("sudo mount -o remount,size=8G /dev/shm",)
+        yield warn(f"/dev/shm holds {gib(there)}", words, *fix, evidence=_shm(there))
     else:
         yield ok(gib(there))
 
@@ -108,9 +124,10 @@ def open_files(facts: Facts) -> Iterator[Finding]:
         yield not_told(facts, "ask limits")
     elif 0 <= soft < OPEN_FILES_WARN:
         hard = facts.limits.open_files_hard or 0
-        words = "Raise it in the shell or service that trains."
+        words = "Raise it in the shell or service that trains, a container's with --ulimit nofile=65536."
         raised = max(hard, soft) if 0 <= hard < 65536 else 65536
-        yield warn(f"at most {soft} open files", words, f"ulimit -n {raised}", "docker run --ulimit nofile=65536 ...")
+        shown = figures("getrlimit", open_files_soft=soft, open_files_hard=facts.limits.open_files_hard)
+        yield warn(f"at most {soft} open files", words, f"ulimit -n {raised}", evidence=shown)
     else:
         yield ok("unlimited" if soft < 0 else f"{soft} open files")
 
@@ -123,8 +140,9 @@ def memlock(facts: Facts) -> Iterator[Finding]:
     elif facts.limits is None or soft is None:
         yield not_told(facts, "ask limits")
     elif 0 <= soft < MEMLOCK_WARN_BYTES:
-        words = "RDMA between hosts pins its buffers; one host alone can do without."
-        yield warn(f"at most {gib(soft)} locked", words, "ulimit -l unlimited", "docker run --ulimit memlock=-1 ...")
+        words = "Raise it (docker: --ulimit memlock=-1) for RDMA between hosts; one host alone can do without."
+        shown = figures("getrlimit", memlock_soft_bytes=soft)
+        yield warn(f"at most {gib(soft)} locked", words, "ulimit -l unlimited", evidence=shown)
     else:
         yield ok("unlimited" if soft < 0 else f"{gib(soft)} may be locked")
 
@@ -139,7 +157,10 @@ def kernel(facts: Facts) -> Iterator[Finding]:
         yield unknown(f"kernel {release}: not a version that envcheck can order")
     elif versions.at_least(found[0], KERNEL_FLOOR) is False:
         yield warn(
-            f"kernel {release} is older than {KERNEL_FLOOR}", "The vendors' driver installers refuse it.", "uname -r"
+            f"kernel {release} is older than {KERNEL_FLOOR}",
+            "Upgrade the system: the vendors' driver installers refuse this one.",
+            "uname -r",
+            evidence=figures("uname", release=release),
         )
     else:
         yield ok(f"Linux {release}{f', {facts.host.os}' if facts.host.os else ''}")
@@ -153,7 +174,12 @@ def architecture(facts: Facts) -> Iterator[Finding]:
         yield not_told(facts, "ask host")
     elif short := next((n for n in names if here not in n.architectures), None):
         made = ", ".join(short.architectures)
-        yield fail(f"{here}, but {short.title}'s packages are made for {made}", "Use another host.", "uname -m")
+        yield fail(
+            f"{here}, but {short.title}'s packages are made for {made}",
+            "Use another host.",
+            "uname -m",
+            evidence=figures("uname", machine=here),
+        )
     else:
         yield ok(here)
 
@@ -165,8 +191,9 @@ def cores(facts: Facts) -> Iterator[Finding]:
     if facts.host is None or count is None:
         yield not_told(facts, "ask host")
     elif count < CORES_PER_DEVICE * devices:
-        words = "Ranks will wait for each other; give the container more cores, or use fewer devices."
-        yield warn(f"{count} cores for {devices} devices", words, "nproc", "docker run --cpus ...")
+        words = "Give the container more cores (--cpus), or use fewer devices: ranks will wait for each other."
+        shown = figures("sched_getaffinity", cores=count)
+        yield warn(f"{count} cores for {devices} devices", words, "nproc", evidence=shown)
     else:
         yield ok(f"{count} cores{f' for {devices} devices' if devices else ''}")
 
@@ -184,10 +211,10 @@ def hugepages(facts: Facts) -> Iterator[Finding]:
         reserved = host.hugepages_total * (host.hugepage_bytes or 2 << 20)
         unused = (host.hugepages_free or 0) * (host.hugepage_bytes or 2 << 20)
         if unused > HUGEPAGES_WARN_SHARE * host.memory_total_bytes:
-            words = "Nobody uses them and nothing else may: give them back unless a job needs them."
-            yield warn(
-                f"{gib(unused)} reserved and unused", words, "sysctl vm.nr_hugepages", "sysctl -w vm.nr_hugepages=0"
-            )
+            words = "Give them back unless a job needs them: nobody uses them, and nothing else may."
+            shown = figures("/proc/meminfo", HugePages_Total=host.hugepages_total, HugePages_Free=host.hugepages_free)
+            fix = ("sysctl vm.nr_hugepages", "sudo sysctl -w vm.nr_hugepages=0")
+            yield warn(f"{gib(unused)} reserved and unused", words, *fix, evidence=shown)
         else:
             yield ok(f"{gib(reserved)} reserved")
 
@@ -201,9 +228,10 @@ def clock(facts: Facts) -> Iterator[Finding]:
     elif facts.clock_synchronised:
         yield ok("synchronised")
     elif facts.wanted and facts.wanted.nodes > 1:
-        yield fail("not synchronised", "Several nodes must agree on the time.", "timedatectl", "chronyc tracking")
+        words = "Start chrony or systemd-timesyncd: several nodes must agree on the time."
+        yield fail("not synchronised", words, *_CLOCK, evidence=_UNSYNC)
     elif facts.vendors:
-        yield warn("not synchronised", "Start chrony or systemd-timesyncd.", "timedatectl", "chronyc tracking")
+        yield warn("not synchronised", "Start chrony or systemd-timesyncd.", *_CLOCK, evidence=_UNSYNC)
     else:
         yield ok("not synchronised, which one node does not need")
 
@@ -216,10 +244,19 @@ def stale_variables(facts: Facts) -> Iterator[Finding]:
     left = [name for name in facts.environment if STALE.match(name)]
     if left:
         seen = f"{', '.join(left[:6])}{f' and {len(left) - 6} more' if len(left) > 6 else ''} set"
-        words = "The launcher obeys them over its own options; unset them unless a platform means them."
-        yield warn(seen, words, f"unset {' '.join(left)}")
+        words = "Unset them unless a platform means them: the launcher obeys them over its own options."
+        shown = tuple(f"environment: {name}={facts.environment[name]}" for name in left[:3])
+        yield warn(seen, words, f"unset {' '.join(left)}", evidence=shown)
     else:
         yield ok("none is set")
+
+
+_CLOCK = ("timedatectl", "sudo timedatectl set-ntp true")
+_UNSYNC = figures("adjtimex", synchronised="no")
+
+
+def _shm(there: int) -> tuple[str, ...]:
+    return figures("statvfs /dev/shm", total_bytes=there)
 
 
 def _free(facts: Facts, name: str) -> int | None:

@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck import versions
-from envcheck.checks.common import GIB, fail, gib, not_told, ok, skip, unknown, vendor, warn
+from envcheck.checks.common import (
+    GIB,
+    fail,
+    figures,
+    follows,
+    gib,
+    not_told,
+    of_device,
+    ok,
+    skip,
+    unknown,
+    vendor,
+    warn,
+)
+from envcheck.checks.common import command as asked
 from envcheck.checks.driver import driver_version, firmware_version
 from envcheck.checks.python import _packages
 from envcheck.checks.toolkit import toolkit_version
 from envcheck.model import Disk, Facts, Finding, Fit, Host, Severity, VendorFacts, Wanted
+from envcheck.vendors import VENDORS
 from probes.installed import normal
 
 MIB_PER_GIB = 1024
@@ -26,11 +41,15 @@ def device(facts: Facts) -> Iterator[Finding]:
     elif here and here[0].devices:
         yield ok(f"{len(here[0].devices)} × {vendor(here[0]).title}")
     elif here:
-        yield unknown("follows from driver.tool")
+        yield follows("driver.tool")
     else:
         found = ", ".join(vendor(v).title for v in facts.vendors) or "no accelerator"
+        words = f"Choose a recipe for this machine, or run it where there is {VENDORS[wanted.device].title}."
         yield fail(
-            f"the job wants {wanted.device}, this machine has {found}", "Choose another recipe.", "envcheck recipes"
+            f"the job wants {wanted.device}, this machine has {found}",
+            words,
+            "envcheck recipes",
+            evidence=_recipe(facts, device=wanted.device),
         )
 
 
@@ -39,17 +58,18 @@ def cards(facts: Facts) -> Iterator[Finding]:
     wanted, v = _wanted(facts), _mine(facts)
     if wanted.cards is None or wanted.device in ("cpu", ""):
         yield skip("the job names no number of devices")
-    elif v is None or (not v.devices and v.document is None):
-        yield unknown("follows from job.device")
+    elif (
+        v is None
+        or (not v.devices and v.document is None)
+        or (not v.devices and not (v.document and v.document.truncated))
+    ):
+        yield follows("job.device")
     elif v.document and v.document.truncated and len(v.devices) < wanted.cards:
         yield unknown(f"the tool's answer is cut off after {len(v.devices)} devices")
-    elif not v.devices:
-        yield unknown("follows from driver.tool")
     elif len(v.devices) < wanted.cards:
         seen = f"{len(v.devices)} devices, the job wants {wanted.cards}"
-        yield fail(
-            seen, f"Use a machine with more, or another method. {_source(facts, 'hardware.cards')}", "envcheck recipes"
-        )
+        words = f"Use a machine with more, or another method. {_source(facts, 'hardware.cards')}"
+        yield fail(seen, words, "envcheck recipes", evidence=_recipe(facts, cards=wanted.cards))
     else:
         yield ok(f"{len(v.devices)} devices, {wanted.cards} wanted")
 
@@ -60,8 +80,11 @@ def memory(facts: Facts) -> Iterator[Finding]:
     if wanted.memory_gib is None or wanted.device in ("cpu", ""):
         yield _planned(wanted.fit) if wanted.fit else skip("the job names no device memory")
         return
-    sizes = [d.memory_total_mib for d in v.devices if d.memory_total_mib is not None] if v else []
-    if v is None or not sizes:
+    if v is None or not v.devices:
+        yield follows("job.device")
+        return
+    sizes = [d.memory_total_mib for d in v.devices if d.memory_total_mib is not None]
+    if not sizes:
         yield unknown("the devices' memory could not be told")
         return
     least = wanted.memory_gib * MIB_PER_GIB * (1 - SIZE_TOLERANCE)
@@ -78,10 +101,13 @@ def memory(facts: Facts) -> Iterator[Finding]:
             seen,
             f"Use larger devices, or a smaller method. {_source(facts, 'hardware.memory_gib')}",
             "envcheck recipes",
+            evidence=_recipe(facts, memory_gib=wanted.memory_gib),
         )
     elif fitting < enough:
         seen = f"{fitting} devices have their {wanted.memory_gib:g} GiB free, {enough} are wanted"
-        yield fail(seen, "Stop who holds it.", *vendor(v).commands.get("list", ()))
+        full = max(v.devices, key=lambda d: d.memory_used_mib or 0)
+        shown = of_device(v, full, "memory_used_mib")
+        yield fail(seen, "Stop who holds it.", *vendor(v).commands.get("list", ()), evidence=shown)
     else:
         seen = f"{min(sizes) / MIB_PER_GIB:.0f} GiB a device, {wanted.memory_gib:g} wanted"
         yield _planned(wanted.fit, f"{seen}; ") if wanted.fit else ok(seen)
@@ -103,19 +129,23 @@ def architecture(facts: Facts) -> Iterator[Finding]:
         yield ok(here)
     else:
         seen = f"{here}, the job's image and wheels are for {', '.join(wanted.architectures)}"
-        yield fail(seen, "Use another host or image.", "uname -m")
+        yield fail(seen, "Use another host or image.", "uname -m", evidence=figures("uname", machine=here))
 
 
 def driver(facts: Facts) -> Iterator[Finding]:
     """The driver is at least the one that the recipe names."""
     v = _mine(facts)
-    yield _at_least("driver", _wanted(facts).driver_minimum, driver_version(v) if v else None, facts)
+    minimum, found = _wanted(facts).driver_minimum, driver_version(v) if v else None
+    absent = minimum and not found and not (v and v.devices)
+    yield follows("job.device") if absent else _at_least("driver", minimum, found, facts)
 
 
 def firmware(facts: Facts) -> Iterator[Finding]:
     """The firmware is at least the one that the recipe names."""
     v = _mine(facts)
-    yield _at_least("firmware", _wanted(facts).firmware_minimum, firmware_version(v) if v else None, facts)
+    minimum, found = _wanted(facts).firmware_minimum, firmware_version(v) if v else None
+    absent = minimum and not found and not (v and v.devices)
+    yield follows("job.device") if absent else _at_least("firmware", minimum, found, facts)
 
 
 def toolkit(facts: Facts) -> Iterator[Finding]:
@@ -142,7 +172,12 @@ def shm(facts: Facts) -> Iterator[Finding]:
         yield skip(f"the container is started with {wanted.shm_gib:g} GiB")
         return
     yield _room(
-        "/dev/shm", wanted.shm_gib, there, facts, "ask disks", f"docker run --shm-size={wanted.shm_gib or 16:g}g ..."
+        "/dev/shm",
+        wanted.shm_gib,
+        there,
+        facts,
+        "ask disks",
+        f"sudo mount -o remount,size={wanted.shm_gib or 16:g}G /dev/shm",
     )
 
 
@@ -176,12 +211,14 @@ def packages(facts: Facts) -> Iterator[Finding]:
         fix = f"envcheck provision --model {wanted.recipe} --method {wanted.method}"
         if wrong:
             seen = f"{len(wrong)} of {len(wanted.packages)} not as wanted: {', '.join(wrong[:4])}"
-            judge = warn if wanted.image else fail
-            yield judge(
-                seen,
-                "Let envcheck install them, or train in the image." if wanted.image else "Let envcheck install them.",
-                fix,
+            words = (
+                "Let envcheck install them, or train in the image." if wanted.image else "Let envcheck install them."
             )
+            shown = figures(
+                f"packages of {found.executable or 'python3'}",
+                **{n: found.packages.get(normal(n), "absent") for n, _ in wanted.packages[:4]},
+            )
+            yield (warn if wanted.image else fail)(seen, words, fix, evidence=shown)
         elif untold:
             yield unknown(f"{untold[0]}: the recipe's version range cannot be read")
         else:
@@ -199,7 +236,9 @@ def _at_least(what: str, minimum: str | None, found: str | None, facts: Facts) -
     if reached:
         return ok(f"{what} {found}, {minimum} wanted")
     words = f"Upgrade it. {_source(facts, f'{what}_minimum')}"
-    return fail(f"{what} {found} is older than {minimum}", words, f"envcheck recipes show {_wanted(facts).recipe}")
+    show = f"envcheck recipes show {_wanted(facts).recipe}"
+    shown = _recipe(facts, **{f"{what}_minimum": minimum})
+    return fail(f"{what} {found} is older than {minimum}", words, show, evidence=shown)
 
 
 def _room(what: str, wanted_gib: float | None, there: int | None, facts: Facts, key: str, command: str) -> Finding:
@@ -209,9 +248,12 @@ def _room(what: str, wanted_gib: float | None, there: int | None, facts: Facts, 
         return not_told(facts, key)
     if there >= wanted_gib * GIB * (1 - SIZE_TOLERANCE):
         return ok(f"{gib(there)}, {wanted_gib:g} wanted")
-    return fail(
-        f"{gib(there)}, the job wants {wanted_gib:g} GiB", f"Free some, or use a larger host ({what}).", command
-    )
+    seen = f"{gib(there)} of {what}, the job wants {wanted_gib:g} GiB"
+    return fail(seen, "Free some, or use a larger host.", command, evidence=figures(asked(key), bytes=there))
+
+
+def _recipe(facts: Facts, **values: object) -> tuple[str, ...]:
+    return figures(f"recipe {_wanted(facts).recipe}", **values)
 
 
 def _wanted(facts: Facts) -> Wanted:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
-from envcheck.checks.common import commands, fail, incomplete, ok, plural, skip, unknown, vendor, warn
+from envcheck.checks.common import commands, fail, follows, incomplete, ok, plural, quote, skip, unknown, vendor, warn
 from envcheck.model import Facts, Finding, Topology, VendorFacts
 
 UNKNOWN_RELATIONS = (None, "", "NA", "N/A", "?")
@@ -15,27 +16,32 @@ def topology(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The topology is complete: a relation for each pair of devices."""
     if len(v.devices) == 1:
         yield skip("one device")
-    elif why := incomplete(facts, v):
-        yield skip(why)
+    elif cause := incomplete(facts, v):
+        yield follows(cause)
     elif v.topology is None:
         yield unknown("the tool does not tell the topology", "Ask it by hand.", *commands(v, "topology"))
     elif blanks := _blanks(v.topology):
         seen = f"{len(blanks)} pairs have no relation, the first {blanks[0][0]} to {blanks[0][1]}"
-        yield fail(seen, "A link is lost, or a driver too old for this board.", *commands(v, "topology"))
+        words = "Reseat the board, or upgrade the driver: a link is lost, or not known to it."
+        yield fail(seen, words, *commands(v, "topology"), evidence=_row(facts, v, blanks[0][0]))
     elif len(v.topology.names) != len(v.devices):
         seen = f"the topology names {len(v.topology.names)} devices, the list {len(v.devices)}"
-        yield warn(seen, "Compare both by hand.", *commands(v, "topology"), *commands(v, "list"))
+        shown = _row(facts, v, v.topology.names[-1])
+        yield warn(seen, "Compare both by hand.", *commands(v, "topology"), *commands(v, "list"), evidence=shown)
     else:
         yield ok(f"{len(v.topology.names)} devices, {_summary(v.topology)}")
 
 
 def uniform(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """No device is tied to its peers by slower links than the others are."""
-    if why := "one device" if len(v.devices) == 1 else incomplete(facts, v):
-        yield skip(why)
+    if len(v.devices) == 1:
+        yield skip("one device")
+        return
+    if cause := incomplete(facts, v):
+        yield follows(cause)
         return
     if v.topology is None or len(v.topology.names) < 2:
-        yield unknown("follows from links.topology")
+        yield follows("links.topology")
         return
     rows = {name: _profile(v.topology, name) for name in v.topology.names}
     usual, _ = Counter(rows.values()).most_common(1)[0]
@@ -46,14 +52,17 @@ def uniform(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     else:
         first = [name for name in odd if rows[name] == rows[odd[0]]]  # the rarest row: its peers miss one link each
         seen = f"{', '.join(first[:4])}: {_words(rows[first[0]])}, where most have {_words(usual)}"
-        words = f"Collectives run at the slowest link. Reseat the card, or leave it out with {vendor(v).visible_env}."
-        yield warn(seen, words, *commands(v, "topology"))
+        words = f"Reseat the card, or leave it out with {vendor(v).visible_env}: collectives run at the slowest link."
+        yield warn(seen, words, *commands(v, "topology"), evidence=_row(facts, v, first[0]))
 
 
 def numa(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The devices are spread evenly over NUMA nodes."""
-    if why := "one device" if len(v.devices) == 1 else incomplete(facts, v):
-        yield skip(why)
+    if len(v.devices) == 1:
+        yield skip("one device")
+        return
+    if cause := incomplete(facts, v):
+        yield follows(cause)
         return
     near = v.topology and (v.topology.numa_affinity or v.topology.cpu_affinity)
     sets = Counter(said for name in v.topology.names if (said := near.get(name))) if v.topology and near else Counter()
@@ -64,9 +73,19 @@ def numa(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif len(set(sets.values())) > 1:
         seen = ", ".join(f"{plural(n, 'device')} at {said}" for said, n in sets.most_common())
         words = "Bind each rank to the CPUs near its device, or choose an even set of devices."
-        yield warn(seen, words, *commands(v, "topology"), "lscpu | grep NUMA")
+        shown = _row(facts, v, v.topology.names[0])
+        yield warn(seen, words, *commands(v, "topology"), "lscpu | grep NUMA", evidence=shown)
     else:
         yield ok(f"{len(sets)} sets of CPUs with {next(iter(sets.values()))} devices each")
+
+
+def _row(facts: Facts, v: VendorFacts, name: str) -> tuple[str, ...]:
+    """Evidence: the device's row of the matrix; its column head stands in a line that begins otherwise."""
+    key = next((key for key, document in v.documents.items() if document.topology), "")
+    answer = facts.answers.get(key)
+    lines = [line.strip() for line in answer.out.splitlines()] if answer else []
+    row = next((line for line in lines if re.match(rf"{re.escape(name)}\s", line) and re.search(r"\bX\b", line)), "")
+    return (*quote(answer)[:1], *([row] if row else []))
 
 
 def _blanks(topology: Topology) -> list[tuple[str, str]]:

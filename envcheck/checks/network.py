@@ -5,7 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.checks.common import fail, graded, nodes_wanted, not_told, ok, quote, skip, unknown, warn
+from envcheck.checks.common import (
+    fail,
+    figures,
+    follows,
+    graded,
+    nodes_wanted,
+    not_told,
+    ok,
+    quote,
+    skip,
+    unknown,
+    warn,
+)
 from envcheck.checks.driver import fields
 from envcheck.model import Answer, Document, Facts, Finding, Network, Outcome, Severity, VendorFacts
 
@@ -40,12 +52,16 @@ def hccn_address(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if bare:
         grade = Severity.FAIL if nodes_wanted(facts) > 1 else Severity.WARN
         first = bare[0]
-        words = "Collectives between hosts need one; one host alone can do without."
-        fix = (f"hccn_tool -i {first} -ip -s address <address> netmask <mask>", "cat /etc/hccn.conf")
+        words = "Set one with hccn_tool -ip -s for collectives between hosts; one host alone can do without."
+        fix = (f"hccn_tool -i {first} -ip -g", "cat /etc/hccn.conf")
         shown = quote(facts.answers.get(f"run hccn_tool -i {first} -ip -g"))
         yield graded(grade, f"port of NPU {_ids(bare)}: no address", words, *fix, evidence=shown)
     elif len(set(told.values())) < len(told):
-        yield fail("two ports have the same address", "Give each its own.", "cat /etc/hccn.conf")
+        twice = next(said for said in told.values() if list(told.values()).count(said) > 1)
+        both = [n for n, said in told.items() if said == twice]
+        shown = quote(facts.answers.get(f"run hccn_tool -i {both[-1]} -ip -g"), twice)
+        seen = f"ports of NPU {_ids(both)} have the same address {twice}"
+        yield fail(seen, "Give each its own.", "cat /etc/hccn.conf", evidence=shown)
     else:
         yield ok(f"{len(told)} ports have addresses") if told else _no_hccn(facts, "ip")
 
@@ -57,7 +73,7 @@ def hccn_health(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if bad:
         grade = Severity.FAIL if nodes_wanted(facts) > 1 else Severity.WARN
         first = next(iter(bad))
-        words = "The watched address (netdetect) does not answer: look at gateway, VLAN and switch."
+        words = "Look at gateway, VLAN and switch: the watched address (netdetect) does not answer."
         shown = quote(facts.answers.get(f"run hccn_tool -i {first} -net_health -g"))
         seen = f"port of NPU {_ids(bad)}: {', '.join(sorted(set(bad.values())))}"
         yield graded(grade, seen, words, f"hccn_tool -i {first} -netdetect -g", "cat /etc/hccn.conf", evidence=shown)
@@ -97,20 +113,24 @@ def own_name(facts: Facts) -> Iterator[Finding]:
     name, addresses = (facts.host and facts.host.hostname) or "the own name", facts.network.resolves_to
     several = nodes_wanted(facts) > 1
     if addresses is None:
-        words = "Several nodes find each other by it: add the host to /etc/hosts, or pass --host."
+        words = "Add the host to /etc/hosts, or pass --host: several nodes find each other by it."
         yield graded(
             Severity.FAIL if several else Severity.WARN,
             f"{name} resolves to nothing",
             words,
             "getent hosts $(hostname)",
+            evidence=figures("getaddrinfo", **{name: "nothing"}),
         )
     elif addresses and all(LOOPBACK.match(a) for a in addresses):
         seen = f"{name} resolves to {', '.join(addresses)}"
-        words = "A launch over several nodes waits for ever: put the real address first in /etc/hosts, or pass --host."
+        words = (
+            "Put the real address first in /etc/hosts, or pass --host: a launch over several nodes would wait for ever."
+        )
+        look, shown = ("getent hosts $(hostname)", "ip -brief address"), figures("getaddrinfo", **{name: addresses[0]})
         if several:
-            yield fail(seen, words, "getent hosts $(hostname)", "ip -brief address")
+            yield fail(seen, words, *look, evidence=shown)
         elif facts.vendors:
-            yield warn(seen, words, "getent hosts $(hostname)", "ip -brief address")
+            yield warn(seen, words, *look, evidence=shown)
         else:
             yield ok(f"{seen}: enough for one node")
     elif addresses:
@@ -128,11 +148,13 @@ def interfaces(facts: Facts) -> Iterator[Finding]:
     if usable:
         yield ok(f"up with an address: {', '.join(usable[:4])}{' ...' if len(usable) > 4 else ''}")
     elif nodes_wanted(facts) > 1:
-        yield fail("no interface is up with an address", "Several nodes need one.", "ip -brief address")
+        words, shown = "Bring one up: several nodes need it.", _all_interfaces(facts.network)
+        yield fail("no interface is up with an address", words, "ip -brief address", evidence=shown)
     elif all(i.up is None for i in facts.network.interfaces.values()):
         yield unknown("no interface says whether it is up")
     else:
-        yield warn("no interface besides loopback is up", "Downloads and other nodes need one.", "ip -brief address")
+        words, shown = "Bring one up: downloads and other nodes need it.", _all_interfaces(facts.network)
+        yield warn("no interface besides loopback is up", words, "ip -brief address", evidence=shown)
 
 
 def named_interfaces(facts: Facts) -> Iterator[Finding]:
@@ -143,7 +165,10 @@ def named_interfaces(facts: Facts) -> Iterator[Finding]:
     asked = {name: facts.environment[name] for name in IFNAMES if name in facts.environment}
     wrong = [f"{name}={value}" for name, value in asked.items() if not _names_one(value, facts.network)]
     if wrong:
-        yield fail(f"{wrong[0]}: there is no such interface", "Name one of this host's.", "ip -brief address")
+        shown = (f"environment: {wrong[0]}", *_all_interfaces(facts.network))
+        yield fail(
+            f"{wrong[0]}: there is no such interface", "Name one of this host's.", "ip -brief address", evidence=shown
+        )
     elif asked:
         yield ok(", ".join(f"{name}={value}" for name, value in asked.items()))
     else:
@@ -164,7 +189,7 @@ def _unset(document: Document) -> bool:
 def _no_hccn(facts: Facts, kind: str) -> Finding:
     asked = [a for key, a in facts.answers.items() if key.startswith("run hccn_tool ") and f"-{kind} " in key]
     if not asked:
-        return skip("follows from driver.tool")
+        return follows("driver.tool")
     return _unread(asked[0])
 
 
@@ -176,6 +201,10 @@ def _unread(answer: Answer) -> Finding:
             "command -v hccn_tool",
         )
     return unknown(f"hccn_tool could not be read: {answer.outcome.value}", "Ask it by hand.", evidence=quote(answer))
+
+
+def _all_interfaces(network: Network) -> tuple[str, ...]:
+    return figures("interfaces", **{name: "up" if i.up else "down" for name, i in network.interfaces.items()})
 
 
 def _outside(network: Network, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck import versions
-from envcheck.checks.common import fail, not_told, ok, skip, unknown, vendor, warn
+from envcheck.checks.common import fail, figures, not_told, ok, skip, unknown, vendor, warn
 from envcheck.model import Facts, Finding, Packages, VendorFacts
 
 PYTHON_FLOOR, PYTHON_CEILING = "3.9", "3.14"  # paddlepaddle 3.1 to 3.3 has wheels for 3.9 to 3.13 (package metadata)
@@ -22,14 +22,14 @@ def version(facts: Facts) -> Iterator[Finding]:
     if found is None:
         yield not_told(facts, "ask packages")
     elif found.python is None:
-        yield unknown("python3 did not tell its version", "Install it.", "python3 --version")
+        yield unknown("python3 did not tell its version", "Look whether it is there, and starts.", "python3 --version")
     elif versions.key(found.python) is None:
         yield unknown(f"Python {found.python}: not a version that envcheck can order")
     elif versions.at_least(found.python, PYTHON_FLOOR) and not versions.at_least(found.python, PYTHON_CEILING):
         yield ok(f"Python {found.python}")
     else:
-        words = "Paddle's wheels are for 3.9 to 3.13; images carry 3.10. Use another python3, or a container."
-        yield warn(f"Python {found.python}", words, "python3 --version")
+        words = "Use another python3, or a container: Paddle's wheels are for 3.9 to 3.13, and images carry 3.10."
+        yield warn(f"Python {found.python}", words, "python3 --version", evidence=_shown(found))
 
 
 def paddle(facts: Facts) -> Iterator[Finding]:
@@ -40,8 +40,13 @@ def paddle(facts: Facts) -> Iterator[Finding]:
         return
     names = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if name in found.packages]
     if len(names) > 1:
-        words = "Both write the same folder: remove both, install one again."
-        yield fail("paddlepaddle and paddlepaddle-gpu are both installed", words, f"pip uninstall {' '.join(names)}")
+        words = "Remove both, install one again: they write the same folder."
+        yield fail(
+            "paddlepaddle and paddlepaddle-gpu are both installed",
+            words,
+            f"pip uninstall {' '.join(names)}",
+            evidence=_shown(found, *names),
+        )
     elif not names:
         yield skip("not installed here: an image holds it, or envcheck provision installs it")
     elif (reached := versions.at_least(found.packages[names[0]], PADDLE_FLOOR)) is None:
@@ -50,7 +55,7 @@ def paddle(facts: Facts) -> Iterator[Finding]:
         yield ok(f"{names[0]} {found.packages[names[0]]}")
     else:
         seen = f"{names[0]} {found.packages[names[0]]} is older than {PADDLE_FLOOR}"
-        yield warn(seen, "Install 3.1 or newer.", "pip install 'paddlepaddle>=3.1'")
+        yield warn(seen, "Install 3.1 or newer.", "pip install 'paddlepaddle>=3.1'", evidence=_shown(found, names[0]))
 
 
 def plugin(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -63,22 +68,21 @@ def plugin(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if not host and not mine:
         yield skip("neither paddlepaddle nor its plugin is installed here")
     elif host and not mine:
-        index = "https://www.paddlepaddle.org.cn/packages/stable/"
-        words = f"Without {name}, training falls back to the CPU silently. It is on Paddle's own index alone."
-        yield warn(
-            f"paddlepaddle {host} without {name}", words, f"pip install {name}=={host} -i {index}<npu or ixuca>/"
-        )
+        words = "Install it from Paddle's own index: without it, training falls back to the CPU silently."
+        fix = f"pip install {name}=={host} -i {vendor(v).plugin_index}"
+        yield warn(f"paddlepaddle {host} without {name}", words, fix, evidence=_shown(found, "paddlepaddle"))
     elif not host:
-        words = "The plugin loads into the CPU package: install that first."
-        yield fail(f"{name} {mine} without paddlepaddle", words, f"pip install paddlepaddle=={mine}")
+        words = "Install the CPU package: the plugin loads into it."
+        fix = f"pip install paddlepaddle=={mine}"
+        yield fail(f"{name} {mine} without paddlepaddle", words, fix, evidence=_shown(found, name))
     elif versions.key(host) is None or versions.key(mine or "") is None:
         yield unknown(f"paddlepaddle {host} and {name} {mine} cannot be compared")
     elif versions.compare(host, mine or "") == 0 or (mine, host) in DOCUMENTED_PAIRS:
         yield ok(f"paddlepaddle {host} with {name} {mine}")
     else:
-        words = "Builds that differ end in undefined symbols: install the pair."
+        words = "Install the pair: builds that differ end in undefined symbols."
         seen = f"paddlepaddle {host}, but {name} {mine}"
-        yield fail(seen, words, f"pip install paddlepaddle=={mine}")
+        yield fail(seen, words, f"pip install paddlepaddle=={mine}", evidence=_shown(found, "paddlepaddle", name))
 
 
 def device_build(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -89,10 +93,9 @@ def device_build(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif "paddlepaddle-gpu" in found.packages:
         yield ok(f"paddlepaddle-gpu {found.packages['paddlepaddle-gpu']}")
     elif "paddlepaddle" in found.packages:
-        words = "It runs, but on the CPU: install the GPU build from Paddle's index instead."
-        yield warn(
-            f"paddlepaddle {found.packages['paddlepaddle']} is the CPU build", words, "pip uninstall paddlepaddle"
-        )
+        words = "Install the GPU build from Paddle's index instead: this one trains on the CPU."
+        seen = f"paddlepaddle {found.packages['paddlepaddle']} is the CPU build"
+        yield warn(seen, words, "pip uninstall paddlepaddle", evidence=_shown(found, "paddlepaddle"))
     else:
         yield skip("no paddle is installed here")
 
@@ -108,9 +111,11 @@ def numpy(facts: Facts) -> Iterator[Finding]:
     elif versions.key(version) is None:
         yield unknown(f"numpy {version}: not a version that envcheck can order")
     elif versions.at_least(version, NUMPY_BAD) and "torch-npu" not in found.packages:
-        yield fail(f"numpy {version}: paddle fails from {NUMPY_BAD} on", "Install 1.26.4.", "pip install 'numpy<2'")
+        seen = f"numpy {version}: paddle fails from {NUMPY_BAD} on"
+        yield fail(seen, "Install 1.26.4.", "pip install 'numpy<2'", evidence=_shown(found, "numpy"))
     elif versions.at_least(version, NUMPY_MAJOR) and any(v.name == "npu" for v in facts.vendors):
-        yield warn(f"numpy {version}: CANN up to 8.2 fails with numpy 2", "Install 1.26.4.", "pip install 'numpy<2'")
+        seen = f"numpy {version}: CANN up to 8.2 fails with numpy 2"
+        yield warn(seen, "Install 1.26.4.", "pip install 'numpy<2'", evidence=_shown(found, "numpy"))
     else:
         yield ok(f"numpy {version}")
 
@@ -133,6 +138,7 @@ def torch_npu(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
             seen,
             "Install the pair; an unpinned torch-npu brings the newest.",
             f"pip install torch=={mine.partition('.post')[0]}",
+            evidence=_shown(found, "torch", "torch-npu"),
         )
 
 
@@ -146,8 +152,16 @@ def triton(facts: Facts) -> Iterator[Finding]:
     elif "use-triton-in-paddle" in found.packages:
         yield ok("use-triton-in-paddle is installed")
     else:
-        words = "paddleformers stops with a RuntimeError: remove triton, or add the bridge."
-        yield warn("triton without use-triton-in-paddle", words, "pip uninstall triton")
+        words = "Remove triton, or add use-triton-in-paddle: paddleformers stops with a RuntimeError."
+        yield warn(
+            "triton without use-triton-in-paddle", words, "pip uninstall triton", evidence=_shown(found, "triton")
+        )
+
+
+def _shown(found: Packages, *names: str) -> tuple[str, ...]:
+    """Evidence: what the metadata of that Python's packages say."""
+    said = {name: found.packages[name] for name in names} or {"version": str(found.python)}
+    return figures(f"packages of {found.executable or 'python3'}", **said)
 
 
 def _packages(facts: Facts) -> Packages | None:

@@ -6,9 +6,23 @@ import re
 from collections.abc import Iterator
 
 from envcheck import versions
-from envcheck.checks.common import commands, fail, in_container, not_told, ok, skip, unknown, vendor, warn
+from envcheck.checks.common import (
+    commands,
+    fail,
+    figures,
+    follows,
+    in_container,
+    not_told,
+    nothing,
+    ok,
+    quote,
+    skip,
+    unknown,
+    vendor,
+    warn,
+)
 from envcheck.checks.driver import driver_version, fields
-from envcheck.model import Facts, Finding, Outcome, VendorFacts
+from envcheck.model import Answer, Facts, Finding, Outcome, VendorFacts
 
 TREES = {
     "npu": ("list /usr/local/Ascend/ascend-toolkit/[0-9]*", "list /usr/local/Ascend/cann-[0-9]*"),
@@ -45,14 +59,12 @@ def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok(f"{vendor(v).toolkit} in {', '.join(found)}")
     elif in_container(facts):
         words = "Start from an image that holds it."
-        yield fail(
-            f"no {vendor(v).toolkit} in this container", words, f"ls -d {TREES[v.name][0].removeprefix('list ')}"
-        )
+        yield fail(f"no {vendor(v).toolkit} in this container", words, _ls(v), evidence=_no_tree(v))
     elif any(_ended(facts, key) not in (Outcome.EMPTY, Outcome.ABSENT) for key in TREES[v.name]):
         yield not_told(facts, *TREES[v.name])
     else:
-        words = "Training in a container needs none on the host; training on the host does."
-        yield warn(f"no {vendor(v).toolkit} on this host", words, f"ls -d {TREES[v.name][0].removeprefix('list ')}")
+        words = "Install it to train on this host; training in a container needs none here."
+        yield warn(f"no {vendor(v).toolkit} on this host", words, _ls(v), evidence=_no_tree(v))
 
 
 def single(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -65,24 +77,31 @@ def single(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     used = {next(filter(None, m.groups())) for m in re.finditer(pattern, facts.environment.get("LD_LIBRARY_PATH", ""))}
     if len(used) > 1:
         seen = f"LD_LIBRARY_PATH names {len(used)}: {', '.join(sorted(used))}"
-        yield fail(seen, "Keep one: open a new shell and source one set_env.sh.", "echo $LD_LIBRARY_PATH | tr : '\\n'")
+        words = "Keep one: open a new shell and source one set_env.sh."
+        shown = figures("environment", LD_LIBRARY_PATH=facts.environment.get("LD_LIBRARY_PATH", ""))
+        yield fail(seen, words, "echo $LD_LIBRARY_PATH | tr : '\\n'", evidence=shown)
     elif len(found) > 1 and not used:
-        yield warn(f"{len(found)} trees: {', '.join(found)}", "Source the one that you mean.", *commands(v, "toolkit"))
+        shown = quote(
+            next((facts.answers.get(key) for key in TREES[v.name] if facts.answers.get(key)), None), found[-1]
+        )
+        words = "Source the one that you mean."
+        yield warn(f"{len(found)} trees: {', '.join(found)}", words, *commands(v, "toolkit"), evidence=shown)
     elif found:
         yield ok(f"one in force: {next(iter(used), found[0])}")
     else:
-        yield skip("follows from toolkit.present")
+        yield follows("toolkit.present")
 
 
 def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The toolkit's version is known."""
     found = toolkit_version(facts, v)
     if found is None:
-        yield not_told(facts, CONFIG) if trees(facts, v) else skip("follows from toolkit.present")
+        yield not_told(facts, CONFIG) if trees(facts, v) else follows("toolkit.present")
     elif versions.key(found) is None:
         yield unknown(f"{vendor(v).toolkit} {found}: not a version that envcheck can order")
     elif (floor := vendor(v).toolkit_floor) and versions.at_least(found, floor) is False:
-        yield warn(f"{vendor(v).toolkit} {found} is older than any that the plugins name", f"Install {floor} or newer.")
+        seen = f"{vendor(v).toolkit} {found} is older than any that the plugins name"
+        yield warn(seen, f"Install {floor} or newer.", "envcheck recipes", evidence=quote(_told_by(facts, v), found))
     else:
         yield ok(f"{vendor(v).toolkit} {found}")
 
@@ -91,11 +110,7 @@ def driver_pair(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The driver is new enough for the toolkit."""
     found, running = toolkit_version(facts, v), driver_version(v)
     if not found:
-        yield (
-            skip("follows from toolkit.present")
-            if not trees(facts, v)
-            else unknown("the toolkit's version is not known")
-        )
+        yield (follows("toolkit.present") if not trees(facts, v) else unknown("the toolkit's version is not known"))
         return
     oldest = OLDEST_DRIVER.get(found.lower())
     reached = versions.at_least(running, oldest) if running and oldest else None
@@ -104,11 +119,13 @@ def driver_pair(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif reached:
         yield ok(f"driver {running} carries CANN {found}")
     elif found.lower() in PARTNER_ONLY:
-        yield warn(
-            f"driver {running} is older than {oldest}, CANN {found}'s partner", "Upgrade the driver, or test it."
-        )
+        words = "Upgrade the driver, or test it."
+        seen = f"driver {running} is older than {oldest}, CANN {found}'s partner"
+        yield warn(seen, words, *commands(v, "list"), evidence=quote(_told_by(facts, v), found))
     else:
-        yield fail(f"driver {running} is older than {oldest}, which CANN {found} needs", "Upgrade driver and firmware.")
+        words = "Upgrade driver and firmware, or start from an image with an older CANN."
+        seen = f"driver {running} is older than {oldest}, which CANN {found} needs"
+        yield fail(seen, words, *commands(v, "list"), evidence=quote(_told_by(facts, v), found))
 
 
 def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -117,7 +134,7 @@ def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield not_told(facts, "ask environment")
         return
     if not trees(facts, v):
-        yield skip("follows from toolkit.present")
+        yield follows("toolkit.present")
         return
     homes = [value for name in vendor(v).toolkit_variables if (value := facts.environment.get(name))]
     path = facts.environment.get("LD_LIBRARY_PATH", "")
@@ -128,21 +145,25 @@ def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield skip("not in force in this shell; an image brings its own")
     else:
         words = "Source it in the shell or service that trains; a non-login exec does not read .bashrc."
-        yield warn(f"{vendor(v).toolkit}'s environment is not in force in this shell", words, *commands(v, "toolkit"))
+        seen = f"{vendor(v).toolkit}'s environment is not in force in this shell"
+        yield warn(
+            seen, words, *commands(v, "toolkit"), evidence=figures("environment", LD_LIBRARY_PATH=path or "not set")
+        )
 
 
 def atb(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """NNAL/ATB is installed: importing paddle's plugin fails without libatb.so."""
     answer = facts.answers.get(ATB_SET_ENV)
     if not trees(facts, v):
-        yield skip("follows from toolkit.present")
+        yield follows("toolkit.present")
     elif answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
         yield not_told(facts, ATB_SET_ENV)
     elif answer.ok:
         yield ok("nnal/atb/set_env.sh is there")
     else:
         words = "Install the NNAL package of the same CANN release, and source its set_env.sh."
-        yield warn("NNAL/ATB is not installed", words, "ls -d /usr/local/Ascend/nnal/atb")
+        shown = nothing(ATB_SET_ENV)
+        yield warn("NNAL/ATB is not installed", words, "ls -d /usr/local/Ascend/nnal/atb", evidence=shown)
 
 
 def preload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -155,9 +176,9 @@ def preload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     missing = [path for path in wanted if path not in answer.out.split()]
     if missing:
         there = next(iter(answer.out.split()), "/usr/local/corex/lib64/libcuda.so.1")
-        yield fail(
-            f"LD_PRELOAD names {missing[0]}, which is not there", "Correct the path.", f"export LD_PRELOAD={there}"
-        )
+        shown = figures("environment", LD_PRELOAD=facts.environment["LD_PRELOAD"])
+        seen = f"LD_PRELOAD names {missing[0]}, which is not there"
+        yield fail(seen, "Correct the path.", f"export LD_PRELOAD={there}", evidence=shown)
     elif wanted:
         yield ok(f"LD_PRELOAD names {wanted[0]}")
     else:
@@ -180,6 +201,20 @@ def toolkit_version(facts: Facts, v: VendorFacts) -> str | None:
                 return said
     names = [m[0] for path in trees(facts, v) if (m := re.search(r"\d[\w.]*$", path))]
     return max(names, key=lambda n: versions.key(n) or ()) if names else None
+
+
+def _told_by(facts: Facts, v: VendorFacts) -> Answer | None:
+    """The answer that the toolkit's version is read from."""
+    keys = [*(key for key in v.documents if "ascend-toolkit/latest" in key), *TREES[v.name]]
+    return next((a for key in keys if (a := facts.answers.get(key)) and a.ok), None)
+
+
+def _ls(v: VendorFacts) -> str:
+    return " ".join(("ls -d", *(key.removeprefix("list ") for key in TREES[v.name])))
+
+
+def _no_tree(v: VendorFacts) -> tuple[str, ...]:
+    return nothing(*TREES[v.name])
 
 
 def _plain(detail: object) -> object:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from installers.catalogue import Offer
 
 
-@click.command()
+@click.command(short_help="What stands between this machine and training.")
 @options.device
 @options.model
 @options.method
@@ -36,13 +36,18 @@ def doctor(**asked: Any) -> None:
     envcheck doctor --only devices --skip devices.ecc
     envcheck doctor --replay snapshot.json --json     a recording, as JSON
     """
-    from envcheck import checks, report, screen
-
     if asked["list_checks"]:
+        from envcheck import report, screen
+
         click.echo(report.listing(screen.style().width))
         return
-    checks.named(asked["only"]), checks.named(asked["skip"])  # before the machine is asked, not after
+    if asked["only"] or asked["skip"]:
+        from envcheck import checks
+
+        checks.named((*asked["only"], *asked["skip"]))  # before the machine is asked, not after
     facts = _facts(asked)
+    from envcheck import checks, report, screen
+
     findings = checks.run_all(facts, asked["only"], asked["skip"])
     if asked["as_json"]:
         click.echo(report.as_json(findings, facts, asked["strict"]))
@@ -53,6 +58,8 @@ def doctor(**asked: Any) -> None:
 
 def _facts(asked: dict[str, Any]) -> Facts:
     """What the machine or the recording says, and what the named job wants of it."""
+    import importlib
+    import threading
     from dataclasses import replace
 
     from envcheck import facts, machine, screen
@@ -61,7 +68,8 @@ def _facts(asked: dict[str, Any]) -> Facts:
     if asked["replay"]:
         found = _replayed(asked["replay"], asked["device"])
     else:
-        with screen.hint("asking the machine ..."):
+        with screen.hint("asking the machine ..."):  # and, while its tools are at work, getting ready to judge
+            threading.Thread(target=importlib.import_module, args=("envcheck.checks",), daemon=True).start()
             found = facts.gather(machine.here(), asked["device"])
     offer = early or _offer_here(asked, found)
     return replace(found, wanted=_wanted(offer, found) if offer else None)

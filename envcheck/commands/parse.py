@@ -19,7 +19,7 @@ PARSERS = {"npu-smi": "probes.npu_smi", "ixsmi": "probes.ixsmi", "nvidia-smi": "
 BYTES_LIMIT = 32 << 20  # of input; the longest real answer is about 1 MB
 
 
-@click.command()
+@click.command(short_help="Read a vendor tool's output; print JSON.")
 @click.argument("tool", metavar="TOOL")
 @click.argument("file", default="-", metavar="[FILE|-]")
 def parse(tool: str, file: str) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from installers.recipe import Recipe
 
 
-@click.command()
+@click.command(short_help="Install what is missing, shown first, proved after.")
 @options.device
 @options.model
 @options.method

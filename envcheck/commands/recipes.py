@@ -10,7 +10,7 @@ import click
 from envcheck import options
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, short_help="The set-ups there are, each number with its source.")
 @options.recipes_folder
 @options.json_output
 @click.pass_context
@@ -31,7 +31,7 @@ def recipes(ctx: click.Context, recipes_folder: str | None, as_json: bool) -> No
         click.echo(recipe_page.as_json(known) if as_json else recipe_page.as_table(known, _width()))
 
 
-@recipes.command()
+@recipes.command(short_help="One recipe, with where its numbers come from.")
 @click.argument("name")
 @options.recipes_folder
 @options.json_output

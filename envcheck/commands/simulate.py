@@ -9,7 +9,7 @@ import click
 from envcheck import options
 
 
-@click.command()
+@click.command(short_help="Run a command on a machine that is not there.")
 @click.argument("machine", required=False)
 @click.option("--fault", "faults", multiple=True, metavar="NAME[=VALUE]", help="What is wrong there; may be repeated.")
 @click.option("--machines", type=click.Path(path_type=Path), help="A folder of your own NAME.toml; they win over ours.")

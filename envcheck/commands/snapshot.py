@@ -7,7 +7,7 @@ import click
 from envcheck import options
 
 
-@click.command()
+@click.command(short_help="Record what doctor reads, to judge it elsewhere.")
 @options.device
 @click.option("-o", "--output", required=True, type=click.Path(), help="The file to write; - is standard output.")
 def snapshot(device: str, output: str) -> None:

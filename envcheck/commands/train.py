@@ -13,7 +13,7 @@ def _path(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Pa
     return Path(value) if value else None
 
 
-@click.command()
+@click.command(short_help="Start a run, but only if it will run; watch it.")
 @options.model
 @options.method
 @options.device
