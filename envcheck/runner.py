@@ -138,10 +138,15 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> 
     in our process group, and is not sent twice.  Raises OSError when it cannot start.
     """
     passed = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    child = subprocess.Popen(list(argv), env=env)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, passed | {signal.SIGCHLD})  # one may come while it starts
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, passed | {signal.SIGCHLD})
+        child = subprocess.Popen(
+            list(argv), env=env, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        )
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise
+    try:
         while child.poll() is None:
             told = signal.sigtimedwait(passed | {signal.SIGCHLD}, 1.0)
             if (
