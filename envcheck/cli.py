@@ -16,6 +16,7 @@ COMMANDS = {
     "doctor": "envcheck.commands.doctor",
     "provision": "envcheck.commands.provision",
     "train": "envcheck.commands.train",
+    "plan": "envcheck.commands.plan",
     "parse": "envcheck.commands.parse",
     "snapshot": "envcheck.commands.snapshot",
     "simulate": "envcheck.commands.simulate",

@@ -184,8 +184,18 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Fit:
+    """What the memory planner says of a job on this machine's cards: `fits` is None where it cannot tell."""
+
+    fits: bool | None
+    reason: str
+    remedy: Remedy | None = None
+    predicted_bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Wanted:
-    """What a recipe's job asks of one machine, flat, so that checks need not know recipes.
+    """What a recipe's job asks of one machine, flat, so that checks need know neither recipes nor the planner.
 
     `cards` counts devices as the tool lists them (chips on Iluvatar, dies on A3); `packages` are (name, specifier).
     """
@@ -207,6 +217,7 @@ class Wanted:
     packages: tuple[tuple[str, str], ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    fit: Fit | None = None
 
 
 @dataclass(frozen=True)

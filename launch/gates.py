@@ -80,6 +80,22 @@ def devices(s: Situation) -> Finding:
     )
 
 
+def memory(s: Situation) -> Finding:
+    """The cards hold the job, by the planner; and as much host memory is free as the recipe wants."""
+    host, cards = host_memory(s), device_memory(s)
+    if cards is None or host.severity is Severity.SKIP:
+        return cards or host
+    return max(cards, host, key=lambda finding: finding.severity)
+
+
+def device_memory(s: Situation) -> Finding | None:
+    fit = s.facts.wanted.fit if s.facts.wanted else None
+    if fit is None:
+        return None
+    severity = {True: Severity.OK, False: Severity.FAIL, None: Severity.UNKNOWN}[fit.fits]
+    return Finding("gate.memory", severity, fit.reason, fit.remedy)
+
+
 def host_memory(s: Situation) -> Finding:
     """As much free memory as the recipe wants."""
     wants = wanted(s.recipe, s.job).host_memory_gib
@@ -207,7 +223,7 @@ GATES: dict[str, Gate] = {
     "environment": environment,
     "doctor": doctor,
     "devices": devices,
-    "memory": host_memory,
+    "memory": memory,
     "disk": disk,
     "folder": writable,
     "alone": alone,

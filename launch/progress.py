@@ -2,6 +2,7 @@
 
 {"step": 3, "loss": 4.27, "tokens_per_s": 4963, "memory_mib": 376}                            ours
 loss: 10.98, learning_rate: 1e-05, global_step: 3, ... interval_tokens_per_second: 812.5      PaddleFormers
+... max_memory_allocated: 31.2, max_memory_reserved: 35.6 (GiB)                                on its accelerators
 {'loss': 1.4213, 'grad_norm': 3.1, 'learning_rate': 4e-05, 'epoch': 0.02}                     transformers
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+MIB_IN_GIB = 1024
 LINE_LIMIT = 20_000  # characters of a line that are looked at
 _NUMBER = r"(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
 _FIELDS = {
@@ -21,6 +23,7 @@ _FIELDS = {
     "loss": re.compile(r"\bloss['\"]?: ['\"]?" + _NUMBER),
     "tokens_per_s": re.compile(r"\b(?:interval_)?tokens_per_sec(?:ond)?['\"]?: " + _NUMBER),
     "memory_mib": re.compile(r"\bmemory\(MiB\)['\"]?: " + _NUMBER),
+    "memory_gib": re.compile(r"\b(?:memory\(GiB\)|max_memory_reserved)['\"]?: " + _NUMBER),
 }
 
 
@@ -57,7 +60,10 @@ def _found(name: str, text: str) -> float | None:
 
 
 def _step(said: Mapping[str, Any]) -> Step | None:
-    loss, step, speed, memory = (_number(said.get(name)) for name in ("loss", "step", "tokens_per_s", "memory_mib"))
+    names = ("loss", "step", "tokens_per_s", "memory_mib", "memory_gib")
+    loss, step, speed, memory, larger = (_number(said.get(name)) for name in names)
+    if memory is None and larger is not None:
+        memory = larger * MIB_IN_GIB
     if loss is None:
         return None
     return Step(loss, None if step is None or not math.isfinite(step) else int(step), speed, memory)

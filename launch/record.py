@@ -90,6 +90,12 @@ def ending(end: Ending, code: int) -> Record:
     }
 
 
+def measured(end: Ending, device: str) -> int | None:
+    """Bytes of the fullest card that reported; on the CPU the programs tell of host memory, which is another thing."""
+    most = None if device == "cpu" else _most(end.steps)
+    return None if most is None else round(most * MIB)
+
+
 def checkpoints(output: Path) -> list[str]:
     """The checkpoint folders of a run, oldest first; what a broken save left (a dot in front) is none."""
     try:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import sys
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from envcheck.model import Finding
 from installers import environment
 from installers.catalogue import device_of
 from installers.recipe import Job, Recipe, wanted
-from launch import clean, command, curve, family, gates, launcher, record, situation, telling, watch
+from launch import clean, command, curve, family, fit, gates, launcher, record, situation, telling, watch
 from launch.launcher import Ending
 from launch.request import Request, choose, interpreter_folder, values, words
 from launch.situation import Situation
@@ -81,7 +82,8 @@ def look(
     from envcheck import checks, facts, machine
 
     device = device_of((recipe, job))
-    known = facts.gather(machine.here(), device, wanted(recipe, job))
+    known = facts.gather(machine.here(), device)
+    known = replace(known, wanted=replace(wanted(recipe, job), fit=fit.fit(recipe, job, known)))
     made = command.render(recipe, job, values(request, recipe, runs / "run"))  # there is no run yet to name
     port = situation.port_of(made.argv)
     return Situation(
@@ -188,6 +190,7 @@ def _begun(
         | {"packages": dict(env.packages)},
         "gates": record.findings(found),
         "facts": record.facts(seen.facts),
+        "memory": fit.record(seen.facts.wanted.fit if seen.facts.wanted else None),
     }
 
 
@@ -196,6 +199,7 @@ def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> i
     done = {
         **begun,
         **record.ending(end, code),
+        "memory": {**begun["memory"], "measured_bytes": record.measured(end, begun["device"])},
         "ended": record.time_text(datetime.now(timezone.utc)),
         "checkpoints": record.checkpoints(run / "output"),
     }

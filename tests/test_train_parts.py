@@ -271,6 +271,8 @@ def test_first_failed(workers: list[Worker], launcher_text: str, expected: tuple
         ("[INFO] loss: 1.98, learning_rate: 1e-5, global_step: 3, interval_tokens_per_second: 8.5", Step(1.98, 3, 8.5)),
         ("{'loss': 1.4213, 'grad_norm': 30711.9, 'epoch': 0.02}", Step(1.4213)),
         ("{'loss': '1.42', 'memory(MiB)': 51.5, 'global_step/max_steps': '3/50'}", Step(1.42, None, None, 51.5)),
+        ("loss: 2.5, global_step: 4, max_memory_allocated: 3.0, max_memory_reserved: 3.5", Step(2.5, 4, None, 3584)),
+        ("{'loss': 1.42, 'memory(GiB)': 17.5}", Step(1.42, None, None, 17920)),
         ('{"event": "done"}', None),
         ('{"loss": "much"}', None),
         ('{"loss": true}', None),

@@ -181,7 +181,7 @@ CHECKS: tuple[Check, ...] = (
     _host("python.triton", python.triton, "installed packages", "paddleformers, tried"),
     _job("job.device", job.device, "the vendor's tool"),
     _job("job.cards", job.cards, "the vendor's tool"),
-    _job("job.memory", job.memory, "the vendor's tool"),
+    _job("job.memory", job.memory, "the vendor's tool, the memory planner"),
     _job("job.architecture", job.architecture, "architecture"),
     _job("job.driver", job.driver, "driver version"),
     _job("job.firmware", job.firmware, "firmware version"),

@@ -23,7 +23,7 @@ from envcheck.checks.common import command as asked
 from envcheck.checks.driver import driver_version, firmware_version
 from envcheck.checks.python import _packages
 from envcheck.checks.toolkit import toolkit_version
-from envcheck.model import Disk, Facts, Finding, Host, VendorFacts, Wanted
+from envcheck.model import Disk, Facts, Finding, Fit, Host, Severity, VendorFacts, Wanted
 from envcheck.vendors import VENDORS
 from probes.installed import normal
 
@@ -75,10 +75,10 @@ def cards(facts: Facts) -> Iterator[Finding]:
 
 
 def memory(facts: Facts) -> Iterator[Finding]:
-    """Each device has the memory that the job wants, and has it free."""
+    """Each device has the memory that the job wants, by its recipe and by the planner, and has it free."""
     wanted, v = _wanted(facts), _mine(facts)
     if wanted.memory_gib is None or wanted.device in ("cpu", ""):
-        yield skip("the job names no device memory")
+        yield _planned(wanted.fit) if wanted.fit else skip("the job names no device memory")
         return
     if v is None or not v.devices:
         yield follows("job.device")
@@ -109,7 +109,13 @@ def memory(facts: Facts) -> Iterator[Finding]:
         shown = of_device(v, full, "memory_used_mib")
         yield fail(seen, "Stop who holds it.", *vendor(v).commands.get("list", ()), evidence=shown)
     else:
-        yield ok(f"{min(sizes) / MIB_PER_GIB:.0f} GiB a device, {wanted.memory_gib:g} wanted")
+        seen = f"{min(sizes) / MIB_PER_GIB:.0f} GiB a device, {wanted.memory_gib:g} wanted"
+        yield _planned(wanted.fit, f"{seen}; ") if wanted.fit else ok(seen)
+
+
+def _planned(fit: Fit, before: str = "") -> Finding:
+    severity = {True: Severity.OK, False: Severity.FAIL, None: Severity.UNKNOWN}[fit.fits]
+    return Finding("", severity, f"{before}{fit.reason}", fit.remedy)
 
 
 def architecture(facts: Facts) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from envcheck import options
 
 if TYPE_CHECKING:
     from envcheck.model import Facts, Wanted
+    from installers.catalogue import Offer
 
 
 @click.command(short_help="What stands between this machine and training.")
@@ -63,37 +64,48 @@ def _facts(asked: dict[str, Any]) -> Facts:
 
     from envcheck import facts, machine, screen
 
-    early = None if asked["device"] == "auto" else _wanted(asked, asked["device"])
+    early = None if asked["device"] == "auto" else _offer(asked, asked["device"])
     if asked["replay"]:
         found = _replayed(asked["replay"], asked["device"])
     else:
         with screen.hint("asking the machine ..."):  # and, while its tools are at work, getting ready to judge
             threading.Thread(target=importlib.import_module, args=("envcheck.checks",), daemon=True).start()
             found = facts.gather(machine.here(), asked["device"])
-    return replace(found, wanted=early or _wanted_here(asked, found))
+    offer = early or _offer_here(asked, found)
+    return replace(found, wanted=_wanted(offer, found) if offer else None)
 
 
-def _wanted_here(asked: dict[str, Any], found: Facts) -> Wanted | None:
-    """As `_wanted`, where no device was named: that of the one job that fits, else the machine's own."""
+def _offer_here(asked: dict[str, Any], found: Facts) -> Offer | None:
+    """As `_offer`, where no device was named: that of the one job that fits, else the machine's own."""
     from envcheck.errors import UsageError
 
     try:
-        return _wanted(asked, "auto")
+        return _offer(asked, "auto")
     except UsageError:
-        return _wanted(asked, next((v.name for v in found.vendors), "cpu"))
+        return _offer(asked, next((v.name for v in found.vendors), "cpu"))
 
 
-def _wanted(asked: dict[str, Any], device: str) -> Wanted | None:
-    """What the named job asks of a machine; None when none is named."""
+def _wanted(offer: Offer, found: Facts) -> Wanted:
+    """What the job asks of a machine, and whether the planner fits it on this one's cards."""
+    from dataclasses import replace
+
+    from installers import recipe
+    from launch import fit
+
+    return replace(recipe.wanted(*offer), fit=fit.fit(*offer, found))
+
+
+def _offer(asked: dict[str, Any], device: str) -> Offer | None:
+    """The named job and its recipe; None when none is named."""
     if not (asked["model"] or asked["method"] or asked["framework"]):
         return None
     from pathlib import Path
 
-    from installers import catalogue, recipe
+    from installers import catalogue
 
     folder = asked["recipes_folder"]
     recipes = catalogue.load_all(Path(folder) if folder else None)
-    return recipe.wanted(*catalogue.select(recipes, asked["model"], asked["method"], device, asked["framework"]))
+    return catalogue.select(recipes, asked["model"], asked["method"], device, asked["framework"])
 
 
 def _replayed(path: str, device: str) -> Facts:

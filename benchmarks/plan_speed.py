@@ -1,0 +1,49 @@
+"""What planning costs: one plan, the command from the shell, a search over 300B on 1,024 cards, a table of 705 rows.
+
+python benchmarks/plan_speed.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from launch import asked, machines, planner, search, table
+
+ARGV = ("plan", "--model", "21b", "--method", "lora", "--device", "iluvatar", "--cards", "16", "--memory-gib", "32",
+        "--tp", "4", "--pp", "4")  # fmt: skip
+ROW = {"id": "0", "framework": "ERNIEKit", "model": "ernie-4.5-300b-a47b", "method": "full", "cards": "128",
+       "device": "Ascend-910B", "device_mem_gib": "64", "tp": "8", "pp": "16", "sharding": "paddle-stage1",
+       "offload": "optimizer", "seq_len": "8192", "micro_batch": "1", "recompute": "full"}  # fmt: skip
+
+
+def best(what: Callable[[], object], times: int) -> float:
+    """Seconds of the fastest of `times`."""
+    took = []
+    for _ in range(times):
+        start = time.perf_counter()
+        what()
+        took.append(time.perf_counter() - start)
+    return min(took)
+
+
+def main() -> None:
+    machine = machines.described("npu", 1024, 64)
+    job = asked.build(machine, "300b", "sft", {"tp": 8, "pp": 16})
+    small = replace(job, layout=replace(job.layout, cards=128))
+    shell = [sys.executable, "-m", "envcheck", *ARGV]
+    rows = (
+        ("one plan, 300B on 128 cards", "5 ms", best(lambda: planner.plan(small), 20)),
+        ("envcheck plan from the shell", "150 ms", best(lambda: subprocess.run(shell, capture_output=True), 5)),
+        ("search, 300B on 1,024 cards", "1 s", best(lambda: search.search(job), 3)),
+        ("705 rows", "5 s", best(lambda: [table.predict(ROW) for _ in range(705)], 1)),
+    )
+    for name, goal, took in rows:
+        print(f"{name:32}{took * 1e3:10.1f} ms   goal {goal}")
+
+
+if __name__ == "__main__":
+    main()

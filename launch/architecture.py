@@ -1,0 +1,200 @@
+"""A model's dimensions as frozen data, and parameter counts from them.  Counts are parameters, sizes are elements.
+
+A layer's parameters stand in four groups, because parallelism divides them differently: `divided` by tensor parallel
+(attention, dense and shared MLP), `replicated` on every tensor-parallel rank (norms, router, latent down-projections),
+`experts` (divided by expert parallel) and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Moe:
+    """`active` experts of width `ffn` per token; `shared_ffn` is the summed width of the shared ones."""
+
+    experts: int
+    active: int
+    ffn: int
+    shared_ffn: int = 0
+    first_dense: int = 0
+    shared_gate: bool = False
+    router_bias: bool = False
+    expert_bias: bool = False
+    vision_experts: int = 0
+    vision_ffn: int = 0
+
+
+@dataclass(frozen=True)
+class Mla:
+    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); q_rank 0: queries are not compressed."""
+
+    q_rank: int
+    kv_rank: int
+    nope: int
+    rope: int
+    value: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters of one piece of the model, by the way in which parallelism divides them."""
+
+    divided: int = 0
+    replicated: int = 0
+    experts: int = 0
+
+    def __add__(self, other: Group) -> Group:
+        return Group(self.divided + other.divided, self.replicated + other.replicated, self.experts + other.experts)
+
+    def times(self, n: int) -> Group:
+        return Group(self.divided * n, self.replicated * n, self.experts * n)
+
+    @property
+    def total(self) -> int:
+        return self.divided + self.replicated + self.experts
+
+
+@dataclass(frozen=True)
+class Model:
+    """A decoder's shape.  `norm` is rmsnorm or layernorm; `norms` how many a layer has (1: parallel block)."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    tied: bool = False
+    gated: bool = True
+    norm: str = "rmsnorm"
+    norms: int = 2
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    head_bias: bool = False
+    qk_norm: bool = False
+    sinks: bool = False
+    learned_positions: int = 0
+    max_positions: int = 0
+    sliding_window: int = 0
+    score_matrix: bool = False
+    mtp_layers: int = 0
+    moe: Moe | None = None
+    mla: Mla | None = None
+    vision_params: int = 0
+    published_params: int | None = None
+    hub_id: str = ""
+    source: str = ""
+
+    @cached_property
+    def q_size(self) -> int:
+        return self.heads * self.head_dim
+
+    @cached_property
+    def kv_size(self) -> int:
+        return self.kv_heads * self.head_dim
+
+    @cached_property
+    def out_size(self) -> int:
+        """Elements that attention hands to its output projection, per token."""
+        return self.heads * (self.mla.value if self.mla else self.head_dim)
+
+    @cached_property
+    def norm_params(self) -> int:
+        """One normalisation: a weight each, and a bias in a layer norm."""
+        return self.hidden * (2 if self.norm == "layernorm" else 1)
+
+    @cached_property
+    def attention(self) -> Group:
+        """Projections and biases; of MLA the shared latent down-projections are on every rank."""
+        if self.mla:
+            return self._latent_attention()
+        weights = self.hidden * (self.q_size + 2 * self.kv_size) + self.q_size * self.hidden
+        bias = (self.q_size + 2 * self.kv_size) * self.qkv_bias
+        sinks = self.heads * self.sinks
+        return Group(weights + bias + sinks, self.hidden * self.out_bias + 2 * self.head_dim * self.qk_norm)
+
+    def _latent_attention(self) -> Group:
+        assert self.mla
+        m, a = self.mla, self.heads
+        query = a * (m.nope + m.rope)
+        up = m.kv_rank * a * (m.nope + m.value) + a * m.value * self.hidden
+        up += (m.q_rank or self.hidden) * query
+        down = self.hidden * (m.kv_rank + m.rope) + m.kv_rank + (self.hidden * m.q_rank + m.q_rank)
+        return Group(up, down)
+
+    @cached_property
+    def dense_mlp(self) -> Group:
+        matrices = 3 if self.gated else 2
+        bias = self.ffn * (matrices - 1) * self.mlp_bias
+        return Group(matrices * self.hidden * self.ffn + bias, self.hidden * self.mlp_bias)
+
+    @cached_property
+    def expert_mlp(self) -> Group:
+        """Experts, shared experts and router of one mixture layer."""
+        if not self.moe:
+            return Group()
+        m, matrices = self.moe, 3 if self.gated else 2
+        one = matrices * self.hidden * m.ffn + ((matrices - 1) * m.ffn + self.hidden) * m.expert_bias
+        vision = m.vision_experts * matrices * self.hidden * m.vision_ffn
+        routed = m.experts + m.vision_experts  # each set of experts has a router of its own (ERNIE-4.5-VL)
+        router = routed * (self.hidden + m.router_bias) + self.hidden * m.shared_gate
+        return Group(matrices * self.hidden * m.shared_ffn, router, m.experts * one + vision)
+
+    def is_moe(self, layer: int) -> bool:
+        return self.moe is not None and layer >= self.moe.first_dense
+
+    def layer(self, index: int) -> Group:
+        """Everything of layer `index`, counted from 0."""
+        mlp = self.expert_mlp if self.is_moe(index) else self.dense_mlp
+        return self.attention + mlp + Group(replicated=self.norms * self.norm_params)
+
+    @cached_property
+    def embedding(self) -> Group:
+        return Group(self.vocab * self.hidden, self.learned_positions * self.hidden)
+
+    @cached_property
+    def head(self) -> Group:
+        """The output matrix, whether or not it shares the embedding's storage."""
+        return Group(self.vocab * (self.hidden + self.head_bias))
+
+    @cached_property
+    def final_norm(self) -> Group:
+        return Group(replicated=self.norm_params)
+
+    @cached_property
+    def mtp(self) -> Group:
+        """One multi-token-prediction layer: a last layer, a 2h to h projection, three norms (DeepSeek-V3 report)."""
+        project = Group(replicated=2 * self.hidden * self.hidden + 3 * self.norm_params)
+        return self.layer(self.layers - 1) + project
+
+    @cached_property
+    def trunk(self) -> Group:
+        """All layers."""
+        dense = self.moe.first_dense if self.moe else self.layers
+        dense = min(dense, self.layers)
+        return self.layer(0).times(dense) + (
+            self.layer(self.layers - 1).times(self.layers - dense) if self.layers > dense else Group()
+        )
+
+    @cached_property
+    def params(self) -> int:
+        """Every parameter of the published checkpoint, multi-token-prediction layers left out as its count does."""
+        parts = self.embedding + self.trunk + self.final_norm
+        return parts.total + (0 if self.tied else self.head.total) + self.vision_params
+
+    @cached_property
+    def active_params(self) -> int:
+        """As `params`, of the experts only those that a token visits."""
+        if not self.moe:
+            return self.params
+        m, matrices = self.moe, 3 if self.gated else 2
+        one = matrices * self.hidden * m.ffn + ((matrices - 1) * m.ffn + self.hidden) * m.expert_bias
+        mixture = self.layers - m.first_dense
+        idle = self.expert_mlp.experts - m.active * one + m.vision_experts * (self.hidden + m.router_bias)
+        return self.params - mixture * idle - self.vision_params

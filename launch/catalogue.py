@@ -1,0 +1,83 @@
+"""Models by name: launch/models.toml, short names (21b, 300b, qwen-7b), and config.json readers elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from envcheck.errors import UsageError
+from launch.architecture import Mla, Model, Moe
+from launch.tables import table
+
+FIELDS = {f.name for f in dataclasses.fields(Model)}
+
+# What people type for the models of the published documents; the rest is found by its own name or a part of it.
+SHORT = {
+    "300b": "ernie-4.5-300b-a47b",
+    "21b": "ernie-4.5-21b-a3b",
+    "0.3b": "ernie-4.5-0.3b",
+    "28b": "ernie-4.5-vl-28b-a3b",
+    "424b": "ernie-4.5-vl-424b-a47b",
+    "qwen-7b": "qwen1.5-7b",
+}
+
+
+def tables() -> Mapping[str, Mapping[str, Any]]:
+    """All of models.toml."""
+    return table("models")
+
+
+@cache
+def load(name: str) -> Model:
+    """The model of exactly this name in models.toml."""
+    return from_table(name, tables()[name])
+
+
+def from_table(name: str, shape: Mapping[str, Any]) -> Model:
+    """A frozen model from one table; keys that are words for people (note, params_source) stay behind."""
+    plain = {k: v for k, v in shape.items() if k in FIELDS and k not in ("moe", "mla")}
+    return Model(
+        name=name,
+        moe=Moe(**shape["moe"]) if "moe" in shape else None,
+        mla=Mla(**shape["mla"]) if "mla" in shape else None,
+        published_params=shape.get("params"),
+        **plain,
+    )
+
+
+def find(name: str) -> Model:
+    """A model by full name, hub id, short name or the one name that contains all its parts."""
+    wanted = re.sub(r"[\s_]+", "-", name.strip().lower())
+    if wanted in tables():
+        return load(wanted)
+    if wanted in SHORT:
+        return load(SHORT[wanted])
+    hits = matches(wanted)
+    if len(hits) == 1:
+        return load(hits[0])
+    some = ", ".join(hits or sorted(tables()))
+    said = "could be several models" if hits else "is no model that envcheck knows, and no folder with a config.json"
+    raise UsageError(f"--model {name} {said}", f"choose one of {some}, or give a model folder")
+
+
+def matches(wanted: str) -> list[str]:
+    """Names that fit, most literal rule first: hub id, then containment of the whole, then of every part."""
+    bare = wanted.rsplit("/", 1)[-1]
+    for rule in (
+        lambda n, t: bare == t["hub_id"].rsplit("/", 1)[-1].lower(),
+        lambda n, t: stem(bare) == stem(t["hub_id"].rsplit("/", 1)[-1].lower()) or stem(bare) == n,
+        lambda n, t: bare in n,
+        lambda n, t: all(part in n for part in re.split(r"[-/]", bare) if part),
+    ):
+        hits = [n for n, t in tables().items() if rule(n, t)]
+        if hits:
+            return hits
+    return []
+
+
+def stem(name: str) -> str:
+    """The name without what publishers append to one shape: -chat, -base, -instruct, -pt, -paddle, -hf."""
+    return re.sub(r"(-(chat|base|instruct|it|pt|paddle|hf|sft|bf16|thinking))+$", "", name)

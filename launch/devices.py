@@ -1,0 +1,55 @@
+"""Accelerators as the planner sees them: what is gone before the job's first tensor, and what links carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from launch.tables import table
+
+
+@dataclass(frozen=True)
+class Device:
+    """One kind of card (of Iluvatar a die).
+
+    `idle_gib` is in use on an idle card, `context_gib` what the first kernel loads, `collective_gib` what the first
+    collective adds, `communicator_gib` each further communicator.  `tflops` is dense 16-bit peak, `link_gbs` what one
+    card sends to its node's others, `net_gbs` its share of the network, both in 10^9 bytes a second.
+    `workspace_gib` is what matrix libraries take on it beyond their usual scratch.
+    """
+
+    name: str
+    vendor: str
+    memory_gib: float
+    idle_gib: float
+    context_gib: float
+    collective_gib: float
+    communicator_gib: float
+    tflops: float
+    link_gbs: float
+    net_gbs: float
+    cards_per_node: int
+    four_bit: bool
+    names: tuple[str, ...]
+    source: str
+    workspace_gib: float = 0.0
+
+
+@cache
+def devices() -> tuple[Device, ...]:
+    data = table("devices")
+    return tuple(Device(name=name, **{**row, "names": tuple(row["names"])}) for name, row in data.items())
+
+
+def find(text: str) -> Device:
+    """The first device whose words stand in `text` (910B3, BI-V150, A100); the last of the list fits everything."""
+    low = text.lower()
+    for device in devices():
+        if any(word in low for word in device.names):
+            return device
+    return devices()[-1]
+
+
+def of_vendor(vendor: str) -> Device:
+    """The usual card of a vendor: the first of the list."""
+    return next(d for d in devices() if d.vendor == vendor)

@@ -1,0 +1,93 @@
+"""Would a recipe's own job fit the memory of this machine's cards: for doctor's job.memory and train's gate.memory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from envcheck.errors import EnvcheckError
+from envcheck.model import Facts, Fit, Remedy
+from installers.recipe import Job, Recipe
+from launch import advice, asked, catalogue, frameworks, machines, planner, recipe_layout, search
+from launch.asked import Machine
+from launch.planner import LaunchPlan
+
+FITS = {planner.FITS: True, planner.NOT: False, planner.UNTOLD: None}
+TUNERS = ("--tuner_type", "--finetuning_type", "--train_type")
+
+
+def fit(recipe: Recipe, job: Job, facts: Facts) -> Fit | None:
+    """None where there is nothing to plan: the model is not of the catalogue, the job does not train, or no card says
+    how much memory it has."""
+    name, method = model_of(recipe), method_of(job)
+    machine = machine_of(job, job.device or recipe.device, facts)
+    if not (name and method and machine):
+        return None
+    known = recipe.framework if frameworks.find(recipe.framework) else None
+    options = {"framework": known, "sharding": sharding_of(job), **recipe_layout.options(job)}
+    try:
+        found = asked.build(machine, name, method, options)
+    except EnvcheckError as err:
+        return Fit(None, f"the planner cannot lay this job out: {err.message}")
+    return judged(planner.plan(replace(found, meter="reserved")), name, method)
+
+
+def judged(plan: LaunchPlan, name: str, method: str) -> Fit:
+    """The verdict, and where it is not a plain yes what would fit, with the command that tells more."""
+    fits = FITS[plan.verdict]
+    remedy = None if fits else Remedy(change(plan), (command(plan, name, method),))
+    return Fit(fits, f"by the planner {plan.reason}", remedy, round(plan.shown.total))
+
+
+def change(plan: LaunchPlan) -> str:
+    best = next(iter(advice.fitting(plan.job)), None)
+    if best is None:
+        return "No single or double change of the layout fits: use more or larger cards."
+    return f"The smallest change that fits: {best.what} ({best.plan.need_gib:.1f} GiB)."
+
+
+def command(plan: LaunchPlan, name: str, method: str) -> str:
+    job, x = plan.job, plan.job.layout
+    where = f"--device {job.device.vendor} --cards {x.cards} --memory-gib {job.memory_gib:g}"
+    return f"envcheck plan --model {name} --method {method} {where} {search.words(job)} --seq-len {job.seq_len}"
+
+
+def model_of(recipe: Recipe) -> str | None:
+    """The catalogue's name of the model: the very name, or what publishers append left out; never a part of a name."""
+    names = (catalogue.stem(name.lower()) for name in recipe.models)
+    return next((name for name in names if name in catalogue.tables()), None)
+
+
+def method_of(job: Job) -> str | None:
+    """A training method by the job's own name, or by the tuner that its arguments name; None for chat and inference."""
+    if job.method in asked.METHODS:
+        return job.method
+    words = dict(zip(job.arguments, job.arguments[1:], strict=False))
+    tuner = next((words[key] for key in TUNERS if key in words), None)
+    return tuner if tuner in asked.METHODS and "{output}" in " ".join(job.arguments) else None
+
+
+def sharding_of(job: Job) -> str | None:
+    """The ZeRO stage of --deepspeed: its name, or that of the configuration file; Paddle's own stage is in parallel."""
+    words = dict(zip(job.arguments, job.arguments[1:], strict=False))
+    stage = re.search(r"(?:zero|z)[-_]?([0-3])", words.get("--deepspeed", "").lower())
+    if stage:
+        return stage[1]
+    return "1" if job.parallel.get("sharding", 1) > 1 else None
+
+
+def machine_of(job: Job, device: str, facts: Facts) -> Machine | None:
+    """As many of this machine's cards as the job starts processes, the emptiest ones, on each of its nodes."""
+    vendor = next((v for v in facts.vendors if v.name == device), None)
+    found = machines.of_vendor(vendor) if vendor else None
+    if not (vendor and found):
+        return None
+    used = sorted(d.memory_used_mib for d in vendor.devices if d.memory_used_mib is not None)
+    most = used[min(job.processes, len(used)) - 1] / machines.MIB_IN_GIB if used else None
+    return replace(found, cards=job.nodes * job.processes, used_gib=most)
+
+
+def record(found: Fit | None) -> dict[str, Any]:
+    """Predicted and measured peak of a card, as run.json has them and `plan --calibrate` reads them."""
+    return {"predicted_bytes": found.predicted_bytes if found else None, "measured_bytes": None}

@@ -1,0 +1,132 @@
+"""What each training framework does with memory, as data: launch/frameworks.toml.  Code has no branch on a name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from launch.tables import table
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Bytes kept for the backward pass per element of the named width, by the way in which modules are written.
+
+    `norm_in` of h: a normalisation's input as it is saved; `norm_copy` of h: the normalised copy when its weight is
+    trained; `norm_out` of h: the output, which the matrices behind it need for their own gradient.  `mlp_keep` and
+    `mlp_trained` of f: gated MLP, always and when the last matrix is trained; `plain_*` the two-matrix form.
+    `shared_qkv`: keys and queries are copied out of one fused matrix whose result stays alive through the values.
+    `repeat_kv`: keys and values are repeated to the number of heads.  `score` of heads x length: the score matrix.
+    """
+
+    norm_in: float
+    norm_copy: float
+    norm_out: float
+    mlp_keep: float
+    mlp_trained: float
+    plain_keep: float
+    plain_trained: float
+    shared_qkv: bool
+    repeat_kv: bool
+    score: float
+    adapter_input: float
+    expert_copies: float
+
+
+@dataclass(frozen=True)
+class Framework:
+    """One framework.  Bytes are per token and vocabulary entry for the losses, per parameter for the states.
+
+    `loss`: unfused loss; `fused`: fused or chunked loss.  `adapter`: weight, gradient and moments of an adapter.
+    `adapter_weight`: the part of it that stays when the optimizer's is elsewhere.
+    `lift`: bytes of embedding, head and norms under a quantised base.  `step`: temporaries of the optimizer step per
+    trained parameter.  `gathered`, `bucket`, `subgroup`: parameters that sharded training holds unsharded, in
+    communication buckets (2 bytes), and in fp32 in the optimizer's sub-group.  `units`: FSDP blocks held unsharded.
+    `shards_gradients`: stage 2 truly divides gradients.  `reload`: plain optimizer offload brings everything back.
+    `growth`, `growth_varying`: cache over tensors of the dynamic part, same lengths each step or varying ones.
+    `buffer_gib`: what the framework keeps for itself.  `degrees`, `sharded`: what it offers beside data parallel;
+    `uneven`: it splits layers that do not divide by the stages.  `spread`: how far its summed activations may be off.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    kernels: Kernels
+    compiled: Kernels
+    selective: Kernels
+    loss: float
+    fused: float
+    fused_chunk: int
+    adapter: float
+    adapter_weight: float
+    lift: float
+    step: float
+    weight: float
+    gradient: float
+    master: float
+    gathered: float
+    bucket: float
+    reduce: float
+    saved_module: float
+    loss_half: float
+    subgroup: float
+    units: float
+    shards_gradients: bool
+    reload: bool
+    growth: float
+    growth_varying: float
+    buffer_gib: float
+    expert_buffer_gib: float
+    spread: float
+    workspace_gib: float
+    overlap_gradients: bool
+    loads_whole: bool
+    quantised_inputs: bool
+    fused_adapters: bool
+    fused_step: tuple[str, ...]
+    gather_growth: float
+    mask_bytes: float
+    pair_loss: float
+    flash_doubtful: bool
+    ddp_copies: float
+    half_master: float
+    hidden_recompute: bool
+    degrees: tuple[str, ...]
+    sharded: tuple[str, ...]
+    uneven: bool
+    sources: Mapping[str, str]
+
+
+def _build(name: str, own: Mapping[str, Any], base: Mapping[str, Any], kernels: Mapping[str, Kernels]) -> Framework:
+    merged = {**base, **own}
+    known = {f.name for f in dataclasses.fields(Framework)}
+    values = {k: v for k, v in merged.items() if k in known}
+    values |= {"name": name} | {key: kernels[merged[key]] for key in ("kernels", "compiled", "selective")}
+    values |= {key: tuple(merged.get(key, ())) for key in ("names", "fused_step", "degrees", "sharded")}
+    return Framework(**values)
+
+
+@cache
+def frameworks() -> Mapping[str, Framework]:
+    """All of them, in the order of the file: the first whose words fit a text is taken."""
+    data = table("frameworks")
+    kernels = {name: Kernels(**style) for name, style in data["kernels"].items()}
+    tables: dict[str, Any] = data["framework"]
+    built: dict[str, Framework] = {}
+    for name, own in tables.items():
+        base = dict(tables["common"])
+        if "like" in own:
+            base |= tables[own["like"]] | {"names": ()}
+        built[name] = _build(name, own, base, kernels)
+    return built
+
+
+def find(text: str) -> Framework | None:
+    """The framework whose words stand in `text`; None where none does."""
+    low = text.lower()
+    for framework in frameworks().values():
+        if any(word in low for word in framework.names):
+            return framework
+    return None

@@ -1,0 +1,173 @@
+"""Activations that one layer keeps for its backward pass, in bytes per token, module by module.
+
+With 16-bit compute, no dropout, f = 4h, k = a and everything fused this is the published 34 h s b (Korthikanti et al.,
+arXiv 2205.05198); other shapes, frozen matrices and eagerly written modules differ, hence the modules one by one.  A
+matrix needs its input only for its own gradient: frozen matrices keep none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launch.architecture import Moe
+from launch.job import Job
+
+C = 2.0  # bytes of a 16-bit element
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Bytes per token of one layer: `whole` on every rank unless sequence parallelism divides it, `divided` by T,
+    `fixed` on every rank; `gradient` is the most that one module's gradients need at once in the backward pass."""
+
+    whole: float = 0.0
+    divided: float = 0.0
+    fixed: float = 0.0
+    gradient: float = 0.0
+    score: float = 0.0
+
+    def __add__(self, other: Saved) -> Saved:
+        return Saved(
+            self.whole + other.whole,
+            self.divided + other.divided,
+            self.fixed + other.fixed,
+            max(self.gradient, other.gradient),
+            self.score + other.score,
+        )
+
+    def on_card(self, tp: int, sequence_parallel: bool) -> float:
+        """whole (/T with sequence parallelism) + (divided + score)/T + fixed."""
+        return self.whole / (tp if sequence_parallel else 1) + (self.divided + self.score) / tp + self.fixed
+
+
+def norms(job: Job) -> Saved:
+    """Per norm: input as saved, normalised copy if trained, output if the matrices behind it need it."""
+    m, k = job.model, job.kernels
+    layer_norm = m.norm == "layernorm"
+    saved_in = C if layer_norm else k.norm_in
+    each = saved_in + (0.0 if layer_norm else k.norm_copy * job.trains_all)
+    outputs = k.norm_out * 2 if m.norms >= 2 else k.norm_out
+    return Saved(whole=m.hidden * (each * m.norms + outputs * job.trains_all), gradient=2 * C * m.hidden)
+
+
+def attention(job: Job) -> Saved:
+    """q and output 2 a d each, keys and values 2 k d each (a where repeated), fp32 row statistics 4 a."""
+    m, k = job.model, job.kernels
+    if m.mla:
+        return _latent(job)
+    keys = m.q_size if k.repeat_kv and m.kv_size < m.q_size else m.kv_size
+    kept = C * (2 * m.q_size + 2 * keys) + 4.0 * m.heads
+    if k.shared_qkv and keys == m.kv_size:  # repeated values are a copy, which lets the fused result go
+        kept += C * (m.q_size + m.kv_size)
+    if m.qk_norm:
+        kept += (k.norm_in + k.norm_copy * job.trains_all) * (m.q_size + m.kv_size)
+    matrix = score(job)
+    return Saved(divided=kept, gradient=C * (2 * m.q_size + 2 * keys) + 1.5 * matrix, score=matrix)
+
+
+def _latent(job: Job) -> Saved:
+    """2 a (2 (dn + dr) + 2 dv) + 2 (rank kv + rank q): up-projected heads and the latents they come from."""
+    m = job.model
+    assert m.mla
+    x = m.mla
+    heads = C * m.heads * (2 * (x.nope + x.rope) + 2 * x.value) + 4.0 * m.heads
+    latent = C * (x.kv_rank + x.rope + x.q_rank) * 2
+    return Saved(whole=latent, divided=heads, gradient=heads, score=score(job))
+
+
+def score(job: Job) -> float:
+    """Without a flash kernel a s elements per token: 2 a s in a fused softmax, 6 a s where softmax runs in fp32 and is
+    cast back; dropout adds its mask and output, 3 a s (the 5 a s of arXiv 2205.05198).  Selective recompute drops it.
+    """
+    if job.flash or job.recompute.kind == "selective":
+        return 0.0
+    return (job.kernels.score + 3.0 * (job.dropout > 0)) * job.model.heads * job.seq_len
+
+
+def _mlp_bytes(job: Job) -> float:
+    """Bytes per element of an MLP's width: gate, activation, up, and the product where the last matrix is trained."""
+    k, gated = job.kernels, job.model.gated
+    keep, trained = (k.mlp_keep, k.mlp_trained) if gated else (k.plain_keep, k.plain_trained)
+    return keep + trained * job.trains_all
+
+
+def dense_mlp(job: Job) -> Saved:
+    per = _mlp_bytes(job)
+    return Saved(divided=per * job.model.ffn, gradient=3 * C * job.model.ffn)
+
+
+def mixture(job: Job, moe: Moe) -> Saved:
+    """k (MLP bytes x fe + copies of h) + shared + 8 nE for the router's fp32 logits and probabilities.
+
+    `expert_copies` counts the bytes per element of h that dispatch and combination keep of each of a token's k copies.
+    With Te = 1 < T every rank dispatches its own slice of the sequence, else each sees all tokens and a slice of fe.
+    A router that balances is assumed; drop-less dispatch has no bound.
+    """
+    m, per = job.model, _mlp_bytes(job)
+    inner = moe.active * per * moe.ffn
+    copies = moe.active * job.kernels.expert_copies * m.hidden
+    sliced = job.layout.expert_tp < job.layout.tp
+    gradient = moe.active * (2 * C * moe.ffn + C * m.hidden)
+    return Saved(
+        whole=8.0 * moe.experts,
+        divided=inner + per * moe.shared_ffn + (copies if sliced else 0.0),
+        fixed=0.0 if sliced else copies,
+        gradient=gradient,
+    )
+
+
+def adapters(job: Job) -> Saved:
+    """What trained adapters keep: of every module its own copy of the input, in the type that its first factor computes
+    in (`adapter_input` bytes), and the 4 r between the factors.  A fused matrix has one pair, hence one copy."""
+    if job.trains_all or not job.adapter.rank:
+        return Saved()
+    m, each, targets = job.model, job.kernels.adapter_input, job.adapter.targets
+    fused = job.kernels.shared_qkv or job.framework.fused_adapters
+    modules, whole, divided = 0, 0.0, 0.0
+    if targets != "mlp":
+        heads = 1 if fused else 2 if targets == "qv" else 3
+        modules += heads
+        whole += each * heads * m.hidden
+    if targets in ("all-linear", "attn"):
+        modules += 1
+        divided += each * m.out_size
+    if targets in ("all-linear", "mlp"):
+        ups = 1 if fused or not m.gated else 2
+        width = m.ffn if not m.moe else m.moe.active * m.moe.ffn + m.moe.shared_ffn
+        copies = 1 if not m.moe else m.moe.active + bool(m.moe.shared_ffn)
+        modules += (ups + 1) * copies
+        whole += each * ups * copies * m.hidden
+        divided += each * width
+    return Saved(whole=whole + 4.0 * job.adapter.rank * modules, divided=divided)
+
+
+def quantised_inputs(job: Job) -> Saved:
+    """bitsandbytes' 4-bit product keeps its 16-bit input although the weight is frozen: outputs of the norms, and the
+    product in front of the last matrix (litgpt-tables-012 against -011)."""
+    if job.trains_all or "nf4" not in job.quant or not job.framework.quantised_inputs:
+        return Saved()
+    return Saved(whole=C * min(2, job.model.norms) * job.model.hidden, divided=C * job.model.ffn)
+
+
+def layer(job: Job, moe_layer: bool) -> Saved:
+    """One layer's set."""
+    m = job.model
+    inner = mixture(job, m.moe) if moe_layer and m.moe else dense_mlp(job)
+    masks = Saved(whole=2.0 * m.hidden * (job.dropout > 0))
+    return norms(job) + attention(job) + inner + adapters(job) + quantised_inputs(job) + masks
+
+
+def edges(job: Job, first: bool, last: bool) -> float:
+    """Per token what the ends of the model add: the normalisation in front of the head, kept as a layer's are; less the
+    very first one under adapters, since a frozen embedding's output needs no gradient and nothing is kept for it."""
+    m, k = job.model, job.kernels
+    saved_in = C if m.norm == "layernorm" else k.norm_in
+    copy = 0.0 if m.norm == "layernorm" else k.norm_copy
+    added = m.hidden * (saved_in + (copy + k.norm_out) * job.trains_all) if last else 0.0
+    spared = m.hidden * saved_in if first and not job.trains_all and job.recompute.kind == "none" else 0.0
+    return added - spared
+
+
+def checkpoint(job: Job) -> float:
+    """Full recompute keeps a layer's input alone: 2 h per token, divided by T with sequence parallelism."""
+    return C * job.model.hidden / (job.layout.tp if job.sequence_parallel else 1)

@@ -1,0 +1,50 @@
+"""What parameter sharding (ZeRO-3, FSDP) holds beside the shards: gathered layers, buckets, fp32 sub-groups."""
+
+from __future__ import annotations
+
+from launch.job import Job
+from launch.memory.holdings import Holding
+from launch.memory.quantised import per_parameter
+
+C = 2.0
+
+
+def unsharded(job: Job, holding: Holding, block: float) -> float:
+    """ZeRO-3: 2 min(N, live parameters); FSDP: 2 (units x block + embedding and head, the root unit).  Quantised
+    blocks are gathered as they are stored."""
+    if job.sharding == "zero3":
+        return C * min(holding.total, job.framework.gathered)
+    if job.sharding == "fsdp":
+        each = per_parameter(job.quant) if job.quant else C
+        return min(C * holding.total, each * job.framework.units * block + C * (holding.embedding + holding.head))
+    return 0.0
+
+
+def saving(job: Job, holding: Holding, block: float) -> float:
+    """A 16-bit checkpoint is put together unit by unit on the card and leaves for the host at once: of ZeRO-3 a module
+    (at most a block, the embedding or the head; stage3_gather_16bit_weights_on_model_save), of FSDP a block beside
+    the root unit (FULL_STATE_DICT with offload_to_cpu).  Others write what they hold."""
+    edges = (holding.embedding, holding.head)
+    if job.sharding == "zero3":
+        return C * max(block, *edges)
+    return C * (block + sum(edges)) if job.sharding == "fsdp" else 0.0
+
+
+def buckets(job: Job, trained: float, gradients: float) -> float:
+    """Communication buckets, 2 bytes an entry: ZeRO-3 never more than there is to reduce, ZeRO-1/2 in full; plain data
+    parallel holds the gradients once more (PyTorch DistributedDataParallel, gradient_as_bucket_view)."""
+    if job.sharding == "zero3":
+        return C * min(trained, job.framework.bucket)
+    if job.sharding in ("zero1", "zero2"):
+        return C * job.framework.reduce
+    plain = job.sharding == "none" and job.layout.replicas > 1
+    return job.framework.ddp_copies * gradients if plain else 0.0
+
+
+def subgroup(job: Job, trained: float) -> float:
+    """DeepSpeed's step works on sub-groups whose gradients it turns to fp32: 4 min(N/D, sub-group)."""
+    if job.sharding == "zero3":
+        return 4.0 * min(trained / job.layout.dense_shards, job.framework.subgroup)
+    if job.sharding in ("zero1", "zero2"):
+        return 4.0 * trained / job.layout.dense_shards
+    return 0.0

@@ -1,0 +1,31 @@
+"""The loss: logits and what differentiating them needs, in bytes per token and vocabulary entry.
+
+torch's cross entropy: 16-bit logits 2, their fp32 copy 4, log-softmax 4; backward: the log-softmax 4, its incoming
+gradient 4, the outgoing one 4 and its 16-bit cast 2.  What of these lives together differs by framework
+(frameworks.toml).  Vocabulary-parallel losses divide by T.
+"""
+
+from __future__ import annotations
+
+from launch.job import Job
+
+C = 2.0  # bytes of a 16-bit element
+
+
+def rows_at_once(job: Job) -> float:
+    """Tokens whose logits exist together under a chunked loss: all, at most n, or tokens x h/V."""
+    chunk = job.framework.fused_chunk
+    if chunk < 0:
+        return job.tokens * min(1.0, job.model.hidden / job.model.vocab)
+    return min(job.tokens, float(chunk)) if chunk else job.tokens
+
+
+def loss(job: Job) -> float:
+    """bytes x V / T per token of a micro batch; chunked: of the tokens at work, beside a gradient of 2 h per token and
+    one of the head where that is trained."""
+    f, vocab = job.framework, job.model.vocab / job.layout.tp
+    if job.fused_loss:
+        head = C * vocab * job.model.hidden if job.trains_all and f.fused_chunk < 0 else 0.0
+        return f.fused * vocab * rows_at_once(job) + C * job.model.hidden * job.tokens + head
+    plain = f.loss_half if f.loss_half and job.half and job.sharding.startswith("zero") else f.loss
+    return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

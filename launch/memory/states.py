@@ -1,0 +1,82 @@
+"""Model states: weights, gradients, fp32 copies, moments, and how sharding divides them.
+
+Per trained parameter (bytes): ZeRO mixed precision 2+2+4+8 (arXiv 1910.02054, section 3); Megatron with fp32 gradient
+buffers 2+4+4+8; pure bf16 2+2+0+4 (torch AdamW keeps moments in the weight's type); fp32 4+4+0+8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launch.job import Job, Precision
+from launch.memory.holdings import Holding
+
+# Which of (weight, gradient, optimizer) each scheme divides by the shards.  Stage 2 of Paddle divides gradients in some
+# versions only (Framework.shards_gradients).  ZeRO: arXiv 1910.02054; dist_opt: Megatron's distributed optimizer guide.
+DIVIDES = {
+    "none": (False, False, False),
+    "dist_opt": (False, False, True),
+    "zero1": (False, False, True),
+    "zero2": (False, True, True),
+    "zero3": (True, True, True),
+    "fsdp": (True, True, True),
+}
+
+
+@dataclass(frozen=True)
+class States:
+    """Bytes of one card."""
+
+    weights: float = 0.0
+    gradients: float = 0.0
+    master: float = 0.0
+    moments: float = 0.0
+
+    def __add__(self, other: States) -> States:
+        return States(
+            self.weights + other.weights,
+            self.gradients + other.gradients,
+            self.master + other.master,
+            self.moments + other.moments,
+        )
+
+    @property
+    def optimizer(self) -> float:
+        return self.master + self.moments
+
+    @property
+    def total(self) -> float:
+        return self.weights + self.gradients + self.optimizer
+
+
+def sharded(params: float, precision: Precision, scheme: str, shards: int, gradients_too: bool = True) -> States:
+    """weight/Dw + gradient/Dg + (master + moments)/Do for `params` trained parameters."""
+    weight, gradient, optimizer = DIVIDES[scheme]
+    gradient = gradient and (gradients_too or scheme != "zero2")
+    return States(
+        params * precision.weight / (shards if weight else 1),
+        params * precision.gradient / (shards if gradient else 1),
+        params * precision.master / (shards if optimizer else 1),
+        params * precision.moments / (shards if optimizer else 1),
+    )
+
+
+def full(job: Job, holding: Holding) -> States:
+    """Everything trained: dense parameters over T P's data group, experts over their own."""
+    layout, f = job.layout, job.framework
+    dense = holding.dense + holding.embedding + holding.head
+    states = sharded(dense, job.precision, job.sharding, layout.dense_shards, f.shards_gradients)
+    states += sharded(holding.experts, job.precision, job.sharding, layout.expert_shards, f.shards_gradients)
+    return states + frozen(job, holding.vision)
+
+
+def frozen(job: Job, params: float, shards: int | None = None) -> States:
+    """Weights that are not trained: 2 bytes (or what they are kept in), divided only where weights are."""
+    whole = params * job.precision.weight
+    if job.precision.weight == 4.0 and not job.trains_all:
+        whole += 2.0 * params  # autocast's 16-bit copy, kept for the backward pass (litgpt-tables-032)
+    if not DIVIDES[job.sharding][0]:
+        return States(weights=whole)
+    shards = shards or job.layout.dense_shards
+    kept = 1.0 if job.framework.loads_whole else 0.0  # the model as it was loaded stays beside its shards
+    return States(weights=whole * (1.0 / shards + kept))

@@ -1,0 +1,140 @@
+"""Will it fit: the phases of every stage against the card, with a verdict, its reason, and what host and disk need."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from launch.job import Job, Recompute
+from launch.memory import GIB, bounds, meter, phases
+from launch.memory.parts import parts
+from launch.memory.phases import Phase
+
+FITS, NOT, UNTOLD = "fits", "does-not-fit", "cannot-tell"
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """The answer.  `phases` hold tensors alone, `shown` the same as the job's meter reads them; bytes of one card.
+
+    `usable` is what tensors may take, `low` and `high` the band of what they need, `deciding` the phase that decides.
+    """
+
+    job: Job
+    verdict: str
+    reason: str
+    phases: tuple[Phase, ...]
+    shown: Phase
+    deciding: Phase
+    usable: float
+    low: float
+    high: float
+    standing: float
+    host: float
+    disk: float
+
+    @property
+    def need_gib(self) -> float:
+        """Tensors at the peak."""
+        return self.deciding.total / GIB
+
+    @property
+    def reading_gib(self) -> float:
+        return self.shown.total / GIB
+
+    @property
+    def where(self) -> str:
+        return f"{self.deciding.name}, stage {self.deciding.stage}"
+
+
+def plan(job: Job) -> LaunchPlan:
+    """The whole answer for one job."""
+    every = tuple(p for stage in stages(job) for p in phases.phases(job, stage))
+    deciding = max(every, key=lambda p: p.total)
+    low, high = band(job, every)
+    watched = [p for p in every if not job.last_rank or p.stage == job.layout.pp - 1]
+    usable = meter.usable(job)
+    verdict, reason = judge(job, low, high, usable, deciding)
+    return LaunchPlan(
+        job=job,
+        verdict=verdict,
+        reason=reason,
+        phases=every,
+        shown=max((phases.read(job, p) for p in watched), key=lambda p: p.total),
+        deciding=deciding,
+        usable=usable,
+        low=low,
+        high=high,
+        standing=max(phases.standing(job, parts(job, p.stage)) for p in watched if p.name == phases.PHASES[0]),
+        host=host(job),
+        disk=disk(job),
+    )
+
+
+def stages(job: Job) -> range | tuple[int, ...]:
+    """Stages that can differ: the first two, the last two, and where the uneven share of layers ends."""
+    pp = job.layout.pp
+    if pp <= 4:
+        return range(pp)
+    edge = job.model.layers % pp
+    return tuple(sorted({0, 1, pp - 2, pp - 1, max(0, edge - 1), min(edge, pp - 1)}))
+
+
+def band(job: Job, every: tuple[Phase, ...]) -> tuple[float, float]:
+    """The least and the most that is needed.  Where a framework is known to keep less than its modules say, without
+    saying how much, the least is that of full recompute."""
+    low = max(bounds.low(job, p) for p in every)
+    if job.framework.hidden_recompute and job.layout.ep > 1 and job.recompute.kind == "none":
+        spare = dataclasses.replace(job, recompute=Recompute("full"))
+        low = max(bounds.low(job, p) for stage in stages(spare) for p in phases.phases(spare, stage))
+    high = max(bounds.high(job, p) for p in every)
+    if job.framework.flash_doubtful and job.flash:
+        dense = dataclasses.replace(job, flash=False)
+        high = max(high, *(bounds.high(dense, p) for stage in stages(dense) for p in phases.phases(dense, stage)))
+    return low, high
+
+
+def judge(job: Job, low: float, high: float, usable: float, deciding: Phase) -> tuple[str, str]:
+    """fits where the most fits, does not fit where the least does not, else it cannot be told."""
+    roomy = usable + bounds.CONTEXT_SHARE * meter.context(job)
+    where = f"{deciding.name} on stage {deciding.stage}"
+    if low > roomy:
+        if not job.length_known:
+            where += f", if samples are as long as {job.seq_len} tokens"
+        return NOT, f"{where} needs at least {low / GIB:.1f} GiB of {usable / GIB:.1f}"
+    if job.adapter.saved and job.sharding in ("zero3", "fsdp"):
+        return UNTOLD, "PEFT copies modules to save before sharding; published attempts ran out of memory"
+    if high <= usable:
+        return FITS, f"{where} needs {deciding.total / GIB:.1f}, at most {high / GIB:.1f} GiB of {usable / GIB:.1f}"
+    open_term = bounds.widest(job, deciding)
+    return UNTOLD, (
+        f"{where} needs {low / GIB:.1f} to {high / GIB:.1f} GiB of {usable / GIB:.1f}; {open_term} leave most open"
+    )
+
+
+def host(job: Job) -> float:
+    """Bytes of memory of the fullest node: shards that are being read, or its cards' offloaded states and what is put
+    together to be saved, whichever is more.
+
+    Reading: each card's share of the checkpoint passes through host memory; where every process loads the whole model
+    that is 2 N for each.  Offload: 12 bytes per parameter of the node's shards.  Saving: ZeRO-3 and FSDP collect
+    2 N on rank 0 (stage3_gather_16bit_weights_on_model_save; FULL_STATE_DICT with rank0_only).
+    """
+    per_node = min(job.layout.cards, job.device.cards_per_node)
+    kept = max((parts(job, stage).states for stage in stages(job)), key=lambda states: states.total)
+    away = kept.optimizer * job.offload_share if {"optimizer", "tensorwise"} & job.offload else 0.0
+    away += kept.weights + kept.gradients if "params" in job.offload else 0.0
+    reading = 2.0 * job.model.params if job.framework.loads_whole else kept.weights
+    collected = 2.0 * job.model.params if job.trains_all and job.sharding in ("zero3", "fsdp") else 0.0
+    return max(per_node * away + collected, per_node * reading)
+
+
+def disk(job: Job) -> float:
+    """Bytes per node: the weights in 16 bit, which every node reads, and the node's share of one full checkpoint
+    (16-bit weights and fp32 states, or the adapters')."""
+    n = float(job.model.params)
+    nodes = -(-job.layout.cards // job.device.cards_per_node)
+    if job.trains_all:
+        return 2.0 * n + (2.0 + job.precision.master + job.precision.moments) * n / nodes
+    each = job.layout.tp * sum(parts(job, stage).trained for stage in range(job.layout.pp))
+    return 2.0 * n + job.framework.adapter * each / nodes
