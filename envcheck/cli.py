@@ -70,8 +70,9 @@ def _code(argv: list[str] | None) -> int:
         click.echo("envcheck: interrupted", err=True)
         return errors.INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read us has enough; the interpreter must not complain at exit
-        return errors.FIT
+        # Whoever read us has enough: the interpreter must not complain at exit, and what was not read is not "fit".
+        sys.stderr.close()
+        return errors.UNTOLD
     except OSError as err:
         if err.errno not in (errno.ENOSPC, errno.EDQUOT):
             return _bug(err)

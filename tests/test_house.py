@@ -116,3 +116,16 @@ def test_no_unknown_word() -> None:
 
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_reader_that_leaves() -> None:
+    """A reader that goes away gets no complaint, and the verdict that nobody read does not count as fit."""
+    argv = [sys.executable, "-m", "envcheck", "doctor", "--list-checks"]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        said = child.stderr.read()
+
+    assert said == b""
+    assert child.returncode != 0
