@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -70,17 +71,22 @@ def _code(argv: list[str] | None) -> int:
         click.echo("envcheck: interrupted", err=True)
         return errors.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has enough: the interpreter must not complain at exit, and what was not read is not "fit".
-        sys.stderr.close()
+        _give_up_stdout()  # whoever read us has enough; what was not read is not "fit"
         return errors.UNTOLD
     except OSError as err:
         if err.errno not in (errno.ENOSPC, errno.EDQUOT):
             return _bug(err)
+        _give_up_stdout()
         click.echo(f"envcheck: cannot write{f' {err.filename}' if err.filename else ''}: {err.strerror}", err=True)
         click.echo("  next: make room (df -h), then run it again", err=True)
         return errors.USAGE
     except Exception as err:
         return _bug(err)
+
+
+def _give_up_stdout() -> None:
+    """What is left in the buffer goes nowhere: else the interpreter would try it again at exit, and end with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _bug(err: Exception) -> int:
