@@ -20,7 +20,7 @@ from envcheck.stopping import heard_by
 from launch import blame
 from launch.clean import Clean
 from launch.command import Command
-from launch.family import survivors
+from launch.family import Family, survivors
 from launch.progress import Step
 from launch.watch import Watch
 
@@ -61,7 +61,7 @@ def launch(
             )
         except OSError as err:
             raise StepError(f"cannot start {argv(command)[0]}: {err.strerror or err}", f"see {run}/run.json") from None
-        watch = Watch(run / "log", child.pid, say)
+        watch = Watch(run / "log", Family(child.pid), say)
         try:
             ended = _follow(child, watch, stop, None if deadline_s is None else began + deadline_s)
         finally:

@@ -60,12 +60,11 @@ class Tail:
 class Watch:
     """What is known of a run so far.  `look` is called a few times a second, and once more at the end."""
 
-    def __init__(self, logs: Path, pid: int, say: Callable[[progress.Step], None]) -> None:
-        self.logs, self.say = logs, say
+    def __init__(self, logs: Path, family: Family, say: Callable[[progress.Step], None]) -> None:
+        self.logs, self.family, self.say = logs, family, say
         self.began = time.time()
         self.tails: dict[int, Tail] = {}
         self.steps: list[progress.Step] = []
-        self.family = Family(pid)
 
     def look(self, final: bool = False) -> None:
         if not final:
