@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from launch import planner
-from launch.planner import asked, machines, search, table
+from launch.planner import advice, asked, machines, search, table
 
 ARGV = ("plan", "--model", "21b", "--method", "lora", "--device", "iluvatar", "--cards", "16", "--memory-gib", "32",
         "--tp", "4", "--pp", "4")  # fmt: skip
@@ -35,11 +35,13 @@ def main() -> None:
     machine = machines.described("npu", 1024, 64)
     job = asked.build(machine, "300b", "sft", {"tp": 8, "pp": 16})
     small = replace(job, layout=replace(job.layout, cards=128))
+    hopeless = asked.build(machines.described("npu", 1024, 8), "300b", "sft", {"micro_batch": 8, "recompute": "none"})
     shell = [sys.executable, "-m", "envcheck", *ARGV]
     rows = (
         ("one plan, 300B on 128 cards", "5 ms", best(lambda: planner.plan(None, small), 20)),
         ("envcheck plan from the shell", "150 ms", best(lambda: subprocess.run(shell, capture_output=True), 5)),
         ("search, 300B on 1,024 cards", "1 s", best(lambda: search.search(job), 3)),
+        ("advice where nothing fits, 300B", "0.5 s", best(lambda: advice.fitting(hopeless), 3)),
         ("705 rows", "5 s", best(lambda: [table.predict(ROW) for _ in range(705)], 1)),
     )
     for name, goal, took in rows:

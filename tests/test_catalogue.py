@@ -60,9 +60,10 @@ def test_names(asked: str, found: str) -> None:
 
 
 @pytest.mark.parametrize("asked", ["qwen", "no-such-model", "", "../../etc/passwd"])
-def test_unclear_names_list_the_choices(asked: str) -> None:
-    """A name that fits several models or none is answered with the names there are."""
+def test_unclear_names_lead_to_the_choices(asked: str) -> None:
+    """A name that fits several models or none is answered in a line, with the command that names all."""
     with pytest.raises(UsageError) as caught:
         models.find(asked)
 
-    assert "choose one of" in caught.value.next_step
+    assert "envcheck plan --list-models" in caught.value.next_step
+    assert len(caught.value.next_step) < 250

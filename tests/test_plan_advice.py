@@ -69,6 +69,20 @@ def test_advice_holds(said: dict[str, Any]) -> None:
     assert tried > 8
 
 
+def test_the_quick_question_has_the_same_answer() -> None:
+    """Whether a job fits, asked without the whole answer, is what the whole answer says."""
+    told = {verdict.FITS: 0, verdict.NOT: 0, verdict.UNTOLD: 0}
+    for model, place, method in JOBS[::3]:
+        for said in SAID:
+            if job := made(model, place, method, {"sharding": "none", **said}):
+                whole = verdict.answer(job).verdict
+
+                assert verdict.fits(job) == (whole == verdict.FITS), f"{model} {place} {method} {said}"
+                told[whole] += 1
+
+    assert min(told.values()) > 5
+
+
 @pytest.mark.parametrize("said", SAID, ids=str)
 def test_room_holds(said: dict[str, Any]) -> None:
     """The longest samples, the largest micro batch and the least cards fit; the next larger ones do not surely fit."""

@@ -154,6 +154,14 @@ def test_sweep_shows_where_it_ends() -> None:
     assert "does not fit" in done.stdout.splitlines()[-1]
 
 
+def test_models_are_listed() -> None:
+    """Every model that --model takes is named, for people and for programs alike."""
+    words, told = plan("--list-models").stdout, json.loads(plan("--list-models", "--json").stdout)
+
+    assert [row["name"] for row in told["models"]] == [line.split()[0] for line in words.splitlines()]
+    assert next(row for row in told["models"] if row["short"] == "300b")["parameters"] > 290e9
+
+
 REFUSED = [
     (("--tp", "8"), "--tp 8 does not divide 20 heads and 4 key/value heads: 1, 2, 4"),
     (("--tp", "3"), "--tp 3 does not divide"),
@@ -175,6 +183,9 @@ REFUSED = [
     (("--framework", "frob"), "--framework frob is not known"),
     (("--method", "frob"), "--method frob is not known"),
     (("--model", "frob"), "--model frob is no model"),
+    (("--model", "frob"), "envcheck plan --list-models names all"),
+    (("--model", "ernie45-21b"), "did you mean ernie-4.5-21b-a3b"),
+    (("--model", "qwen"), "more)? envcheck plan --list-models"),
     (("--sweep", "frob=1..2"), "cannot be swept"),
     (("--sweep", "tp=a..b"), "not whole numbers from 1 on"),
     (("--sweep", "tp=1,2,x"), "not whole numbers from 1 on"),

@@ -44,6 +44,7 @@ NUMBER = click.IntRange(1, 1_000_000_000)
 @click.option("--optimizer", help="adamw, adamw8bit, muon, ...")
 @click.option("--flash/--no-flash", default=True, help="A flash attention kernel.")
 @click.option("--fused-loss/--no-fused-loss", default=None, help="A chunked loss (Liger, cut cross entropy).")
+@click.option("--list-models", is_flag=True, help="Name the models that it knows, and stop.")
 @click.option("--search", is_flag=True, help="Rank all layouts that the framework accepts.")
 @click.option("--sweep", metavar="NAME=A..B", help="seq-len=2048..131072, micro-batch=1,2,4, ...")
 @click.option("--explain", is_flag=True, help="The formula and source of every term.")
@@ -67,6 +68,8 @@ def plan(**asked: Any) -> int:
     """
     from envcheck.errors import UsageError
 
+    if asked["list_models"]:
+        return _models(asked["as_json"])
     if asked["rows"]:
         return _rows(asked)
     if not (asked["model"] and asked["method"]):
@@ -80,6 +83,23 @@ def plan(**asked: Any) -> int:
     if asked["sweep"]:
         return _sweep(job, asked)
     return _search(job, asked) if asked["search"] else _one(machine, job, asked)
+
+
+def _models(as_json: bool) -> int:
+    import json
+
+    from launch.catalogue import models
+
+    found, short = models.listed(), {full: name for name, full in models.SHORT.items()}
+    if as_json:
+        keys = ("name", "hub_id", "parameters", "short")
+        rows = [dict(zip(keys, (*one, short.get(one[0])), strict=True)) for one in found]
+        click.echo(json.dumps({"schema": 1, "models": rows}, indent=1))
+        return 0
+    for name, hub_id, count in found:
+        also = f"  (also {short[name]})" if name in short else ""
+        click.echo(f"{name:24} {count / 1e9:8.2f}e9  {hub_id}{also}")
+    return 0
 
 
 def _rows(asked: dict[str, Any]) -> int:

@@ -24,6 +24,9 @@ SHORT = {
     "qwen-7b": "qwen1.5-7b",
 }
 
+MOST_NAMED = 8  # of the names that an ambiguous one could be
+LISTED = "envcheck plan --list-models names all; or give a folder with a config.json"
+
 
 def tables() -> Mapping[str, Mapping[str, Any]]:
     """All of models.toml."""
@@ -51,7 +54,7 @@ def from_table(name: str, shape: Mapping[str, Any]) -> Model:
 def find(name: str) -> Model:
     """A model by full name, hub id, short name or the one name that contains all its parts."""
     if not name.strip():
-        raise UsageError("no model is named", f"choose one of {', '.join(sorted(tables()))}, or give a model folder")
+        raise UsageError("no model is named", LISTED)
     wanted = re.sub(r"[\s_]+", "-", name.strip().lower())
     if wanted in tables():
         return load(wanted)
@@ -60,9 +63,23 @@ def find(name: str) -> Model:
     hits = matches(wanted)
     if len(hits) == 1:
         return load(hits[0])
-    some = ", ".join(hits or sorted(tables()))
     said = "could be several models" if hits else "is no model that envcheck knows, and no folder with a config.json"
-    raise UsageError(f"--model {name} {said}", f"choose one of {some}, or give a model folder")
+    raise UsageError(f"--model {name[:80]} {said}", nearest(wanted, hits))
+
+
+def nearest(wanted: str, hits: list[str]) -> str:
+    """The next step for a name that is none: those that it could be, else those that are spelt most like it."""
+    import difflib
+
+    like = difflib.get_close_matches(wanted.rsplit("/", 1)[-1][:80], [*tables(), *SHORT], n=3, cutoff=0.5)
+    some = hits[:MOST_NAMED] or like
+    more = f" ({len(hits) - len(some)} more)" if len(hits) > len(some) else ""
+    return f"did you mean {', '.join(some)}{more}? {LISTED}" if some else LISTED
+
+
+def listed() -> list[tuple[str, str, int]]:
+    """(name, hub id, parameters) of every model, by name; short names are in SHORT."""
+    return [(name, tables()[name]["hub_id"], round(load(name).params)) for name in sorted(tables())]
 
 
 def matches(wanted: str) -> list[str]:

@@ -38,7 +38,8 @@ def stage_layers(layers: int, stages: int, chunks: int = 1) -> tuple[int, ...]:
 
 
 def first_layer(layers: int, stages: int, stage: int) -> int:
-    return sum(stage_layers(layers, stages)[:stage])
+    low, extra = divmod(layers, stages)
+    return stage * low + min(stage, extra)
 
 
 def held(group: Group, layout: Layout) -> tuple[float, float]:

@@ -101,6 +101,12 @@ def saved_modules(job: Job, holding: Holding, last: bool) -> tuple[States, float
     return States(weights=count * weight, moments=count * (f.saved_module - weight) / shards), count
 
 
+def beside(job: Job, stage: int) -> float:
+    """Parameters of one card that are trained beside a frozen base."""
+    holding = holdings.holding(job.model, job.layout, stage)
+    return adapter_states(job, stage)[1] + saved_modules(job, holding, stage == job.layout.pp - 1)[1]
+
+
 def parts(job: Job, stage: int) -> Parts:
     """Everything that stage `stage` may hold."""
     holding = holdings.holding(job.model, job.layout, stage)
@@ -118,13 +124,14 @@ def parts(job: Job, stage: int) -> Parts:
     x = job.layout
     loads = 1.0 if x.layer_split else pipeline.in_flight(x.pp, stage, x.vpp, job.grad_accum)
     last = stage == job.layout.pp - 1
+    shared = activations.arguments(job)
     block = holding.dense / max(1, holdings.stage_layers(job.model.layers, job.layout.pp)[stage])
     block += holding.experts / max(1, job.model.layers)
     return Parts(
         states=kept,
         trained=trained,
         kept=(
-            ("activations", block_set.sets * loads + activations.edges(job, stage == 0, last) * job.tokens),
+            ("activations", (block_set.sets + shared) * loads + activations.edges(job, stage == 0, last) * job.tokens),
             ("attention scores", block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
         ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from launch.memory.job import Job
 from launch.planner import legal, speed, verdict
-from launch.planner.verdict import FITS, LaunchPlan
+from launch.planner.verdict import LaunchPlan
 from launch.planner.ways import Way, cheap, largest, options, single
 
 # Of equal cost the first of these is named first: what leaves the samples as they are, before what cuts them.
@@ -72,7 +72,7 @@ def _hopeful(ways: Iterable[Way]) -> Iterator[Way]:
         said = (f"{name} {value}" if name == "--offload" else name for name, value in way[1].items())
         kinds.setdefault(tuple(said), []).append(way)  # kinds of offload have no order
     for kind in kinds.values():
-        if verdict.answer(kind[-1][2]).verdict == FITS:
+        if verdict.fits(kind[-1][2]):
             yield from kind
 
 
@@ -81,8 +81,8 @@ def _fit(ways: Iterable[Way], job: Job) -> list[Change]:
     seen: dict[tuple[str, ...], Change] = {}
     for what, said, other in ways:
         kind = tuple(said)
-        if kind not in seen and (answer := verdict.answer(other)).verdict == FITS:
-            seen[kind] = Change(what, said, answer, slower(job, other))
+        if kind not in seen and verdict.fits(other):
+            seen[kind] = Change(what, said, verdict.answer(other), slower(job, other))
     return list(seen.values())
 
 
@@ -109,10 +109,10 @@ def room(job: Job) -> Room:
     step = max(64, 2 * job.layout.cp * job.layout.tp)
 
     def long_fits(n: int) -> bool:
-        return verdict.answer(replace(job, seq_len=n)).verdict == FITS
+        return verdict.fits(replace(job, seq_len=n))
 
     def batch_fits(n: int) -> bool:
-        return verdict.answer(replace(job, micro_batch=n)).verdict == FITS
+        return verdict.fits(replace(job, micro_batch=n))
 
     longest = largest(long_fits, job.seq_len, max(top, job.seq_len)) // step * step
     batch = largest(batch_fits, job.micro_batch, 4096)
@@ -138,6 +138,6 @@ def least_cards(job: Job) -> Job:
     }
     for cards, pp, ep in sorted(ways, key=lambda way: (way[0], -way[1], -way[2])):
         other = replace(job, layout=replace(x, pp=pp, ep=ep, cards=cards))
-        if cards < x.cards and not any(legal.refusals(other)) and verdict.answer(other).verdict == FITS:
+        if cards < x.cards and not any(legal.refusals(other)) and verdict.fits(other):
             return other
     return job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from launch.memory.adapters import TARGETS
@@ -17,8 +18,9 @@ LARGEST = {"seq_len": 100_000_000, "micro_batch": 65_536, "cards": 1_000_000}
 
 def divisors(*numbers: int) -> list[int]:
     """Numbers that divide all of `numbers`."""
-    least = min(numbers)
-    return [n for n in range(1, least + 1) if all(m % n == 0 for m in numbers)]
+    common = math.gcd(*numbers)
+    small = [n for n in range(1, math.isqrt(common) + 1) if common % n == 0]
+    return sorted({*small, *(common // n for n in small)})
 
 
 def listed(numbers: list[int]) -> str:

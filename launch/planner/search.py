@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from launch.memory import GIB, holdings, meter
 from launch.memory.job import Job, Layout, Recompute
-from launch.planner import FITS, NOT, LaunchPlan, legal, speed, verdict
+from launch.planner import NOT, LaunchPlan, legal, speed, verdict
 from launch.planner.speed import Step
 from launch.planner.words import SAID
 
@@ -100,10 +100,9 @@ def search(job: Job, limit: int = 10) -> tuple[Found, ...]:
     for other in timed:
         if other.layout in done:
             continue
-        answer = verdict.answer(other)
-        if answer.verdict == FITS:
+        if verdict.fits(other):
             done.add(other.layout)
-            grown = larger_batch(other, answer, samples)
+            grown = verdict.answer(larger_batch(other, samples))
             best.append(Found(grown, speed.step(grown.job, samples), samples, same(grown.job, job)))
         if len(best) >= limit:
             break
@@ -132,17 +131,16 @@ def batched(job: Job, micro_batch: int, samples: int) -> Job | None:
     return None
 
 
-def larger_batch(job: Job, answer: LaunchPlan, samples: int) -> LaunchPlan:
+def larger_batch(job: Job, samples: int) -> Job:
     """Twice the micro batch while that is faster and fits."""
     while job.layout.replicas * job.micro_batch * 2 <= samples:
         other = batched(job, 2 * job.micro_batch, samples)
         if other is None or speed.step(other, samples).total >= speed.step(job, samples).total * 0.999:
             break
-        more = verdict.answer(other)
-        if more.verdict != FITS:
+        if not verdict.fits(other):
             break
-        job, answer = other, more
-    return answer
+        job = other
+    return job
 
 
 def same(one: Job, other: Job) -> bool:

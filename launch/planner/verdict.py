@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from launch.memory import GIB, bounds, meter, phases, quantised
 from launch.memory.job import Job, Recompute
-from launch.memory.parts import parts
+from launch.memory.parts import beside, parts
 from launch.memory.phases import Phase
 
 if TYPE_CHECKING:
@@ -81,6 +81,17 @@ def answer(job: Job) -> LaunchPlan:
     )
 
 
+def fits(job: Job) -> bool:
+    """Whether `answer` would say that it fits, without the answer: the first stage that needs too much ends it."""
+    if job.adapter.saved and job.sharding in ("zero3", "fsdp"):
+        return False
+    usable = meter.usable(job)
+    doubted = (job, replace(job, flash=False)) if job.framework.flash_doubtful and job.flash else (job,)
+    return all(
+        bounds.high(one, p) <= usable for stage in stages(job) for one in doubted for p in phases.phases(one, stage)
+    )
+
+
 def stages(job: Job) -> range | tuple[int, ...]:
     """Stages that can differ: the first two, the last two, and where the uneven share of layers ends."""
     pp = job.layout.pp
@@ -149,5 +160,5 @@ def disk(job: Job) -> float:
     nodes = -(-job.layout.cards // job.device.cards_per_node)
     if job.trains_all:
         return 2.0 * n + (2.0 + job.precision.master + job.precision.moments) * n / nodes
-    each = job.layout.tp * sum(parts(job, stage).trained for stage in range(job.layout.pp))
+    each = job.layout.tp * sum(beside(job, stage) for stage in range(job.layout.pp))
     return 2.0 * n + job.framework.adapter * each / nodes

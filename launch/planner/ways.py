@@ -9,7 +9,6 @@ from typing import Any
 from launch.memory.job import Job, Recompute
 from launch.memory.quantised import LIFTED
 from launch.planner import legal, verdict
-from launch.planner.verdict import FITS
 from launch.planner.words import SAID
 
 SHORTEST = 512  # tokens: shorter samples than that are another job
@@ -101,7 +100,7 @@ def shorter(job: Job) -> Iterator[Way]:
     least = -(-max(SHORTEST, job.seq_len // 16) // step)
 
     def fits(part: int) -> bool:
-        return verdict.answer(replace(job, seq_len=part * step)).verdict == FITS
+        return verdict.fits(replace(job, seq_len=part * step))
 
     lengths = [n for n in (job.seq_len // 2, job.seq_len // 4) if n >= least * step]
     if lengths and fits(least):
