@@ -20,7 +20,7 @@ NODE = frozenset({"--into", "--node-role"})
 # The first of these that was given says what is done; where none was, it is a plan, shown and performed.
 MODES: Mapping[str, frozenset[str]] = {
     "--undo": RECIPE | ASKING | {"--undo", "--into", "--bundle"},
-    "--driver": RECIPE | ASKING | DRIVER,
+    "--driver": RECIPE | ASKING | DRIVER | {"--locked"},
     "--as-script": RECIPE | BOX | WEIGHTS | NODE | {"--as-script", "--dry-run", "--yes"},
     "--bundle": RECIPE | ASKING | NODE | {"--bundle", "--weights", "--lock", "--recreate", "--least-privilege"},
     "": RECIPE | ASKING | BOX | WEIGHTS | LOCK | NODE,

@@ -50,7 +50,7 @@ def plan(
     python = sight.environment.python if sight.environment else ""
     against = (
         *_obstacles(recipe, sight, drawn),
-        *supply.obstacles(python),
+        *supply.obstacles(python, driver),
         *sources.obstacles(recipe, sight.sources, role),
     )
     obstacle = next(weights_plan.obstacles(recipe, weights, supply), None)

@@ -73,7 +73,7 @@ def plan(
     made = Plan(recipe.name, env.folder, tuple(steps), satisfied, hands)
     obstacle = _obstacle(recipe, env, place, made) or next(sources.obstacles(recipe, seen, role), None)
     python = place.python if rebuild else env.python
-    obstacle = next(supply.obstacles(python), obstacle)
+    obstacle = next(supply.obstacles(python, driver), obstacle)
     obstacle = next(weights_plan.obstacles(recipe, weights, supply), obstacle if steps else None)
     left = tuple(weights_plan.left_out(recipe, weights, supply))
     return Plan(recipe.name, env.folder, made.steps, satisfied, hands, obstacle, left_out=left)

@@ -36,18 +36,23 @@ def _new_line(file: IO[bytes]) -> str:
     return "" if file.read(1) == b"\n" else "\n"
 
 
-def made(environment: Path) -> list[dict[str, object]]:
-    """What was made outside the folder and not taken back yet: the entries of the event made, in their order.
-
-    A deed that was noted again has what its last note says of it.
-    """
+def entries(environment: Path) -> list[dict[str, object]]:
+    """All that was written and can be read, in its order."""
     try:
         with path(environment).open(encoding="utf-8", errors="replace") as file:
             lines = file.read(LIMIT).splitlines()
     except OSError:
         return []
+    return list(filter(None, map(_entry, lines)))
+
+
+def made(environment: Path) -> list[dict[str, object]]:
+    """What was made outside the folder and not taken back yet: the entries of the event made, in their order.
+
+    A deed that was noted again has what its last note says of it.
+    """
     left: dict[str, dict[str, object]] = {}
-    for entry in filter(None, map(_entry, lines)):
+    for entry in entries(environment):
         deed = str(entry.get("deed"))
         if entry.get("event") == "made":
             left[deed] = {**left.get(deed, {}), **entry}

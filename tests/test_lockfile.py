@@ -151,7 +151,6 @@ def test_differences() -> None:
     assert list(said(LOCK, packages=less)) == ["paddlepaddle: the lock has 3.1.0, it is not there"]
     assert "the lock's digest is" in next(said(LOCK, image=Image("x", "sha256:" + "0" * 64)))
     assert "there is 0000" in next(said(LOCK, commits={RECIPE.checkouts[0].url: "0" * 40}))
-    assert "driver Ascend" in next(said(LOCK, driver_sha256="0" * 64))
     with pytest.raises(LockError, match=r"numpy: the lock has 1\.26\.4"):
         lockfile_use.demand(said(LOCK, packages=moved | {"paddlepaddle": "1"}))
 
@@ -218,3 +217,23 @@ def test_no_report(text: str) -> None:
     """What is no report is a failed step, told in a sentence."""
     with pytest.raises(StepError, match="pip's report is not"):
         lockfile_use.wheels_of_report(text)
+
+
+def test_drivers() -> None:
+    """An installed driver of another release is told with both; where one of them is unknown nothing is; firmware has
+    its own entry, and what the lock does not have is said."""
+    driver, firmware = (
+        replace(LOCK.driver or DriverFile("", ""), version="24.1.rc1"),
+        DriverFile("f.run", SHA, "7", "firmware"),
+    )
+    lock = lockfile.parse(lockfile.dump(replace(LOCK, driver=driver, installers=(firmware,))), "f")
+
+    assert lockfile_use.another_driver(lock, "24.1.rc1.b030") is None
+    assert lockfile_use.another_driver(lock, None) is None
+    assert lockfile_use.another_driver(LOCK, "25.0") is None
+    assert f"the lock has 24.1.rc1 ({driver.file}, SHA-256 {SHA}), here it is 25.0" in str(
+        lockfile_use.another_driver(lock, "25.0")
+    )
+    assert (lockfile_use.installer(lock, "driver"), lockfile_use.installer(lock, "firmware")) == (driver, firmware)
+    with pytest.raises(LockError, match="no file for the firmware"):
+        lockfile_use.installer(LOCK, "firmware")

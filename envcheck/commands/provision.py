@@ -14,6 +14,7 @@ from envcheck import options, places, provision_modes
 from envcheck.errors import UsageError
 
 if TYPE_CHECKING:
+    from installers.bundles.lockfile import Lock
     from installers.bundles.supply import Supply
     from installers.recipes.recipe import Recipe
 
@@ -110,10 +111,13 @@ def provision(
     if driver_file:
         from installers.drivers import driver_session
 
-        recipe, note = _driver_recipe(device, model, method, framework, recipe_name, recipes_folder)
+        lock = _lock(locked)
+        named = recipe_name or (lock.recipe if lock and not (model or method or framework) else None)
+        recipe, note = _driver_recipe(device, model, method, framework, named, recipes_folder)
         folder, only_show = _folder(recipe, None), (dry_run, yes, as_json)
+        whole = _recipe("auto", None, None, None, recipe.name, recipes_folder)
         wanted = driver_session.Asked(
-            recipe, driver_file, folder, *only_show, accept_licence, sha256, allow_downgrade, note
+            recipe, driver_file, folder, *only_show, accept_licence, sha256, allow_downgrade, note, whole, lock
         )
         return driver_session.run(wanted)
     said = (device, model, method, framework, recipe_name, recipes_folder)
@@ -157,6 +161,12 @@ def _supply(
         return supply.bundled(found, said[4], said[0], said[1], boxed)
     recipe = _recipe(*said)
     return supply.locked(recipe, locked, boxed) if locked else supply.Supply(recipe, boxed=boxed)
+
+
+def _lock(file: str | None) -> Lock | None:
+    from installers.bundles import lockfile
+
+    return lockfile.load(Path(file)) if file else None
 
 
 def _driver_recipe(

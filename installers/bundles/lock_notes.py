@@ -13,7 +13,7 @@ from envcheck import __version__
 from envcheck.errors import EnvcheckError
 from installers import mark
 from installers.bundles import lockfile
-from installers.bundles.lockfile import Commit, Image, Lock, Wheel
+from installers.bundles.lockfile import Commit, DriverFile, Image, Lock, Wheel
 from installers.environment import fits
 from installers.recipes.recipe import Package, Recipe
 from installers.seat import Seat
@@ -42,6 +42,14 @@ def add_wheels(folder: Path, recipe: Recipe, wheels: Sequence[Wheel]) -> None:
     """At once when they are in: a run that is cut off later knows of them."""
     before = load(folder, recipe)
     lockfile.write(path(folder), replace(before, wheels=_merged(before.wheels, wheels)))
+
+
+def add_driver(folder: Path, recipe: Recipe, file: DriverFile) -> None:
+    """A vendor's file that was run here, in the place of an earlier one of its name."""
+    before = load(folder, recipe)
+    others = tuple(each for each in before.installers if each.name != file.name)
+    own = {"driver": file} if file.name == "driver" else {"installers": (*others, file)}
+    lockfile.write(path(folder), replace(before, **own))
 
 
 def _merged(before: Sequence[Wheel], more: Sequence[Wheel]) -> tuple[Wheel, ...]:

@@ -64,13 +64,18 @@ class Commit:
 
 @dataclass(frozen=True)
 class DriverFile:
+    """A vendor's installer that was run; `name` is the recipe's for it (driver, firmware), `version` the file's own."""
+
     file: str
     sha256: str
+    version: str = ""
+    name: str = "driver"
 
 
 @dataclass(frozen=True)
 class Lock:
-    """`architecture` is uname's word, `python` the version that the wheels are for."""
+    """`architecture` is uname's word, `python` the version that the wheels are for; `installers` are the vendor's
+    beside the driver's (firmware)."""
 
     schema: int
     envcheck: str
@@ -82,6 +87,7 @@ class Lock:
     driver: DriverFile | None = None
     wheels: tuple[Wheel, ...] = ()
     checkouts: tuple[Commit, ...] = ()
+    installers: tuple[DriverFile, ...] = ()
 
 
 def recipe_hash(recipe: Recipe) -> str:
@@ -148,9 +154,10 @@ def _complaints(lock: Lock) -> Iterator[tuple[str, str]]:
         for key, digest in (("image.digest", lock.image.digest), ("image.id", lock.image.id)):
             if digest:
                 yield from _fits(key, digest, _DIGEST, "sha256: and 64 hexadecimal digits")
-    if lock.driver:
-        yield from _fits("driver.file", lock.driver.file, _PLAIN, "the name of a file")
-        yield from _fits("driver.sha256", lock.driver.sha256, _SHA256, "64 hexadecimal digits")
+    named = [("driver", lock.driver)] if lock.driver else []
+    for key, each in (*named, *((f"installers[{n}]", each) for n, each in enumerate(lock.installers))):
+        yield from _fits(f"{key}.file", each.file, _PLAIN, "the name of a file")
+        yield from _fits(f"{key}.sha256", each.sha256, _SHA256, "64 hexadecimal digits")
     for number, commit in enumerate(lock.checkouts):
         yield from _fits(f"checkouts[{number}].commit", commit.commit, _COMMIT, "a whole commit in hexadecimal digits")
         if commit.url.startswith("-") or not commit.url:

@@ -17,7 +17,8 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from envcheck.errors import EnvcheckError, StepError
-from installers.bundles.lockfile import Commit, Image, Lock, Wheel, recipe_hash
+from envcheck.versions import same_release
+from installers.bundles.lockfile import Commit, DriverFile, Image, Lock, Wheel, recipe_hash
 from installers.recipes.recipe import Checkout, Package, Recipe
 
 NEXT = "without --locked the recipe's own range is installed, and a new lock written"
@@ -109,7 +110,6 @@ def differences(
     packages: Mapping[str, str] | None = None,
     image: Image | None = None,
     commits: Mapping[str, str] | None = None,
-    driver_sha256: str | None = None,
 ) -> Iterator[str]:
     """What is there and is not as the lock says, the first one first; what is None was not looked at.
 
@@ -128,8 +128,23 @@ def differences(
         if here != commit.commit:
             instead = f"there is {here}" if here else "no clone is there"
             yield f"{commit.url}: the lock has commit {commit.commit}, {instead}"
-    if driver_sha256 is not None and lock.driver and lock.driver.sha256 != driver_sha256:
-        yield f"driver {lock.driver.file}: the lock's sha256 is {lock.driver.sha256}, this file's {driver_sha256}"
+
+
+def installer(lock: Lock, name: str) -> DriverFile:
+    """The vendor's file for the recipe's installer of this name; LockError where the lock has none."""
+    found = lock.driver if name == "driver" else next((each for each in lock.installers if each.name == name), None)
+    if found is None:
+        next_step = f"envcheck provision --driver FILE.run --sha256 SUM records the {name} that it installs"
+        raise LockError(f"the lock has no file for the {name}", next_step)
+    return found
+
+
+def another_driver(lock: Lock, installed: str | None) -> str | None:
+    """In a sentence, that the installed driver is not the lock's; None where it is, or nobody can tell."""
+    wanted = lock.driver.version if lock.driver else ""
+    if not lock.driver or not wanted or not installed or same_release(wanted, installed) is not False:
+        return None
+    return f"driver: the lock has {wanted} ({lock.driver.file}, SHA-256 {lock.driver.sha256}), here it is {installed}"
 
 
 def _same(there: str | None, wanted: str) -> bool:

@@ -53,11 +53,15 @@ class Supply:
             f"exactly as {what} has it: {len(self.lock.wheels)} files" + (", the image" if self.lock.image else ""),
         )
 
-    def obstacles(self, python: str) -> Iterator[Obstacle]:
-        """`python` is the version of the place that the wheels go to, "" where nobody knows it yet."""
+    def obstacles(self, python: str, driver: str | None = None) -> Iterator[Obstacle]:
+        """`python` is the version of the place that the wheels go to, "" where nobody knows it yet; `driver` that of
+        the cards' driver, None where nobody can tell."""
         if self.lock and (why := lockfile_use.unsuitable(self.lock, python)):
             wanted = self.lock.python or "the Python that the lock was written with"
             yield Obstacle(why, f"provision with Python {wanted}, or make a lock with this one")
+        if self.lock and (why := lockfile_use.another_driver(self.lock, driver)):
+            step = f"envcheck provision --recipe {self.recipe.name} --driver FILE.run --locked LOCK installs the lock's"
+            yield Obstacle(why, f"{step}; {lockfile_use.NEXT}")
 
     @property
     def wheels(self) -> tuple[Wheel, ...] | None:

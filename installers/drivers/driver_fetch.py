@@ -33,7 +33,7 @@ class Fetching:
 def plan(recipe: Recipe, allow_downgrade: bool, machine: Machine | None = None) -> Fetching:
     """Which file it would be; UsageError where the vendor publishes none that fits."""
     at = machine or machines.here()
-    file = driver.file_of(recipe, _architecture(at))
+    file = driver.file_of(recipe, architecture(at))
     named = driver_tables.named(driver_tables.drivers_of(recipe), name_of(file.url)).driver
     there, minimum = driver_facts.installed(named, at), driver.minimum_of(recipe, named)
     return Fetching(named.title, file, minimum, there, _enough(there, minimum, file.version) and not allow_downgrade)
@@ -78,10 +78,10 @@ def fetch(found: Fetching, sha256: str) -> Fetched:
     return fetched
 
 
-def _architecture(machine: Machine) -> str:
+def architecture(machine: Machine | None = None) -> str:
     """That of the machine which is asked; a simulated one may have another."""
     try:
-        said = json.loads(machine(Question("ask", ("host",), driver_facts.QUESTION_S)).out or "{}")
+        said = json.loads((machine or machines.here())(Question("ask", ("host",), driver_facts.QUESTION_S)).out or "{}")
     except ValueError:
         said = {}
     return str(said.get("architecture") or platform.machine()) if isinstance(said, dict) else platform.machine()

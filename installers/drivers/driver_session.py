@@ -18,20 +18,26 @@ from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.machine import SYSROOT
 from envcheck.stopping import heard_by, interrupt
 from installers import journal, lock
-from installers.drivers import driver, driver_fetch, driver_telling
+from installers.bundles import lockfile_use
+from installers.bundles.lockfile import Lock
+from installers.drivers import driver, driver_fetch, driver_lock, driver_telling
 from installers.drivers.dialogue import DeclinedError, Dialogue
+from installers.drivers.download_http import name_of
 from installers.drivers.driver import Seen
+from installers.drivers.driver_lock import STEP
 from installers.drivers.driver_telling import Echo, Facts, say
 from installers.recipes.recipe import Recipe
 
 FETCH = "fetch"  # in the place of a file's name: what the vendor publishes
-STEP = "driver"  # in the journal
 BIG = 64 << 20  # bytes; reading less takes no time worth a word
 
 
 @dataclass(frozen=True)
 class Asked:
-    """`file` is a path or FETCH; `note` says why it is this recipe; `folder` is where the journal stands."""
+    """`file` is a path or FETCH; `note` says why it is this recipe; `folder` is where journal and lock stand.
+
+    `recipe` is narrowed to the device's driver, `whole` the one of the lock; `lock` is what --locked named.
+    """
 
     recipe: Recipe
     file: str
@@ -43,10 +49,13 @@ class Asked:
     sha256: str = ""
     allow_downgrade: bool = False
     note: str = ""
+    whole: Recipe | None = None
+    lock: Lock | None = None
 
     @property
     def facts(self) -> Facts:
-        return Facts(self.recipe.name, self.folder, self.note, self.accept_licence, bool(self.sha256))
+        given = bool(self.sha256)
+        return Facts(self.recipe.name, self.folder, self.note, self.accept_licence, given, self.lock is not None)
 
 
 def run(asked: Asked) -> int:
@@ -73,6 +82,9 @@ def _run(asked: Asked, shown: list[Seen]) -> int:
     seen = _look(asked, path, known)
     shown.append(seen)
     blocking = () if seen.already else driver.checks(seen)
+    if seen.already and not asked.dry_run and driver_lock.unkept(asked.folder, asked.whole or asked.recipe, seen):
+        with lock.held(asked.folder, say):
+            driver_lock.keep(asked.folder, asked.whole or asked.recipe, seen)
     if asked.dry_run or seen.already:
         _tell(asked, seen, "ready" if seen.already else "planned")
         return blocking[0].code if blocking else errors.FIT
@@ -97,6 +109,7 @@ def _file(asked: Asked) -> tuple[Path, str] | int:
     if asked.file != FETCH:
         return places.given(asked.file, "--driver"), asked.sha256
     found = driver_fetch.plan(asked.recipe, asked.allow_downgrade)
+    sha256 = _of_lock(asked, name_of(found.file.url), published=True)
     if asked.dry_run or found.already:
         words = driver_fetch.as_text(found, asked.recipe.name)
         values = driver_telling.as_values(None, asked.facts, "ready" if found.already else "planned")
@@ -105,15 +118,29 @@ def _file(asked: Asked) -> tuple[Path, str] | int:
     click.echo(driver_fetch.as_text(found, asked.recipe.name), err=asked.as_json)
     if not asked.yes and not _confirmed("Fetch it?", ["--yes to do what the plan says"]):
         return _declined(asked, None)
-    fetched = driver_fetch.fetch(found, asked.sha256)
-    return fetched.path, fetched.sha256 if fetched.vouched else asked.sha256
+    fetched = driver_fetch.fetch(found, sha256)
+    return fetched.path, fetched.sha256 if fetched.vouched else sha256
+
+
+def _of_lock(asked: Asked, file_name: str, published: bool = False) -> str:
+    """The sum that the lock has for the file, else a person's own, "" where there is none."""
+    if asked.lock is None:
+        return asked.sha256
+    entry = driver_lock.wanted(asked.lock, asked.recipe, driver_fetch.architecture(), file_name)
+    driver_lock.agreeing(entry, asked.sha256)
+    if published:
+        driver_lock.published(entry, file_name)
+    return entry.sha256
 
 
 def _look(asked: Asked, path: Path, sha256: str) -> Seen:
+    sha256 = _of_lock(asked, path.name) if asked.lock else sha256
     with contextlib.suppress(OSError):
         if path.stat().st_size > BIG:
             say(f"reading {path.name}")
     seen = driver.look(asked.recipe, path, locked_sha256=sha256, allow_downgrade=asked.allow_downgrade)
+    if asked.lock:
+        driver_lock.compared(lockfile_use.installer(asked.lock, seen.driver.name), seen)
     published = driver.published_sha256(seen.driver, path.name)
     if asked.sha256 and published and asked.sha256 != published:
         raise UsageError(f"--sha256 is not the sum that the recipe has for {path.name}", f"the recipe's is {published}")
@@ -196,7 +223,9 @@ def _journalled(asked: Asked, seen: Seen) -> str:
         if isinstance(err, StepError):
             err.next_step = "; ".join(filter(None, (err.next_step, f"journal: {journal.path(asked.folder)}")))
         raise
+    kept_in = driver_lock.keep(asked.folder, asked.whole or asked.recipe, seen)
     journal.write(asked.folder, STEP, "done", result=did, **_dialogue(kept))
+    say(f"its SHA-256 {seen.sha256} is kept in {kept_in}")
     return did
 
 

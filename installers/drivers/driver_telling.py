@@ -31,10 +31,13 @@ class Facts:
     note: str = ""
     accept_licence: bool = False
     given: bool = False
+    locked: bool = False
 
     def sum_from(self, seen: Seen) -> str:
         """Who vouches for the file's sum."""
-        return "" if not seen.known else "given" if self.given else "published"
+        if not seen.known:
+            return ""
+        return "locked" if self.locked else "given" if self.given else "published"
 
 
 def as_text(seen: Seen, facts: Facts) -> str:
