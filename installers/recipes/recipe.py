@@ -163,18 +163,19 @@ class Weights:
 
 @dataclass(frozen=True)
 class Job:
-    """One method of a recipe, or one node role of it.
+    """One method of a recipe, or one variant (zero3, ddp) or one node role of it.
 
     `launcher` and `arguments` are ordered; their {tokens} (installers.recipe_rules.TOKENS) are filled in by
     launch.command.  `processes` is per node, `rank` this role's node in a job of several roles.
     `parallel` holds tensor, pipeline, sharding, data; `steps` max, warmup, save, eval.  `requires` are files without
-    which the job cannot run, `caution` is what to know beforehand.
+    which the job cannot run, `caution` is what to know beforehand.  `own_data` are the options that --data sets.
     """
 
     method: str
     title: str
     launcher: tuple[str, ...]
     arguments: tuple[str, ...] = ()
+    variant: str = ""
     role: str = ""
     device: str = ""
     nodes: int = 1
@@ -189,6 +190,7 @@ class Job:
     rank: int | None = None
     caution: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
+    own_data: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     product: str = ""
     driver_minimum: str | None = None
@@ -273,7 +275,8 @@ class Recipe:
     `prepend` goes in front of path variables (PYTHONPATH), after `scripts` were sourced; `interpreter` is {python}
     where nobody says better; `model_path` is where the weights stand, seen from `workdir`; below `runs` stand the
     folders of the runs, where only one place outlives the container; `documents` explains the sources' short names.
-    `drivers` replace the ready-made ones of the same name; `usual`: what the device alone means.
+    `drivers` replace the ready-made ones of the same name; `usual`: what the device alone means; `like`: the recipe
+    from which it has what its file does not say.
     """
 
     name: str
@@ -307,6 +310,7 @@ class Recipe:
     model_path: str = ""
     verify: tuple[tuple[str, ...], ...] = ()
     usual: bool = False
+    like: str = ""
     notes: Mapping[str, Note] = field(default_factory=dict)
     file: str = ""
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from installers.recipes.recipe import Mount, Note, Recipe
 
-_OWN = {"notes", "file"}  # not the recipe's words
+_OWN = {"notes", "file", "like"}  # not the recipe's words
 _NAMES = {
-    "jobs": ("method", "role"),
+    "jobs": ("method", "variant", "role"),
     "packages": ("name",),
     "drivers": ("name",),
     "builds": ("name",),
@@ -66,7 +66,7 @@ def _walk(recipe: Recipe, key: str, value: Any) -> Iterator[Leaf]:
         for number, item in enumerate(value):
             table = dataclasses.asdict(item) if dataclasses.is_dataclass(item) and not isinstance(item, type) else None
             yield from _walk(recipe, item_key(key, number, table), item)
-    elif key.endswith((".launcher", ".arguments")):
+    elif key.endswith((".launcher", ".arguments", ".own_data")):
         program = [value[-1:]] if key.endswith(".launcher") else []
         for row in [*grouped(value[: len(value) - len(program)]), *program]:
             yield Leaf(f"{key}.{row[0]}", row, _note(recipe, f"{key}.{row[0]}", key))

@@ -18,7 +18,7 @@ SCHEMA = 1
 WIDTH = 116  # where nobody says how wide the terminal is
 _HEADS = ("recipe", "model", "methods", "device", "framework", "cards")
 _APART = ("name", "title", "models", "traps", "documents")  # said elsewhere on the page
-_IN_HEADING = ("packages.name", "jobs.method", "jobs.role")
+_IN_HEADING = ("packages.name", "jobs.method", "jobs.variant", "jobs.role")
 
 
 def as_table(recipes: Iterable[Recipe], width: int = WIDTH) -> str:
@@ -98,7 +98,7 @@ def _split(key: str) -> tuple[str, str]:
         head, dot, rest = key.partition(".")
         plain = head.partition("[")[0]
         return (plain, rest) if dot else (plain, head) if head != plain else ("general", head)
-    for part in (".launcher", ".arguments", ".environment", ".parallel", ".steps"):
+    for part in (".launcher", ".arguments", ".own_data", ".environment", ".parallel", ".steps"):
         before, found, after = key.partition(part)
         if found:
             return before, found[1:] + after

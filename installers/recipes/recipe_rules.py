@@ -41,7 +41,7 @@ def check(recipe: Recipe) -> None:
 
 def job_key(job: Job) -> str:
     """The key under which the notes of a job stand."""
-    return ".".join(filter(None, ("jobs", job.method, job.role)))
+    return ".".join(filter(None, ("jobs", job.method, job.variant, job.role)))
 
 
 def options(arguments: Iterable[str]) -> list[str]:
@@ -53,8 +53,9 @@ def _names(recipe: Recipe) -> Complaint:
     if not _NAME.fullmatch(recipe.name):
         yield "name", f"expected lower-case letters, digits, dot, dash, found {recipe.name[:80]!r}"
     for job in recipe.jobs:
-        if not _METHOD.fullmatch(job.method):
-            yield f"{job_key(job)}.method", "expected lower-case letters, digits and dashes"
+        for field, text in (("method", job.method), ("variant", job.variant or "x")):
+            if not _METHOD.fullmatch(text):
+                yield f"{job_key(job)}.{field}", "expected lower-case letters, digits and dashes"
     for device in (recipe.device, *(job.device for job in recipe.jobs if job.device)):
         if device not in VENDORS:
             yield "device", f"there is no device {device[:40]!r}; there are {', '.join(VENDORS)}"
@@ -77,7 +78,7 @@ def _jobs(recipe: Recipe) -> Complaint:
 
 def _doubled(recipe: Recipe) -> Complaint:
     for job in recipe.jobs:
-        for part in ("launcher", "arguments"):
+        for part in ("launcher", "arguments", "own_data"):
             for option, number in Counter(options(getattr(job, part))).items():
                 if number > 1:
                     yield f"{job_key(job)}.{part}", f"{option} stands {number} times; only the last would count"
@@ -124,6 +125,7 @@ def _substituted(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield from ((f"{job_key(job)}.launcher", text) for text in job.launcher)
         yield from ((f"{job_key(job)}.arguments", text) for text in job.arguments)
         yield from ((f"{job_key(job)}.environment", text) for text in job.environment.values())
+        yield from ((f"{job_key(job)}.own_data", text) for text in job.own_data)
         yield from ((f"{job_key(job)}.requires", text) for text in (*job.requires, *job.outputs, *job.data))
 
 

@@ -1,8 +1,8 @@
 """Recipe files: TOML → frozen data.  Whatever is wrong is named with file, key and expected kind.
 
-Keys are the fields of installers.recipe.  A value stands alone or as {value, source, seed_value, reason}; a table's own
-`source` speaks for every value in it that names none.  In a list of arguments {value = ["--lr", "1e-4"], ...} annotates
-an option together with what belongs to it.
+Keys are the fields of installers.recipe, and those of likeness.py.  A value stands alone or as {value, source,
+seed_value, reason}; a table's own `source` speaks for every value in it that names none.  In a list of arguments
+{value = ["--lr", "1e-4"], ...} annotates an option together with what belongs to it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import collections.abc
 import dataclasses
 import difflib
 import functools
+import re
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping
@@ -19,11 +20,14 @@ from typing import Any
 
 from envcheck import toml_file
 from envcheck.errors import UsageError
+from installers.recipes import likeness
 from installers.recipes.recipe import Driver, Note, Recipe
 from installers.recipes.recipe_notes import item_key
 
 SIZE_LIMIT = 256 << 10  # bytes; ours have 20 KB
 TEXT_LIMIT = 4096
+OURS = Path(__file__).parent
+_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _ANNOTATED = {"value", "source", "seed_value", "reason"}
 _OURS = {"notes", "file"}  # fields of Recipe that the loader fills in
 _KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -47,8 +51,19 @@ def parse(text: str, file: str) -> Recipe:
 def from_table(table: Mapping[str, Any], file: str) -> Recipe:
     """The recipe in what TOML made of a file."""
     reader = _Reader(file)
-    recipe: Recipe = reader.table(Recipe, table, "", "")
+    whole = likeness.expanded(table, functools.partial(_named, Path(file).parent), file)
+    recipe: Recipe = reader.table(Recipe, whole, "", "")
     return dataclasses.replace(recipe, notes=reader.notes, file=file)
+
+
+def _named(folder: Path, name: str) -> Mapping[str, Any]:
+    """The table of another recipe: NAME.toml in the same folder, else one of ours."""
+    if not _FILE_NAME.fullmatch(name):
+        raise UsageError(f"like: {name[:80]!r} is no name of a recipe")
+    path = next((p for p in (folder / f"{name}.toml", OURS / f"{name}.toml") if p.is_file()), None)
+    if path is None:
+        raise UsageError(f"like: there is no recipe {name!r}", f"put {name}.toml beside the file that names it")
+    return toml_file.table(toml_file.text(path, SIZE_LIMIT, "recipe"), str(path), "compare with ours")
 
 
 def of_kind(cls: type[Any], table: Mapping[str, Any], file: str) -> Any:
