@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from envcheck.secrets import blank_value
 from launch.command import Command
@@ -52,10 +51,10 @@ def _left_over(name: str, device: str) -> bool:
     return bool(STALE.fullmatch(name)) and name not in KEPT
 
 
-def clean(base: Mapping[str, str], command: Command, device: str, run: Path) -> Clean:
+def clean(base: Mapping[str, str], command: Command, device: str, mark: str) -> Clean:
     """`base` without left-overs and secrets, with what the command sets; the recipe's own values win."""
     old = stale(base, command, device)
     secret = tuple(name for name in sorted(base) if name not in old and blank_value(name, base[name]) != base[name])
     left = {name: text for name, text in base.items() if name not in old and name not in secret}
     ahead = {name: ":".join(filter(None, (text, left.get(name)))) for name, text in command.prepend.items()}
-    return Clean({**OURS, **left, **command.environment, **ahead, MARK: str(run)}, old, secret)
+    return Clean({**OURS, **left, **command.environment, **ahead, MARK: mark}, old, secret)

@@ -38,10 +38,10 @@ def _answer(
 
 def environment(s: Situation) -> Finding:
     """The recipe's software is installed and was proved."""
-    seen = "; ".join(s.missing) or f"{s.recipe.name} is installed and proved"
+    seen = "; ".join(s.sight.missing) or f"{s.recipe.name} is installed and proved"
     return _answer(
         "gate.environment",
-        not s.missing,
+        not s.sight.missing,
         seen,
         "Install what is missing, or let train do it with --provision.",
         f"envcheck provision {s.options}",
@@ -111,7 +111,7 @@ def host_memory(s: Situation) -> Finding:
 def disk(s: Situation) -> Finding:
     """Room for logs, checkpoints and the record."""
     wants = max(OUTPUT_BYTES, int((s.job.disk_gib or 0) * GIB))
-    has = s.free_bytes
+    has = s.sight.free_bytes
     seen = f"{'unknown' if has is None else gib(has)} free at {s.runs}, the run wants {gib(wants)}"
     words = "Make room, or name another folder with --runs."
     return _answer("gate.disk", None if has is None else has >= wants, seen, words, f"df -h {s.runs}")
@@ -132,14 +132,16 @@ def alone(s: Situation) -> Finding:
 
 def data(s: Situation) -> Finding:
     """Every file that the job reads is there and holds something."""
-    missing = [path for path, size in s.files.items() if not size]
+    if s.stage.container and (s.sight.missing or s.sight.obstacle):
+        words = "They are wanted in the recipe's container: look again when it is there."
+        return Finding("gate.data", Severity.UNKNOWN, f"{s.stage.container} is not there to look into", Remedy(words))
+    missing = [path for path, size in s.sight.sizes.items() if not size]
     if not missing:
-        return Finding("gate.data", Severity.OK, ", ".join(s.files) or "the job names no files")
-    seen = f"missing or empty: {len(missing)} of {len(s.files)} files, seen from {s.command.workdir or 'here'}"
-    if _on_host(s):
-        words = "They are wanted in the recipe's container, and this is the host: look again in there."
-        return Finding("gate.data", Severity.UNKNOWN, seen, Remedy(words))
-    lines = (f"{p} {'is not there or not readable' if s.files[p] is None else 'is empty'}" for p in missing)
+        return Finding("gate.data", Severity.OK, ", ".join(s.sight.sizes) or "the job names no files")
+    where = f" in {s.stage.container}" if s.stage.container else ""
+    place = f"{s.command.workdir or 'here'}{where}"
+    seen = f"missing or empty: {len(missing)} of {len(s.sight.sizes)} files, seen from {place}"
+    lines = (f"{p} {'is not there or not readable' if s.sight.sizes[p] is None else 'is empty'}" for p in missing)
     words = " ".join(words for words, of in _SOURCES if any(of(s.command, path) for path in missing))
     return Finding("gate.data", Severity.FAIL, seen, Remedy(words), tuple(lines))
 
@@ -154,10 +156,6 @@ _SOURCES: tuple[tuple[str, Callable[[Command, str], bool]], ...] = (
         lambda made, path: path not in (*made.scripts, *made.data) and not path.endswith("/config.json"),
     ),
 )
-
-
-def _on_host(s: Situation) -> bool:
-    return bool(s.command.container) and s.facts.host is not None and s.facts.host.in_container is False
 
 
 def port(s: Situation) -> Finding:
@@ -206,17 +204,11 @@ def complete(s: Situation) -> Finding:
 
 
 def place(s: Situation) -> Finding:
-    """Inside the recipe's container, where it has one."""
-    inside = s.facts.host.in_container if s.facts.host else None
-    if not s.command.container:
-        return Finding("gate.container", Severity.OK, "the recipe wants no container")
-    seen = {True: "inside a container", False: "on the host", None: "could not tell whether this is a container"}[
-        inside
-    ]
-    words = "Start the recipe's container, and envcheck in it."
-    return _answer(
-        "gate.container", inside, f"{seen}; the recipe runs in its own image", words, " ".join(s.command.container)
-    )
+    """The recipe's container can be entered, where the job runs in one."""
+    if s.sight.obstacle:
+        words = s.sight.next_step or "envcheck doctor tells more of the engine."
+        return Finding("gate.container", Severity.FAIL, s.sight.obstacle, Remedy(words))
+    return Finding("gate.container", Severity.OK, f"it runs in {s.stage.title}")
 
 
 GATES: dict[str, Gate] = {

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-import signal
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
-from envcheck import runner
-from envcheck.errors import StepError
 from envcheck.secrets import redact
 from envcheck.stopping import heard_by
 from launch import blame
 from launch.clean import Clean
 from launch.command import Command
-from launch.family import Family, survivors
 from launch.progress import Step
+from launch.stage import Stage, Training
 from launch.watch import Watch
 
 LOOK_EVERY_S = 0.2
@@ -39,45 +32,43 @@ class Ending:
     peak_bytes: int
     seconds: float
     launcher_lines: tuple[str, ...]
+    outputs: tuple[str, ...] = ()
 
 
 def launch(
-    command: Command, clean: Clean, run: Path, say: Callable[[Step], None], deadline_s: float | None = None
+    stage: Stage,
+    command: Command,
+    clean: Clean,
+    run: Path,
+    say: Callable[[Step], None],
+    deadline_s: float | None = None,
 ) -> Ending:
-    """Runs in `command.workdir`; the launcher's own words go to `run`/launcher.log, its workers' to `run`/log.
+    """Runs in `command.workdir`; the launcher's own words and its workers' go to `run`/log.
 
     Ctrl-C is an ending like others.  StepError when the first program cannot be started at all.
     """
     began = time.monotonic()
     stop: list[int] = []  # noted and not raised: none may come in the middle of starting or ending processes
-    with (run / "launcher.log").open("wb") as words, heard_by(lambda number, _frame: stop.append(number)):
+    with heard_by(lambda number, _frame: stop.append(number)):
+        training = stage.start(command, clean, run)
+        watch = Watch(run / "log", training.family, say)
         try:
-            child = runner.start(
-                argv(command),
-                env=dict(clean.environment),
-                cwd=Path(command.workdir or run),
-                stdout=words.fileno(),
-                stderr=subprocess.STDOUT,
-            )
-        except OSError as err:
-            raise StepError(f"cannot start {argv(command)[0]}: {err.strerror or err}", f"see {run}/run.json") from None
-        watch = Watch(run / "log", Family(child.pid), say)
-        try:
-            ended = _follow(child, watch, stop, None if deadline_s is None else began + deadline_s)
+            ended = _follow(training, watch, stop, None if deadline_s is None else began + deadline_s)
         finally:
-            end_all(child, run)
+            training.end()
             watch.family.close()
     watch.look(final=True)
-    text = _tail(run / "launcher.log")
-    failed = None if stop or child.returncode == 0 else blame.first_failed(watch.workers(), text)
+    status, text = training.poll(), _tail(run / "log" / "launcher.log")
+    failed = None if stop or status == 0 else blame.first_failed(watch.workers(), text)
     return Ending(
-        how=_how(bool(stop), ended, child.returncode, bool(watch.tails)),
-        status=child.returncode,
+        how=_how(bool(stop), ended, status, bool(watch.tails)),
+        status=status,
         failed=failed,
         steps=tuple(watch.steps),
         peak_bytes=watch.family.peak_bytes,
         seconds=time.monotonic() - began,
         launcher_lines=tuple(text.splitlines()[-40:]),
+        outputs=tuple(training.outputs()),
     )
 
 
@@ -90,22 +81,9 @@ def argv(command: Command) -> tuple[str, ...]:
     return ("bash", "-c", "\n".join([*lines, *ahead, 'exec "$@"']), "bash", *command.argv)
 
 
-def end_all(child: subprocess.Popen[bytes], run: Path, grace_s: float = 8.0) -> None:
-    """The launcher first, which ends its workers; then whoever is left of this run, in whatever session."""
-    if child.poll() is None:
-        runner.end(child, grace_s)
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        left = survivors(run)
-        for process in left:
-            with contextlib.suppress(psutil.Error):
-                process.send_signal(sign)
-        if left:
-            psutil.wait_procs(left, timeout=3)
-
-
-def _follow(child: subprocess.Popen[bytes], watch: Watch, stop: list[int], deadline: float | None) -> bool:
+def _follow(training: Training, watch: Watch, stop: list[int], deadline: float | None) -> bool:
     """To the launcher's end: True; False when somebody asked to stop, or the deadline came first."""
-    while child.poll() is None:
+    while training.poll() is None:
         if stop or (deadline is not None and time.monotonic() > deadline):
             return False
         watch.look()

@@ -15,7 +15,6 @@ import click
 from envcheck import __version__, errors
 from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.model import Finding
-from installers import environment
 from installers.recipes.catalogue import device_of
 from installers.recipes.recipe import Job, Recipe, wanted
 from launch import clean, command, curve, family, gates, launcher, record, situation, telling, watch
@@ -23,6 +22,8 @@ from launch.launcher import Ending
 from launch.planner import fit
 from launch.request import Request, choose, interpreter_folder, values, words
 from launch.situation import Situation
+from launch.stage import Sight, Stage
+from launch.stage.choose import choose as choose_stage
 
 CODES = {
     "finished": errors.FIT,
@@ -71,9 +72,9 @@ def _provision(request: Request, recipe: Recipe) -> int:
     """Install what is missing, told on standard error: standard output belongs to the run."""
     from installers.session import Asked, run_plan
 
-    folder = interpreter_folder(request, recipe)
+    folder, own = interpreter_folder(request, recipe), request.into is not None
     with contextlib.redirect_stdout(sys.stderr):
-        return run_plan(Asked(recipe, folder, request.into is not None, False, request.yes, False, gated=True))
+        return run_plan(Asked(recipe, folder, own, False, request.yes, False, gated=recipe.image is None or own))
 
 
 def look(
@@ -85,7 +86,10 @@ def look(
     device = device_of((recipe, job))
     known = facts.gather(machine.here(), device)
     known = replace(known, wanted=replace(wanted(recipe, job), fit=fit.fit(recipe, job, known)))
-    made = command.render(recipe, job, values(request, recipe, runs / "run"))  # there is no run yet to name
+    inside = known.host.in_container if known.host else None
+    stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, inside)
+    made = command.render(recipe, job, filled(request, recipe, stage, runs / "run"))  # there is no run yet to name
+    sight = stage.look((*made.data, *made.requires, *made.scripts), made.workdir, runs)
     port = situation.port_of(made.argv)
     return Situation(
         recipe=recipe,
@@ -94,17 +98,25 @@ def look(
         device=device,
         runs=runs,
         facts=known,
+        stage=stage,
+        sight=sight,
         doctor=tuple(checks.run_all(known)),
-        missing=() if recipe.image else tuple(environment.ready(recipe, interpreter_folder(request, recipe))),
         runs_error=runs_error,
-        free_bytes=situation.free_bytes(runs),
-        holder=holder or family.orphan(runs),
-        files=situation.sizes((*made.data, *made.requires, *made.scripts), Path(made.workdir or ".").absolute()),
+        holder=holder or family.orphan(runs) or _inside(sight),
         port=port,
         port_error=None if port is None else situation.port_error(port),
-        stale=clean.stale(os.environ, made, device),
+        stale=clean.stale(sight.environment, made, device),
         options=words(request, recipe, job),
     )
+
+
+def filled(request: Request, recipe: Recipe, stage: Stage, run: Path) -> dict[str, str]:
+    return {**values(request, recipe, None), **stage.values(run)}
+
+
+def _inside(sight: Sight) -> str | None:
+    """Who trains in the container already, by envcheck; its processes are no processes of this host."""
+    return next((f"{pid} (in the container, run {run})" for pid, run in sight.marks.items()), None)
 
 
 def _refuse(request: Request, seen: Situation, found: tuple[Finding, ...]) -> int:
@@ -129,14 +141,14 @@ def _head(seen: Situation) -> record.Record:
 def _run(request: Request, seen: Situation, found: tuple[Finding, ...]) -> int:
     now = datetime.now(timezone.utc)
     run = _new_folder(seen, now)
-    made = command.render(seen.recipe, seen.job, values(request, seen.recipe, run))
-    tidy = clean.clean(os.environ, made, seen.device, run)
+    made = command.render(seen.recipe, seen.job, filled(request, seen.recipe, seen.stage, run))
+    tidy = clean.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
     begun = {**_head(seen), **_begun(request, seen, found, run, made, tidy, now)}
     _write(run, begun)
     telling.start(run, made)
     teller = watch.Teller(of=seen.job.steps.get("max"))
     try:
-        end = launcher.launch(made, tidy, run, teller, request.deadline_s)
+        end = launcher.launch(seen.stage, made, tidy, run, teller, request.deadline_s)
     except StepError as err:
         _write(run, {**begun, "state": "unstarted", "exit": {"code": err.code, "status": None}, "error": err.message})
         raise
@@ -170,12 +182,12 @@ def _begun(
     now: datetime,
 ) -> record.Record:
     """What is known before the first process starts."""
-    env = environment.read(interpreter_folder(request, seen.recipe))
     return {
         "state": "running",
         "started": record.time_text(now),
         "pid": os.getpid(),
         "folder": str(run),
+        "container": seen.stage.container or None,
         "command": list(launcher.argv(made)),
         "environment": record.environment({**made.environment, **made.prepend}),
         "left_out": {"stale": list(tidy.stale), "secret": list(tidy.secret)},
@@ -185,10 +197,10 @@ def _begun(
             "processes": seen.job.processes,
             "steps": dict(seen.job.steps),
             "parallel": dict(seen.job.parallel),
-            "data": list(seen.files),
+            "data": list(seen.sight.sizes),
         },
-        "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": env.python}
-        | {"packages": dict(env.packages)},
+        "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": seen.sight.python}
+        | {"packages": dict(seen.sight.packages)},
         "gates": record.findings(found),
         "facts": record.facts(seen.facts),
         "memory": fit.record(seen.facts.wanted.fit if seen.facts.wanted else None),
@@ -202,7 +214,7 @@ def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> i
         **record.ending(end, code),
         "memory": {**begun["memory"], "measured_bytes": record.measured(end, begun["device"])},
         "ended": record.time_text(datetime.now(timezone.utc)),
-        "checkpoints": record.checkpoints(run / "output"),
+        "checkpoints": list(end.outputs),
     }
     title = f"{begun['recipe']}, {begun['method']}: loss"
     try:

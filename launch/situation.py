@@ -9,20 +9,20 @@ import os
 import re
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.model import Facts, Finding
 from installers.recipes.recipe import Job, Recipe
 from launch.command import Command
+from launch.stage import Sight, Stage
 
 
 @dataclass(frozen=True)
 class Situation:
-    """`missing` is what provision would install; `runs_error`, `port_error` and `holder` (who holds the folder) are
-    None where all is well; `files` are sizes of what the job reads, None for what is not there; `options` are those
-    with which a command means this job again."""
+    """`sight` is what was found on the `stage`; `runs_error`, `port_error` and `holder` (who trains there already) are
+    None where all is well; `options` are those with which a command means this job again."""
 
     recipe: Recipe
     job: Job
@@ -30,12 +30,11 @@ class Situation:
     device: str
     runs: Path
     facts: Facts
+    stage: Stage
+    sight: Sight
     doctor: tuple[Finding, ...] = ()
-    missing: tuple[str, ...] = ()
     runs_error: str | None = None
-    free_bytes: int | None = None
     holder: str | None = None
-    files: Mapping[str, int | None] = field(default_factory=dict)
     port: int | None = None
     port_error: str | None = None
     stale: tuple[str, ...] = ()

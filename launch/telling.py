@@ -87,7 +87,7 @@ def _blame(run: Path, ending: Ending) -> None:
     failed = ending.failed
     if failed is None:
         _say(f"the launcher ended with status {ending.status}; its last words:")
-        lines, source = ending.launcher_lines, run / "launcher.log"
+        lines, source = ending.launcher_lines, run / "log" / "launcher.log"
     else:
         _say(
             f"worker {failed.rank} failed first, {_code(failed.code)} (the launcher: {ending.status}); its last words:"

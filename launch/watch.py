@@ -14,7 +14,7 @@ from envcheck.secrets import redact
 from envcheck.stopping import unheard
 from launch import progress
 from launch.blame import Worker
-from launch.family import Family
+from launch.stage import Family
 
 if TYPE_CHECKING:
     from rich.status import Status

@@ -28,6 +28,7 @@ from launch.clean import MARK
 from launch.command import PROGRAMS, render
 from launch.progress import Step
 from launch.request import with_steps
+from launch.stage.here import Here
 
 ROOT = Path(__file__).parent.parent
 TRAIN = (sys.executable, "-m", "envcheck", "train", "--model", "tiny", "--method", "lora", "--device", "cpu")
@@ -329,7 +330,9 @@ def run_npu(recipe: Recipe, python: Path, run: Path) -> launcher.Ending:
         (run / name).mkdir()
     values = {"python": str(python), "output": str(run / "output"), "log_dir": str(run / "log")}
     made = render(recipe, recipe.jobs[0], values)
-    return launcher.launch(made, clean.clean(os.environ, made, "npu", run), run, lambda step: None, 200)
+    return launcher.launch(
+        Here(recipe, None), made, clean.clean(os.environ, made, "npu", str(run)), run, lambda step: None, 200
+    )
 
 
 def test_accelerator(plugin: Path, paddle_environment: Path, tmp_path: Path) -> None:
@@ -360,7 +363,8 @@ def test_deadline(tmp_path: Path) -> None:
     made = render(recipe, recipe.jobs[0], {})
     began = time.monotonic()
     said: list[Step] = []
-    end = launcher.launch(made, clean.clean(os.environ, made, "cpu", tmp_path), tmp_path, said.append, 1.5)
+    tidy = clean.clean(os.environ, made, "cpu", str(tmp_path))
+    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, said.append, 1.5)
 
     assert (end.how, said) == ("deadline", [])
     assert time.monotonic() - began < 20

@@ -19,12 +19,15 @@ from envcheck import secrets
 from envcheck.errors import UsageError
 from envcheck.model import Device as Card
 from envcheck.model import Facts, Finding, Host, Network, Remedy, Severity, VendorFacts
-from installers.recipes.recipe import Hardware, Job, Recipe
+from installers.recipes.recipe import Container, Hardware, Job, Recipe
 from launch import blame, clean, curve, gates, launcher, progress, record, request, situation, watch
 from launch.blame import Worker
 from launch.command import Command, render
 from launch.progress import Step
 from launch.situation import Situation
+from launch.stage import Sight
+from launch.stage.box import Box
+from launch.stage.here import Here
 
 GIB = 1 << 30
 JOB = Job(
@@ -33,6 +36,7 @@ JOB = Job(
 RECIPE = Recipe("r", "", "cpu", "envcheck", ("m",), Hardware("any", host_memory_gib=2), (JOB,))
 HOST = Host(cpu_count=2, memory_available_bytes=4 * GIB, in_container=False)
 FACTS = Facts(device="cpu", host=HOST, network=Network(("10.0.0.7",)))
+SIGHT = Sight(sizes={"d": 1}, free_bytes=9 * GIB)
 
 
 def command(job: Job = JOB, recipe: Recipe = RECIPE) -> Command:
@@ -40,8 +44,13 @@ def command(job: Job = JOB, recipe: Recipe = RECIPE) -> Command:
 
 
 def situated(**more: Any) -> Situation:
-    usual: dict[str, Any] = {"device": "cpu", "runs": Path("/runs"), "facts": FACTS, "free_bytes": 9 * GIB}
-    return Situation(**{"recipe": RECIPE, "job": JOB, "command": command(), "files": {"d": 1}, **usual, **more})
+    usual: dict[str, Any] = {"device": "cpu", "runs": Path("/runs"), "facts": FACTS, "stage": Here(RECIPE, Path("/v"))}
+    usual |= {"recipe": RECIPE, "job": JOB, "command": command(), "sight": SIGHT}
+    return Situation(**{**usual, **more})
+
+
+def sight(**more: Any) -> dict[str, Sight]:
+    return {"sight": replace(SIGHT, **more)}
 
 
 def host(**more: Any) -> Facts:
@@ -54,10 +63,10 @@ def cards(number: int) -> Facts:
 
 FAILING = Finding("driver.version", Severity.FAIL, "too old", Remedy("Update it.", ("update",)))
 SEVERAL = replace(JOB, nodes=2)
-BOXED = replace(command(), container=("docker", "run", "image"))
+BOX = Box(replace(RECIPE, container=Container("box")))
 CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("environment", {}, Severity.OK),
-    ("environment", {"missing": ("paddlepaddle is not installed",)}, Severity.FAIL),
+    ("environment", sight(missing=("paddlepaddle is not installed",)), Severity.FAIL),
     ("doctor", {"doctor": (replace(FAILING, severity=Severity.WARN),)}, Severity.OK),
     ("doctor", {"doctor": (FAILING,)}, Severity.FAIL),
     ("devices", {}, Severity.OK),
@@ -70,16 +79,16 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("memory", {"facts": host(memory_available_bytes=None)}, Severity.UNKNOWN),
     ("memory", {"recipe": replace(RECIPE, hardware=Hardware("any"))}, Severity.SKIP),
     ("disk", {}, Severity.OK),
-    ("disk", {"free_bytes": 0}, Severity.FAIL),
-    ("disk", {"free_bytes": None}, Severity.UNKNOWN),
+    ("disk", sight(free_bytes=0), Severity.FAIL),
+    ("disk", sight(free_bytes=None), Severity.UNKNOWN),
     ("disk", {"job": replace(JOB, disk_gib=10)}, Severity.FAIL),
     ("folder", {}, Severity.OK),
     ("folder", {"runs_error": "permission denied"}, Severity.FAIL),
     ("alone", {}, Severity.OK),
     ("alone", {"holder": "17"}, Severity.FAIL),
     ("data", {}, Severity.OK),
-    ("data", {"files": {"d": None}}, Severity.FAIL),
-    ("data", {"files": {"d": 0}}, Severity.FAIL),
+    ("data", sight(sizes={"d": None}), Severity.FAIL),
+    ("data", sight(sizes={"d": 0}), Severity.FAIL),
     ("port", {}, Severity.OK),
     ("port", {"port": 80}, Severity.OK),
     ("port", {"port": 80, "port_error": "address already in use"}, Severity.FAIL),
@@ -92,9 +101,10 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("command", {}, Severity.OK),
     ("command", {"command": replace(command(), missing=("master",))}, Severity.FAIL),
     ("container", {}, Severity.OK),
-    ("container", {"command": BOXED}, Severity.FAIL),
-    ("container", {"command": BOXED, "facts": host(in_container=True)}, Severity.OK),
-    ("container", {"command": BOXED, "facts": host(in_container=None)}, Severity.UNKNOWN),
+    ("container", sight(obstacle="no engine answers"), Severity.FAIL),
+    ("container", {"stage": BOX}, Severity.OK),
+    ("data", {"stage": BOX, **sight(missing=("start the container",), sizes={})}, Severity.UNKNOWN),
+    ("data", {"stage": BOX, **sight(sizes={"d": None})}, Severity.FAIL),
 ]  # fmt: skip
 
 
@@ -109,18 +119,15 @@ def test_gate(name: str, changed: dict[str, Any], expected: Severity) -> None:
     assert finding.remedy or finding.severity in (Severity.OK, Severity.SKIP)
 
 
-BOXED_DATA = replace(
-    BOXED, scripts=("set_env.sh",), requires=("m/config.json", "train.py"), data=("d",), own_data=False
-)
+NEEDY = replace(command(), scripts=("set_env.sh",), requires=("m/config.json", "train.py"), data=("d",), own_data=False)
 GONE = dict.fromkeys(("d", "set_env.sh", "m/config.json", "train.py"))
 
 
-def test_files_of_a_container_are_not_looked_for_on_the_host() -> None:
-    """Outside the recipe's container its files cannot be told; inside, each kind comes with its own next step."""
-    outside = gates.GATES["data"](situated(command=BOXED_DATA, files=GONE))
-    inside = gates.GATES["data"](situated(command=BOXED_DATA, files=GONE, facts=host(in_container=True)))
+def test_each_kind_of_missing_file_has_its_next_step() -> None:
+    """What the toolkit, the hub, the user and the project bring is told apart; a container is named as the place."""
+    inside = gates.GATES["data"](situated(command=NEEDY, stage=BOX, **sight(sizes=GONE)))
 
-    assert outside.severity is Severity.UNKNOWN
+    assert "in box" in inside.seen
     assert inside.severity is Severity.FAIL
     assert len(inside.evidence) == 4
     assert inside.remedy
@@ -141,7 +148,9 @@ def test_option_without_effect_is_refused(more: dict[str, Any], option: str) -> 
 def test_remedy_means_the_same_job() -> None:
     """The commands of a closed gate name the recipe, the folder and the environment that were asked for."""
     wish = request.Request(recipe="tiny-cpu", into=Path("/my venv"), recipes=None)
-    finding = gates.GATES["environment"](situated(missing=("x",), options=request.words(wish, *request.choose(wish))))
+    finding = gates.GATES["environment"](
+        situated(**sight(missing=("x",)), options=request.words(wish, *request.choose(wish)))
+    )
 
     assert finding.remedy
     assert finding.remedy.commands[0] == "envcheck provision --recipe tiny-cpu --method lora --into '/my venv'"
@@ -175,7 +184,7 @@ def test_tokens_are(line: str, token: str) -> None:
 def test_tokenizers_setting_reaches_the_training() -> None:
     """A variable that only sounds like a secret is left alone; a token is not."""
     base = {"TOKENIZERS_PARALLELISM": "false", "HF_TOKEN": "x"}
-    made = clean.clean(base, command(), "cpu", Path("/run"))
+    made = clean.clean(base, command(), "cpu", "/run")
 
     assert made.environment["TOKENIZERS_PARALLELISM"] == "false"
     assert made.secret == ("HF_TOKEN",)
@@ -431,7 +440,7 @@ def test_clean_environment(tmp_path: Path) -> None:
         "LANG": "C",
         "PADDLE_PG_TIMEOUT": "9",
     }
-    found = clean.clean(base, render(recipe, JOB, {}), "npu", tmp_path)
+    found = clean.clean(base, render(recipe, JOB, {}), "npu", str(tmp_path))
 
     assert set(found.stale) == {"PADDLE_TRAINER_ID", "PADDLE_XCCL_BACKEND", "MASTER_ADDR"}
     assert set(found.secret) == {"HF_TOKEN", "http_proxy"}
@@ -448,7 +457,7 @@ def test_clean_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("device", "kept"), [("cpu", False), ("nvidia", True)])
 def test_visible_cards(device: str, kept: bool, tmp_path: Path) -> None:
     """A list of visible cards makes the CPU wheel look for cards; on a machine with cards it is the user's choice."""
-    found = clean.clean({"CUDA_VISIBLE_DEVICES": "0"}, command(), device, tmp_path)
+    found = clean.clean({"CUDA_VISIBLE_DEVICES": "0"}, command(), device, str(tmp_path))
 
     assert ("CUDA_VISIBLE_DEVICES" in found.environment) is kept
 
