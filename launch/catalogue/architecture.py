@@ -65,7 +65,8 @@ class Group:
 class Model:
     """A decoder's shape.  `norm` is rmsnorm, layernorm or none (without parameters); `norms` how many a layer has (1:
     parallel block); `qk_norm_whole`: over all heads together, not over each.  `caps_logits`, `caps_scores`: soft
-    capping, cap x tanh(x / cap); `fp32_scale`: norms multiply by their scale in fp32 (Gemma)."""
+    capping, cap x tanh(x / cap); `fp32_scale`: norms multiply by their scale in fp32 (Gemma); `some_windows`: a sliding
+    window in some layers only."""
 
     name: str
     layers: int
@@ -89,6 +90,7 @@ class Model:
     learned_positions: int = 0
     max_positions: int = 0
     sliding_window: int = 0
+    some_windows: bool = False
     caps_logits: bool = False
     caps_scores: bool = False
     fp32_scale: bool = False

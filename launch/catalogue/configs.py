@@ -88,6 +88,7 @@ def parse(data: Mapping[str, Any], name: str, where: str) -> Model:
         learned_positions=positions + like.positions if like.positions >= 0 else like.embedding_rows,
         max_positions=positions,
         sliding_window=get("window"),
+        some_windows=mixed(text.get("layer_types")),
         mtp_layers=get("mtp"),
         moe=moe,
         mla=latent(get, hidden // heads),
@@ -123,6 +124,11 @@ def mixture(get: Reader, like: families.Family, layers: int) -> Moe | None:
         vision_experts=vision[0] if vision else 0,
         vision_ffn=ffns[-1] if vision else 0,
     )
+
+
+def mixed(kinds: object) -> bool:
+    """Whether layer_types names layers with a sliding window and others without one."""
+    return isinstance(kinds, list) and "sliding_attention" in kinds and "full_attention" in kinds
 
 
 def listed(data: Mapping[str, Any]) -> list[int]:

@@ -43,7 +43,8 @@ PLAIN: dict[str, Any] = {"gated": False, "norm": "layernorm"}
 BIASES: dict[str, Any] = {"qkv_bias": True, "out_bias": True, "mlp_bias": True}
 QWEN = Family(qkv_bias=True, out_follows=False)
 GEMMA3 = {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208}
-CAPS = {"final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0}
+WINDOWS = {"layer_types": ["sliding_attention", "full_attention"]}  # kinds, where a file does not list its layers
+CAPS = {"final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0, **WINDOWS}
 FAMILIES = {
     **dict.fromkeys(
         ("llama", "mistral", "baichuan", "internlm2", "phi3", "deepseek", "deepseek_v2", "ernie4_5",

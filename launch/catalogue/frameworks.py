@@ -23,6 +23,7 @@ class Kernels:
     `repeat_kv`: keys and values are repeated to the number of heads.  `expert_copies`, `expert_trained` of h for each
     of a token's experts: always, and when experts are trained; `expert_gradient` at once in the backward pass.
     `latent_views`: of latent attention the value is a view of the up-projection's result.
+    `mask` of length: a causal mask that every layer is called with where attention is a plain product.
     `score`, `score_gradient` of heads x length: what is kept of the score matrix, and what its backward pass adds.
     """
 
@@ -43,6 +44,7 @@ class Kernels:
     expert_trained: float
     expert_gradient: float
     latent_views: bool
+    mask: float
 
 
 @dataclass(frozen=True)

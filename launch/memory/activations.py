@@ -39,7 +39,8 @@ def norms(job: Job, count: int, outputs: int = 1) -> Saved:
 def attention(job: Job) -> Saved:
     """q and output 2 a d each, keys and values 2 k d each (a where repeated), fp32 row statistics 4 a.
 
-    Backward: residual 2 h and the gradients of all four; of a score matrix once more what it keeps.
+    Backward: residual 2 h and the gradients of all four; of a score matrix `score_gradient`, when the output is gone
+    and the values' gradient has taken the values' place.
     """
     m, k = job.model, job.kernels
     if m.mla:
@@ -52,7 +53,7 @@ def attention(job: Job) -> Saved:
         kept += C * (m.q_size + m.kv_size)
     if m.qk_norm:
         kept += (k.norm_in + norm_copy(job) * job.trains_all) * (m.q_size + m.kv_size) + 4.0 * (m.heads + m.kv_heads)
-    grads = C * (2 * m.q_size + 2 * keys) if job.flash else _matrix(job, k.score_gradient)
+    grads = C * (2 * m.q_size + 2 * keys) if job.flash else _plain_gradient(job)
     return Saved(divided=kept, gradient=C * m.hidden + grads, score=score(job))
 
 
@@ -71,7 +72,7 @@ def _latent(job: Job) -> Saved:
     heads -= 0.0 if job.flash else C * m.heads * x.value + 4.0 * m.heads
     ordered = C * m.heads * x.value * job.trains_all * (k.latent_views or not job.flash)
     latent = (x.q_rank + x.kv_rank) * (k.norm_in + (k.norm_copy + k.norm_out) * job.trains_all)
-    grads = heads if job.flash else _matrix(job, k.score_gradient)
+    grads = heads if job.flash else _plain_gradient(job)
     return Saved(whole=latent, divided=heads + ordered, gradient=C * m.hidden + grads, score=score(job))
 
 
@@ -81,6 +82,11 @@ def score(job: Job) -> float:
     returned, 2 a s.  Selective recompute drops it.
     """
     return _matrix(job, job.kernels.score + C * job.model.caps_scores)
+
+
+def _plain_gradient(job: Job) -> float:
+    """What the softmax's backward pass adds, less the output, kept for its projection's gradient and gone by then."""
+    return _matrix(job, job.kernels.score_gradient) - C * job.model.out_size * job.trains_all
 
 
 def _matrix(job: Job, each: float) -> float:
@@ -150,13 +156,32 @@ def _router_input(job: Job, moe: Moe) -> float:
 
 
 def layer(job: Job, moe_layer: bool) -> Saved:
-    """One layer's set."""
+    """One layer's set; of four norms (Gemma 2, GLM-4) the last stands behind the MLP, where a recomputed layer's
+    backward pass begins while all of its set is there."""
     m = job.model
     inner = mixture(job, m.moe) if moe_layer and m.moe else dense_mlp(job)
     masks = Saved(whole=2.0 * m.hidden * (job.dropout > 0))
-    rest = norms(job, m.norms - 1) if m.norms > 1 else Saved()
+    behind = int(m.norms > 3)
+    between = norms(job, m.norms - 1 - behind) if m.norms > 1 else Saved()
     before = norms(job, 1) + attention_adapters(job) + quantised_inputs(job) + masks
-    return before + attention(job) + rest + inner + mlp_adapters(job) + adapter_cast(job)
+    whole = before + attention(job) + between + inner + mlp_adapters(job) + adapter_cast(job)
+    return whole + norms(job, 1, outputs=0) if behind else whole
+
+
+def positions(job: Job) -> float:
+    """Bytes of cosines and sines, one table for the batch and all layers: 2 x 2 d s (transformers' RotaryEmbedding;
+    d of latent attention is its rotated part).  The rotation's backward pass needs them."""
+    m = job.model
+    turned = m.mla.rope if m.mla else m.head_dim
+    return 0.0 if m.learned_positions else 2 * C * turned * job.seq_len / job.layout.cp
+
+
+def masks(job: Job) -> float:
+    """Bytes of the causal mask of a micro batch: recomputed layers are called with it again, so that it stays; `mask`
+    b s^2 where attention is a plain product, two where only some layers have a window (transformers' masking_utils,
+    counted on torch)."""
+    again = job.recompute.kind in ("full", "block") and not job.flash
+    return (1 + job.model.some_windows) * job.kernels.mask * job.seq_len * job.tokens * again
 
 
 def edges(job: Job, first: bool, last: bool) -> float:

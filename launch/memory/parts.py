@@ -58,13 +58,14 @@ def blocks(job: Job, stage: int) -> Blocks:
         kept = [max(kept)] * min(2, len(kept))
     # Without recompute the last layer's backward pass comes while everything else is kept, so that it decides.
     at_peak = kinds if again else {m.is_moe(i) for i in mine[-1:]}
+    most = max(at_peak, key=lambda kind: (sets[kind] if again else 0.0) + kinds[kind].gradient / x.tp * job.tokens)
     score = activations.score(job) / x.tp * job.tokens
     return Blocks(
         sets=sum(kept) - score * len(kept),
         scores=score * len(kept),
         checkpoints=check,
-        working=max(sets.values()) if again else 0.0,
-        gradient=0.0 if job.framework.in_place else max(kinds[kind].gradient / x.tp for kind in at_peak) * job.tokens,
+        working=sets[most] if again else 0.0,
+        gradient=0.0 if job.framework.in_place else kinds[most].gradient / x.tp * job.tokens,
     )
 
 
@@ -124,14 +125,14 @@ def parts(job: Job, stage: int) -> Parts:
     x = job.layout
     loads = 1.0 if x.layer_split else pipeline.in_flight(x.pp, stage, x.vpp, job.grad_accum)
     last = stage == job.layout.pp - 1
-    shared = activations.arguments(job)
+    ends = activations.edges(job, stage == 0, last) * job.tokens + activations.positions(job)
     block = holding.dense / max(1, holdings.stage_layers(job.model.layers, job.layout.pp)[stage])
     block += holding.experts / max(1, job.model.layers)
     return Parts(
         states=kept,
         trained=trained,
         kept=(
-            ("activations", (block_set.sets + shared) * loads + activations.edges(job, stage == 0, last) * job.tokens),
+            ("activations", (block_set.sets + activations.masks(job)) * loads + ends),
             ("attention scores", block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
         ),
