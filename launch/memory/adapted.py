@@ -37,8 +37,8 @@ def mlp_adapters(job: Job) -> Saved:
 def adapter_cast(job: Job) -> Saved:
     """Where a recomputed layer ends with an adapter that is kept in fp32: PEFT's fp32 copy of its input 4 f, the
     product 2 f, and 2 h each of residual, norm's output, result, incoming gradient and that times the adapter's scale;
-    none of these is saved.  A norm behind the MLP lets recompute go on: the adapter's product, 2 h more, and, where that
-    norm scales in fp32, the incoming gradient once more as such, 4 h (counted on torch)."""
+    none of these is saved.  A norm behind the MLP lets recompute go on: the adapter's product, 2 h more, and, where
+    that norm scales in fp32, the incoming gradient once more as such, 4 h (counted on torch)."""
     fp32 = job.framework.adapter_weight == 4.0 and job.adapter.rank and job.recompute.kind in ("full", "block")
     if job.trains_all or not fp32 or job.adapter.targets not in ("all-linear", "mlp"):
         return Saved()
