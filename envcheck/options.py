@@ -29,4 +29,5 @@ recipes_folder = click.option(
 )
 json_output = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
+verbose = click.option("--verbose", "-v", is_flag=True, help="Show the plan whole, however long its lists are.")
 yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")

@@ -11,19 +11,25 @@ from envcheck.errors import UsageError
 
 RECIPE = frozenset({"--device", "--model", "--method", "--framework", "--recipe", "--recipes"})
 ASKING = frozenset({"--dry-run", "--yes", "--json"})
+SHOWING = frozenset({"--verbose"})
 DRIVER = frozenset({"--driver", "--accept-licence", "--sha256", "--allow-downgrade"})
 BOX = frozenset({"--registry", "--recreate", "--least-privilege"})
 WEIGHTS = frozenset({"--weights", "--fetch-weights"})
 LOCK = frozenset({"--lock", "--locked"})
 NODE = frozenset({"--into", "--node-role"})
+BUNDLED = frozenset({"--bundle", "--weights", "--lock", "--recreate", "--least-privilege"})
 
 # The first of these that was given says what is done; where none was, it is a plan, shown and performed.
 MODES: Mapping[str, frozenset[str]] = {
     "--undo": RECIPE | ASKING | {"--undo", "--into", "--bundle"},
     "--driver": RECIPE | ASKING | DRIVER | {"--locked"},
     "--as-script": RECIPE | BOX | WEIGHTS | NODE | {"--as-script", "--dry-run", "--yes"},
-    "--bundle": RECIPE | ASKING | NODE | {"--bundle", "--weights", "--lock", "--recreate", "--least-privilege"},
-    "": RECIPE | ASKING | BOX | WEIGHTS | LOCK | NODE,
+    "--bundle": RECIPE
+    | ASKING
+    | NODE
+    | {"--bundle", "--weights", "--lock", "--recreate", "--least-privilege"}
+    | SHOWING,
+    "": RECIPE | ASKING | SHOWING | BOX | WEIGHTS | LOCK | NODE,
 }
 EITHER = (
     ("--weights", "--fetch-weights"),

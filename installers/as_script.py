@@ -19,7 +19,7 @@ from installers.containers.container_compare import Action, Standing
 from installers.containers.container_compare import as_script as container_lines
 from installers.containers.container_spec import Spec
 from installers.containers.container_words import shell_words
-from installers.plan import Plan, Step
+from installers.plan import Plan, Step, root
 from installers.recipes.recipe import Build, Recipe
 from installers.software.checkouts import public
 from installers.software.sources import pins
@@ -77,8 +77,10 @@ def _head(plan: Plan) -> list[str]:
     for hand in plan.by_hand:
         lines += _comment(f"By hand, {hand.name}: {hand.why}")
         lines += [f"#   {' '.join(command.split())}" for command in hand.commands]
-    if plan.obstacle:
-        lines += _comment(f"In the way: {plan.obstacle.why}. Next: {plan.obstacle.remedy}")
+    for words in plan.mind:
+        lines += _comment(f"Mind: {words}")
+    for obstacle in plan.obstacles:
+        lines += _comment(f"In the way: {obstacle.why}. Next: {obstacle.remedy}")
     if not plan.steps:
         lines.append("# Nothing to do.")
     return [*lines, "set -euo pipefail"]
@@ -114,7 +116,7 @@ def _builds(at: _At) -> bool:
 def _step(number: int, step: Step, at: _At, interpreter: str) -> list[str]:
     lines = [
         *_comment(f"{number}. {step.title}"),
-        *_comment(f"why: {step.why}; changes: {step.changes}; undo: {step.undo}"),
+        *_comment(f"why: {step.why}; changes: {step.changes}; root: {root(step)}; undo: {step.undo}"),
     ]
     if step.name == "environment":
         return [*lines, f'{shlex.quote(interpreter)} -I -m venv -- "$venv"']

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from installers import boxed_plan, boxed_sight, place
+from installers.accelerator import Cards
 from installers.bundles import weights_plan
 from installers.bundles.supply import Supply
 from installers.containers.inside import Inside
@@ -31,11 +32,14 @@ class Boxed:
     driver: str | None = None
     role: str = ""
     supply: Supply | None = None
+    cards: Cards | None = None
 
     def look(self) -> Plan:
         sight = boxed_sight.look(self.recipe, self.folder, self.wish, self.role, self.supply)
         weights = weights_plan.look(self.recipe, self.supply, self.wish.start, boxed=True) if self.supply else None
-        return boxed_plan.plan(self.recipe, sight, self.folder, self.driver, self.role, self.supply, weights)
+        return boxed_plan.plan(
+            self.recipe, sight, self.folder, self.driver, self.role, self.supply, weights, self.cards
+        )
 
     @contextlib.contextmanager
     def work(self, lock: int, report: Report) -> Iterator[Work]:

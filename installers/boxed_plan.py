@@ -7,6 +7,8 @@ from pathlib import Path
 
 from envcheck import errors
 from envcheck.units import MIB, gib
+from installers import suits
+from installers.accelerator import Cards
 from installers.boxed_sight import Sight
 from installers.bundles import weights_plan
 from installers.bundles.bundle_image import Inside
@@ -25,6 +27,7 @@ TITLES = {
     Action.START: ("start the container {0}", "it is there and does not run"),
     Action.RECREATE: ("make the container {0} anew", "it differs from the recipe in {1}"),
 }
+_MOVED = "; its tag leads there then, and the one that is here keeps its digest alone"
 
 
 def plan(
@@ -35,9 +38,10 @@ def plan(
     role: str = "",
     supply: Supply | None = None,
     weights: weights_plan.Seen | None = None,
+    cards: Cards | None = None,
 ) -> Plan:
     """`driver` is the version of the accelerator's driver, None where nobody could tell.  With a `supply`, `recipe` is
-    the narrowed one."""
+    the narrowed one.  `cards` are judged where they are given."""
     drawn = sight.drawn
     assert drawn
     supply, weights = supply or Supply(recipe), weights or weights_plan.Seen()
@@ -45,18 +49,26 @@ def plan(
     steps = [*_pull(recipe, sight, supply), *_container(sight, drawn), *_inside(recipe, sight, where, role, supply)]
     so = tuple(_satisfied(recipe, sight, drawn, driver, bool(steps), supply))
     steps += weights_plan.steps(recipe, weights, supply)
-    hands = tuple(driver_by_hand(recipe, driver))
     so = (*so, *sources.so(recipe, sight.sources, role), *weights_plan.so(weights, supply))
     python = sight.environment.python if sight.environment else ""
+    unfit = tuple(suits.obstacles(recipe, cards, role))
     against = (
+        *unfit,
         *_obstacles(recipe, sight, drawn),
         *supply.obstacles(python, driver),
         *sources.obstacles(recipe, sight.sources, role),
     )
-    obstacle = next(weights_plan.obstacles(recipe, weights, supply), None)
-    obstacle = against[0] if steps and against else obstacle
-    left = tuple(weights_plan.left_out(recipe, weights, supply))
-    return Plan(recipe.name, folder, tuple(steps), so, hands, obstacle, boxed=drawn.spec.name, left_out=left)
+    return Plan(
+        recipe.name,
+        folder,
+        tuple(steps),
+        so,
+        tuple(driver_by_hand(recipe, driver)),
+        (*(against if steps else ()), *weights_plan.obstacles(recipe, weights, supply)),
+        boxed=drawn.spec.name,
+        left_out=tuple(weights_plan.left_out(recipe, weights, supply)),
+        mind=(*suits.mind(recipe, cards, role), *(() if steps else (each.why for each in unfit))),
+    )
 
 
 def _pull(recipe: Recipe, sight: Sight, supply: Supply) -> Iterator[Step]:
@@ -71,11 +83,14 @@ def _pull(recipe: Recipe, sight: Sight, supply: Supply) -> Iterator[Step]:
     yield Step(
         "image",
         f"pull {name}" + (f" for {found.architecture}" if found else ""),
-        "the engine does not have it",
-        f"adds the image to {sight.engine.root or 'the engine'}{size}",
+        "the engine has another one under this name: the tag has moved"
+        if sight.moved
+        else "the engine does not have it",
+        f"adds the image to {sight.engine.root or 'the engine'}{size}{_MOVED if sight.moved else ''}",
         f"envcheck provision --recipe {recipe.name} --undo, or docker image rm",
         round(found.compressed_bytes * UNPACKED / MIB) if found else 0,
         image=found,
+        moves=sight.moved,
     )
 
 
@@ -106,6 +121,7 @@ def _container(sight: Sight, drawn: Drawn) -> Iterator[Step]:
         f"docker rm --force {drawn.spec.name}",
         drawn=drawn,
         recreate=action is Action.RECREATE,
+        root=f"{', '.join(sight.of_root)} would be in a folder of root's" if sight.of_root else "",
     )
 
 
@@ -131,6 +147,8 @@ def _satisfied(
         yield f"driver {driver}, {recipe.driver_minimum} or newer is wanted"
     if sight.here:
         yield f"image {drawn.spec.image}"
+    if sight.unasked:
+        yield f"it is used as it is here: whether its tag leads elsewhere by now could not be asked ({sight.unasked})"
     if sight.running:
         yield f"container {drawn.spec.name}: {drawn.cards}"
     env = sight.environment
@@ -145,7 +163,9 @@ def _obstacles(recipe: Recipe, sight: Sight, drawn: Drawn) -> Iterator[Obstacle]
     for problem in (sight.engine.problem, sight.image_problem, sight.room):
         if problem:
             yield Obstacle(problem.message, problem.next_step, errors.UNFIT)
-    yield from (Obstacle(o.why, o.remedy, o.code) for o in drawn.obstacles)
+    yield from drawn.obstacles
+    for folder in sight.closed:
+        yield Obstacle(f"{folder} cannot be made by this user", "start in a folder of yours")
     if sight.standing and sight.standing.obstacle:
         shown = [
             f"{d.field}: wanted {d.wanted or 'none'}, there {d.there or 'none'}" for d in sight.standing.differences

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import platform
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envcheck.errors import EnvcheckError, UsageError
+from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.machine import here as this_machine
-from installers import mark
+from installers import accelerator, mark, place
 from installers.bundles import from_bundle
 from installers.bundles.supply import Supply
 from installers.containers import container, container_host
-from installers.containers.container_compare import Action, Standing
+from installers.containers.container_compare import Action, Difference, Standing, standing
 from installers.containers.container_draw import Drawn, draw
 from installers.containers.inside import Inside
 from installers.containers.wish import Wish
@@ -34,10 +34,15 @@ if TYPE_CHECKING:
     import docker
 
 
+AGAIN_S = 5.0  # for a registry's answer about an image that is here already
+
+
 @dataclass(frozen=True)
 class Sight:
     """`found` is the image in a registry, `here` in the engine; `image_problem` why it is in neither; `load`: it comes
-    from a bundle.
+    from a bundle.  `moved` is the image to which the tag leads in this engine, where it leads elsewhere in the registry
+    by now; `unasked` why no registry could say that.  `of_root` are folders of ours to be made where root alone may,
+    `closed` where this user may not.
 
     `environment` is None where the container does not run: what its image holds is seen then.
     """
@@ -53,6 +58,10 @@ class Sight:
     environment: Environment | None = None
     sources: Sources = field(default_factory=Sources)
     load: bool = False
+    moved: str = ""
+    unasked: str = ""
+    of_root: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
 
     @property
     def running(self) -> bool:
@@ -61,6 +70,14 @@ class Sight:
 
 def look(recipe: Recipe, folder: Path, wish: Wish, role: str = "", supply: Supply | None = None) -> Sight:
     """Changes nothing.  Without an engine the container is drawn all the same, so that a plan can show it."""
+    seen = _look(recipe, folder, wish, role, supply)
+    folders = seen.drawn.folders if seen.drawn else ()
+    known = place.read(folder, (), folders)
+    of_root, closed = (tuple(each for each in folders if each in told) for told in (known.of_root, known.closed))
+    return replace(seen, of_root=of_root, closed=closed)
+
+
+def _look(recipe: Recipe, folder: Path, wish: Wish, role: str, supply: Supply | None) -> Sight:
     host = engine.look()
     ours = mark.load(folder)
     if host.problem:
@@ -77,7 +94,7 @@ def _with_engine(
     recipe: Recipe, folder: Path, wish: Wish, client: docker.DockerClient, seen: Sight, role: str, supply: Supply
 ) -> Sight:
     host, found, problem, name = seen.engine, None, None, _named(recipe)
-    there = None
+    there, moved, unasked = None, "", ""
     try:
         if supply.bundle:
             there, name = _of_bundle(client, supply, host)
@@ -87,26 +104,65 @@ def _with_engine(
             if there is None:
                 found = registry.resolve(names, host, image.credentials(client))
                 there = image.here(client, found)
+            elif _to_be_made(recipe, wish, client):
+                found, unasked = _asked_anew(names, there, host, client)
+                there, moved = (None, there.image_id) if found else (there, "")
             name = _name(names[0], there, found)
     except EnvcheckError as err:
         problem = Problem("image", err.message, err.next_step)
     drawn = _drawn(recipe, _from_where_it_was(recipe, wish, client), host, name)
-    standing = container.stands(client.api, drawn.spec, recreate=wish.recreate) if drawn and there else None
+    stands = _standing(client, drawn, moved, wish) if drawn and (there or moved) else None
     seat = Inside(client.api, drawn.spec.name, recipe.interpreter, folder) if drawn else None
-    running = standing is not None and standing.action is Action.REUSE
+    running = stands is not None and stands.action is Action.REUSE
     return Sight(
         engine=host,
         mark=seen.mark,
         found=found,
         here=there,
         image_problem=problem,
+        moved=moved,
+        unasked=unasked,
         room=None if there or problem else _room(found, host, supply, client),
         load=bool(supply.bundle),
         drawn=drawn,
-        standing=standing,
+        standing=stands,
         environment=seat.environment() if seat and running else None,
         sources=sources.unknown(recipe, Ground(seat), role) if seat and running and recipe.checkouts else Sources(),
     )
+
+
+def _to_be_made(recipe: Recipe, wish: Wish, client: docker.DockerClient) -> bool:
+    """A container that is there keeps the image from which it was made, and nobody is asked."""
+    assert recipe.container
+    return wish.recreate or container.look(client.api, recipe.container.name) is None
+
+
+def _standing(client: docker.DockerClient, drawn: Drawn, moved: str, wish: Wish) -> Standing:
+    """Against an image that is still to come a container cannot be compared field by field."""
+    if not moved:
+        return container.stands(client.api, drawn.spec, recreate=wish.recreate)
+    now = standing(container.look(client.api, drawn.spec.name), drawn.spec, recreate=True)
+    if now.action in (Action.CREATE, Action.REFUSE):
+        return now
+    return Standing(Action.RECREATE, (Difference("image", drawn.spec.image, moved),))
+
+
+def _asked_anew(
+    names: Sequence[reference.Reference], there: Here, host: Engine, client: docker.DockerClient
+) -> tuple[Found | None, str]:
+    """The other image to which the tag leads by now, None for the one that is here; and why that could not be asked.
+
+    One try of a few seconds: whoever has the image can go on with it.  What came from no registry is in none.
+    """
+    own = next(each for each in names if str(each) in there.names)
+    if own.digest or not there.digest:
+        return None, ""
+    try:
+        found = registry.resolve([own], host, image.credentials(client), read_s=AGAIN_S, attempts=1)
+    except StepError as err:
+        return None, err.message
+    same = there.image_id in (found.image_id, found.digest, found.list_digest)
+    return None if same else found, ""
 
 
 def _from_where_it_was(recipe: Recipe, wish: Wish, client: docker.DockerClient) -> Wish:
@@ -158,7 +214,7 @@ def _name(first: reference.Reference, there: Here | None, found: Found | None) -
 
 def _named(recipe: Recipe) -> str:
     references = _image(recipe).references
-    return references.get(platform.machine()) or next(iter(references.values()))
+    return references.get(accelerator.architecture_here()) or next(iter(references.values()))
 
 
 def _image(recipe: Recipe) -> RecipeImage:

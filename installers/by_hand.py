@@ -18,11 +18,12 @@ from installers.recipes.recipe import Container, Image, Recipe
 
 @dataclass(frozen=True)
 class ByHand:
-    """Not done, and never said to be: what, why, and commands ready to paste."""
+    """Not done, and never said to be: what, why, and commands ready to paste, by root where `root`."""
 
     name: str
     why: str
     commands: tuple[str, ...] = ()
+    root: bool = False
 
 
 def by_hand(recipe: Recipe, in_container: bool, folder: Path, driver: str | None) -> Iterator[ByHand]:
@@ -52,7 +53,7 @@ def driver_by_hand(recipe: Recipe, driver: str | None) -> Iterator[ByHand]:
     if recipe.driver_minimum and not driver_fits(recipe, driver):
         here = f"driver {driver} is here" if driver else "none is seen here"
         why = f"{here}, {recipe.driver_minimum} or newer is wanted; with the vendor's file:"
-        yield ByHand("driver", why, (f"envcheck provision --recipe {recipe.name} --driver FILE.run",))
+        yield ByHand("driver", why, (f"envcheck provision --recipe {recipe.name} --driver FILE.run",), True)
 
 
 def driver_fits(recipe: Recipe, driver: str | None) -> bool:

@@ -84,7 +84,8 @@ class BlockedError(EnvcheckError):
 
     def __init__(self, plan: Plan) -> None:
         assert plan.obstacle
-        super().__init__(plan.obstacle.why, plan.obstacle.remedy)
+        more = "".join(f"\n  and {each.why}\n  next: {each.remedy}" for each in plan.obstacles[1:])
+        super().__init__(plan.obstacle.why, plan.obstacle.remedy + more)
         self.plan, self.code = plan, plan.obstacle.code
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from installers import environment, hosted_plan, place
+from installers.accelerator import Cards
 from installers.bundles import weights_plan
 from installers.bundles.supply import Supply
 from installers.environment import Kind
@@ -24,7 +25,7 @@ from installers.steps import Work
 class Hosted:
     """`by_hand`: the recipe has an image, and its packages are left to a person; `role` is this node's.
 
-    With a `supply`, `recipe` is the narrowed one.
+    With a `supply`, `recipe` is the narrowed one.  `cards` are those of this machine, where the plan is to judge them.
     """
 
     recipe: Recipe
@@ -33,6 +34,7 @@ class Hosted:
     driver: str | None = None
     role: str = ""
     supply: Supply | None = None
+    cards: Cards | None = None
 
     def look(self) -> Plan:
         """Clones and builds are looked at with the environment's own Python, so not before it is there."""
@@ -42,13 +44,14 @@ class Hosted:
         return hosted_plan.plan(
             self.recipe,
             env,
-            place.read(self.folder, self.recipe.libraries),
+            place.read(self.folder, self.recipe.libraries, [each.directory for each in self.recipe.checkouts]),
             in_container=self.by_hand,
             driver=self.driver,
             seen=sources.unknown(self.recipe, ground, self.role) if ready else None,
             role=self.role,
             supply=self.supply,
             weights=weights_plan.look(self.recipe, self.supply, Path.cwd(), boxed=False) if self.supply else None,
+            cards=self.cards,
         )
 
     @contextlib.contextmanager

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from envcheck import errors
 from envcheck.units import MIB, mib
+from installers import suits
+from installers.accelerator import Cards
 from installers.bundles import weights_plan
 from installers.bundles.supply import Supply
 from installers.by_hand import by_hand, driver_fits
@@ -41,11 +45,13 @@ def plan(
     role: str = "",
     supply: Supply | None = None,
     weights: weights_plan.Seen | None = None,
+    cards: Cards | None = None,
 ) -> Plan:
     """What has to be done to `env`; `in_container`: packages belong into the recipe's image, none are put here.
 
     `driver` is the version of the accelerator's driver, None where nobody could tell; `seen` are clones and builds,
-    `role` is this node's where the recipe has several.  With a `supply`, `recipe` is the narrowed one.
+    `role` is this node's where the recipe has several.  With a `supply`, `recipe` is the narrowed one.  `cards` are
+    judged where they are given.
     """
     seen, supply, weights = seen or Sources(), supply or Supply(recipe), weights or weights_plan.Seen()
     hands = tuple(by_hand(recipe, in_container, env.folder, driver))
@@ -68,15 +74,43 @@ def plan(
         steps.append(proof(recipe, bool(env.mark)))
     anew = bool(steps)
     steps += weights_plan.steps(recipe, weights, supply)
+    steps = [_by_root(step, env, place) for step in steps]
     so = (*so, *sources.so(recipe, seen, role), *weights_plan.so(weights, supply))
     satisfied = so if again else (*so, *_satisfied(recipe, env, rebuild, anew, supply))
     made = Plan(recipe.name, env.folder, tuple(steps), satisfied, hands)
-    obstacle = _obstacle(recipe, env, place, made) or next(sources.obstacles(recipe, seen, role), None)
-    python = place.python if rebuild else env.python
-    obstacle = next(supply.obstacles(python, driver), obstacle)
-    obstacle = next(weights_plan.obstacles(recipe, weights, supply), obstacle if steps else None)
-    left = tuple(weights_plan.left_out(recipe, weights, supply))
-    return Plan(recipe.name, env.folder, made.steps, satisfied, hands, obstacle, left_out=left)
+    unfit = tuple(suits.obstacles(recipe, cards, role))
+    against = [
+        *supply.obstacles(place.python if rebuild else env.python, driver),
+        *_obstacle(recipe, env, place, made),
+        *unfit,
+        *sources.obstacles(recipe, seen, role),
+        *_closed(made, place),
+    ]
+    return replace(
+        made,
+        obstacles=(*weights_plan.obstacles(recipe, weights, supply), *(against if steps else ())),
+        left_out=tuple(weights_plan.left_out(recipe, weights, supply)),
+        mind=(*suits.mind(recipe, cards, role), *(() if steps else (each.why for each in unfit))),
+    )
+
+
+def _by_root(step: Step, env: Environment, place: Place) -> Step:
+    """Packages go below the environment's folder, clones and builds into folders that the recipe names."""
+    folder = _folder(step, env)
+    return replace(step, root=f"{folder} is in a folder of root's") if folder in place.of_root else step
+
+
+def _folder(step: Step, env: Environment) -> str:
+    named = step.checkout.directory if step.checkout else step.build.checkout if step.build else ""
+    return named or str(env.folder)
+
+
+def _closed(made: Plan, place: Place) -> Iterator[Obstacle]:
+    """Folders outside of the environment in which this user may not write; the environment's own is `_obstacle`'s."""
+    asked = [step.checkout.directory for step in made.steps if step.checkout]
+    for folder in dict.fromkeys(folder for folder in asked if folder in place.closed):
+        remedy = f"sudo mkdir -p {shlex.quote(folder)} && sudo chown $USER {shlex.quote(folder)}"
+        yield Obstacle(f"{folder} cannot be written by this user", f"{remedy}; then repeat")
 
 
 def _unusable(recipe: Recipe, env: Environment) -> bool:
@@ -117,17 +151,17 @@ def _lend(library: Library, package: Package, env: Environment, again: bool) -> 
 
 
 def _satisfied(recipe: Recipe, env: Environment, rebuild: bool, steps: bool, supply: Supply) -> Iterator[str]:
-    if rebuild:
+    if rebuild or env.kind is not Kind.ENVIRONMENT:
         return
-    yield f"virtual environment {env.folder} with Python {env.python}"
+    yield f"virtual environment {env.folder} with Python {env.python or 'of unknown version'}"
     yield from there_already(recipe, env)
     if not steps:
         yield f"proved to work (mark {digest(supply.recipe)})"
         yield from supply.words
 
 
-def _obstacle(recipe: Recipe, env: Environment, place: Place, made: Plan) -> Obstacle | None:
-    """The first thing that makes it pointless to begin."""
+def _obstacle(recipe: Recipe, env: Environment, place: Place, made: Plan) -> Iterator[Obstacle]:
+    """The first thing that makes it pointless to begin: each of these brings the later ones with it."""
     new = any(step.name == "environment" for step in made.steps)
     python = place.python if new else env.python
     room = made.size_mib + SPARE_MIB
@@ -184,5 +218,5 @@ def _obstacle(recipe: Recipe, env: Environment, place: Place, made: Plan) -> Obs
         ),
     ):
         if stands:
-            return Obstacle(why, remedy, code)
-    return None
+            yield Obstacle(why, remedy, code)
+            return

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import platform
 import shutil
+import stat
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from installers.recipes.recipe import Library
 class Place:
     """`interpreter` is the Python for a new environment; `in_the_way` a file where a folder would have to be.
 
-    `lacking` names the system libraries that were asked for and that the loader does not find.
+    `lacking` names the system libraries that were asked for and that the loader does not find.  Of the folders that are
+    to be written, `of_root` are those in which root alone may write, `closed` those in which this user may not.
     """
 
     interpreter: str
@@ -29,20 +31,42 @@ class Place:
     writable: bool
     in_the_way: Path | None = None
     lacking: frozenset[str] = frozenset()
+    of_root: frozenset[str] = frozenset()
+    closed: frozenset[str] = frozenset()
 
 
-def read(folder: Path, libraries: Iterable[Library] = ()) -> Place:
-    """The host as seen from `folder`, which need not exist yet."""
-    near = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+def read(folder: Path, libraries: Iterable[Library] = (), others: Iterable[str] = ()) -> Place:
+    """The host as seen from `folder`, which need not exist yet; `others` are folders that are written as well."""
+    near, written = nearest(folder), (str(folder), *others)
     return Place(
         interpreter=getattr(sys, "_base_executable", "") or sys.executable,  # not of the environment envcheck runs in
         python=platform.python_version(),
         makes_environments=_makes_environments(),
         free_bytes=_free(near),
-        writable=os.access(near, os.W_OK | os.X_OK),
+        writable=_is_open(near),
         in_the_way=None if near.is_dir() else near,
         lacking=frozenset(library.name for library in libraries if not _loads(library.name)),
+        of_root=frozenset(path for path in written if is_of_root(Path(path))),
+        closed=frozenset(path for path in written if not _is_open(nearest(Path(path)))),
     )
+
+
+def nearest(path: Path) -> Path:
+    """It, or the folder above it that is there."""
+    return next(each for each in (path, *path.absolute().parents) if each.exists())
+
+
+def is_of_root(path: Path) -> bool:
+    """Root alone may write there.  Where others cannot even go, as below /root, it is the home of somebody, and no
+    system folder."""
+    near = nearest(path).absolute()
+    told = near.stat()
+    entered = all(above.stat().st_mode & stat.S_IXOTH for above in (near, *near.parents))
+    return told.st_uid == 0 and entered and not told.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
+
+
+def _is_open(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def _makes_environments() -> bool:

@@ -41,7 +41,11 @@ SPARE_MIB = 50
 
 @dataclass(frozen=True)
 class Step:
-    """One deed.  `name` says which (installers.steps performs it); the rest is for people."""
+    """One deed.  `name` says which (installers.steps performs it); the rest is for people.
+
+    `root` is why root alone can do it, "" where anybody can (who may use the engine's socket is no root).  `moves` is
+    the image from which the pulled one takes its tag.
+    """
 
     name: str
     title: str
@@ -58,6 +62,13 @@ class Step:
     checkout: Checkout | None = None
     build: Build | None = None
     weights: Seen | None = None
+    moves: str = ""
+    root: str = ""
+
+
+def root(step: Step) -> str:
+    """For people."""
+    return f"needed, {step.root}" if step.root else "no"
 
 
 @dataclass(frozen=True)
@@ -79,9 +90,9 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Plan:
-    """`steps` are done here; `satisfied` is so already; `by_hand` a person must see to; an obstacle stops all.
+    """`steps` are done here; `satisfied` is so already; `by_hand` a person must see to; each of `obstacles` stops all.
 
-    `left_out` is what nobody asked for.
+    `left_out` is what nobody asked for, `mind` what stops nothing and should be known.
     """
 
     recipe: str
@@ -89,9 +100,15 @@ class Plan:
     steps: tuple[Step, ...]
     satisfied: tuple[str, ...] = ()
     by_hand: tuple[ByHand, ...] = ()
-    obstacle: Obstacle | None = None
+    obstacles: tuple[Obstacle, ...] = ()
     boxed: str = ""  # the container's name, where the recipe lives in one
     left_out: tuple[str, ...] = ()
+    mind: tuple[str, ...] = ()
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """The first, whose exit code counts."""
+        return next(iter(self.obstacles), None)
 
     @property
     def size_mib(self) -> int:

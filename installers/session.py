@@ -12,8 +12,7 @@ import click
 from envcheck import errors
 from envcheck.errors import UsageError
 from envcheck.stopping import heard_by, interrupt
-from installers import execute, place, undo
-from installers.accelerator import driver_here
+from installers import accelerator, execute, place, undo
 from installers.bundles import lock_notes
 from installers.bundles.supply import Supply
 from installers.containers.wish import Wish
@@ -27,7 +26,8 @@ from installers.telling import Screen, as_text, as_values
 class Asked:
     """`own`: the folder was given, so that the packages go there even where the recipe has an image.
 
-    `gated`: what is left to a person is judged by the gates of a training that follows.
+    `gated`: what is left to a person, and the machine itself, are judged by the gates of a training that follows.
+    `whole`: the plan is shown with all that it creates, however long.
     """
 
     recipe: Recipe
@@ -41,24 +41,30 @@ class Asked:
     role: str = ""
     supply: Supply | None = None
     lock_file: str = ""
+    whole: bool = False
 
     @property
     def ground(self) -> execute.Ground:
         """The recipe's container, unless a folder was named; a training that follows does not make it."""
         wanted = self.supply.narrowed if self.supply else self.recipe
         folder, recipe = self.folder.absolute(), of_role(wanted, self.role)
-        driver, role = driver_here(recipe.device) if recipe.driver_minimum else None, self.role or recipe.device
+        here, role = accelerator.look(recipe.device), self.role or recipe.device
+        driver, cards = here.driver if recipe.driver_minimum else None, None if self.gated else here
         if recipe.image is None or recipe.container is None or self.own or self.gated:
-            return Hosted(recipe, folder, recipe.image is not None and not self.own, driver, role, self.supply)
+            return Hosted(recipe, folder, recipe.image is not None and not self.own, driver, role, self.supply, cards)
         from installers.boxed import Boxed
 
-        return Boxed(recipe, folder, self.wish or Wish(), driver, role, self.supply)
+        return Boxed(recipe, folder, self.wish or Wish(), driver, role, self.supply, cards)
 
 
 def of_role(recipe: Recipe, role: str) -> Recipe:
-    """The recipe as a node of this role sees it: the device that its jobs name."""
-    device = next((job.device for job in recipe.jobs if role and job.role == role and job.device), recipe.device)
-    return replace(recipe, device=device)
+    """The recipe as a node of this role sees it: the device and the driver that its jobs name."""
+    own = next((job for job in recipe.jobs if role and job.role == role), None)
+    if own is None:
+        return recipe
+    return replace(
+        recipe, device=own.device or recipe.device, driver_minimum=own.driver_minimum or recipe.driver_minimum
+    )
 
 
 def run_plan(asked: Asked) -> int:
@@ -96,7 +102,7 @@ def run_script(asked: Asked) -> int:
 
 def _agreed(asked: Asked, plan: Plan) -> bool:
     """Show, and ask unless told not to.  Nobody there to answer is wrong usage, never a yes."""
-    click.echo(as_text(plan), err=asked.as_json)
+    click.echo(as_text(plan, whole=asked.whole), err=asked.as_json)
     if asked.yes:
         return True
     if not sys.stdin.isatty():
@@ -118,7 +124,7 @@ def _tell(asked: Asked, plan: Plan, result: str, outcome: execute.Outcome | None
         click.echo(json.dumps(as_values(plan, result, outcome.performed if outcome else ()), indent=1))
         return
     if not shown:
-        click.echo(as_text(plan))
+        click.echo(as_text(plan, whole=asked.whole))
     if outcome and outcome.performed:
         place = f"the container {plan.boxed}" if plan.boxed else plan.folder
         click.echo(f"{plan.recipe} is ready in {place}: {outcome.performed[-1][1]}")
@@ -132,7 +138,8 @@ def _failed(asked: Asked, err: errors.EnvcheckError) -> None:
     """With --json the failure is a document, too."""
     if asked.as_json:
         plan = err.plan if isinstance(err, execute.BlockedError) else Plan(asked.recipe.name, asked.folder, ())
-        told = {"message": err.message, "next_step": err.next_step, "code": err.code}
+        next_step = plan.obstacle.remedy if plan.obstacle else err.next_step
+        told = {"message": err.message, "next_step": next_step, "code": err.code}
         click.echo(json.dumps(as_values(plan, "failed") | {"error": told}, indent=1))
 
 

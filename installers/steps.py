@@ -189,10 +189,11 @@ def pull(step: Step, work: Work) -> str:
     """By digest.  What an undo takes back is noted before it is there, as a cut may come right after."""
     assert step.image and work.client
     names = [str(step.image.pinned), str(step.image.reference)]
-    journal.write(work.folder, "image", "made", deed=f"image {step.image.image_id}", names=names)
-    there = image_pull.pull(work.client, step.image, work.report)
+    note = {"names": names} | ({"was": step.moves} if step.moves else {})
+    journal.write(work.folder, "image", "made", deed=f"image {step.image.image_id}", **note)
+    there = image_pull.pull(work.client, step.image, work.report, moves=bool(step.moves))
     if there.image_id != step.image.image_id:  # containerd's store knows images by their manifest
-        journal.write(work.folder, "image", "made", deed=f"image {there.image_id}", names=names)
+        journal.write(work.folder, "image", "made", deed=f"image {there.image_id}", **note)
     return f"{step.image.reference} is {there.digest or there.image_id}"
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
-from installers.plan import Plan, Step
+from installers.containers import container_telling
+from installers.plan import Plan, Step, root
 from installers.progress import Event
 
 SCHEMA = 1
@@ -24,16 +25,20 @@ RATE_MIB_S = 10
 MARGIN = " " * 15  # in front of what belongs to a step
 
 
-def as_text(plan: Plan, width: int | None = None) -> str:
+def as_text(plan: Plan, width: int | None = None, whole: bool = False) -> str:
     """The plan for people: what is so already, what would be done and why, what is left to a person.
 
-    `width` is the terminal's by default; words to paste are never broken.
+    `width` is the terminal's by default; words to paste are never broken.  `whole`: a container's lists to their end.
     """
-    return folded(_lines(plan), width)
+    return folded(_lines(plan, None if whole else _columns(width)), width)
+
+
+def _columns(width: int | None) -> int:
+    return max(50, width or shutil.get_terminal_size((100, 24)).columns)
 
 
 def folded(lines: Iterable[str], width: int | None = None) -> str:
-    columns = max(50, width or shutil.get_terminal_size((100, 24)).columns)
+    columns = _columns(width)
     return "\n".join(line for text in lines for line in _folded(text, columns))
 
 
@@ -60,23 +65,27 @@ def _folded(text: str, columns: int) -> list[str]:
     )
 
 
-def _lines(plan: Plan) -> Iterator[str]:
+def _lines(plan: Plan, columns: int | None) -> Iterator[str]:
+    """A container's lists are cut to fit `columns`."""
     yield f"{plan.recipe} in {f'the container {plan.boxed}' if plan.boxed else plan.folder}"
     for fact in plan.satisfied:
         yield f"  already so   {fact}"
     for number, step in enumerate(plan.steps, 1):
         size = f", about {mib(step.size_mib)}" if step.size_mib else ""
         yield f"  step {number:<8}{step.title}"
-        yield f"{MARGIN}why: {step.why}; changes: {step.changes}{size}{_long(step)}"
+        yield f"{MARGIN}why: {step.why}; changes: {step.changes}{size}{_long(step)}; root: {root(step)}"
         yield f"{MARGIN}undo: {step.undo}"
+        if step.drawn:
+            yield from (MARGIN + line for line in container_telling.lines(step.drawn, columns and columns - 15))
     for hand in plan.by_hand:
-        yield f"  by hand      {hand.name}: {hand.why}"
+        yield f"  by hand      {hand.name}{' (by root)' if hand.root else ''}: {hand.why}"
         yield from (f"{MARGIN}$ {command}" for command in hand.commands)
     yield from (f"  not asked    {what}" for what in plan.left_out)
-    if plan.obstacle:
-        yield f"  in the way   {plan.obstacle.why}"
-        yield f"{MARGIN}next: {plan.obstacle.remedy}"
-    elif not plan.steps and not plan.by_hand:
+    yield from (f"  mind         {what}" for what in plan.mind)
+    for obstacle in plan.obstacles:
+        yield f"  in the way   {obstacle.why}"
+        yield f"{MARGIN}next: {obstacle.remedy}"
+    if not plan.obstacles and not plan.steps and not plan.by_hand:
         yield "  nothing to do"
 
 
@@ -89,17 +98,23 @@ def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = 
         "recipe": plan.recipe,
         "folder": str(plan.folder),
         "satisfied": list(plan.satisfied),
-        "steps": [
-            {key: getattr(step, key) for key in ("name", "title", "why", "changes", "undo", "size_mib")}
-            | {"seconds": takes_s(step), "root": False}
-            | {"packages": [package.name + package.specifier for package in step.packages]}
-            for step in plan.steps
-        ],
+        "steps": [_step_values(step) for step in plan.steps],
         "by_hand": [asdict(hand) for hand in plan.by_hand],
         "left_out": list(plan.left_out),
+        "mind": list(plan.mind),
         "obstacle": asdict(plan.obstacle) if plan.obstacle else None,
+        "obstacles": [asdict(obstacle) for obstacle in plan.obstacles],
         "performed": [{"step": step, "did": did} for step, did in performed],
     }
+
+
+def _step_values(step: Step) -> dict[str, Any]:
+    return (
+        {key: getattr(step, key) for key in ("name", "title", "why", "changes", "undo", "size_mib")}
+        | {"seconds": takes_s(step), "root": bool(step.root), "root_why": step.root}
+        | {"packages": [package.name + package.specifier for package in step.packages]}
+        | ({"container": container_telling.as_values(step.drawn)} if step.drawn else {})
+    )
 
 
 class Screen:

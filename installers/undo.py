@@ -136,6 +136,9 @@ def _in_engine(kind: str, what: str, entry: Entry) -> str:
         known = [str(name) for name in names] if isinstance(names, list) else []
         for digest in (name.partition("@")[2] for name in known if "@" in name):
             image_anchor.forget(client, digest)
-        return image.undo(client, what, known)
+        told = image.undo(client, what, known)
+        if entry.get("was"):
+            image.lead_back(client, str(entry["was"]), known)
+        return told
     finally:
         client.close()

@@ -99,7 +99,7 @@ def test_a_recipe_that_is_not_for_it(more: tuple[str, str], capsys: pytest.Captu
     ("recipe", "more"),
     (
         ("tiny-cpu", ("--device", "cpu", "--model", "tiny", "--method", "lora")),
-        ("ernie-21b-hetero", ("--model", "21b")),
+        ("ernie-21b-hetero", ("--model", "21b", "--node-role", "nvidia")),
         ("ernie-21b-hetero", ("--device", "nvidia")),
     ),
 )
@@ -183,6 +183,25 @@ def test_a_control_sequence_in_a_recipe(package: str, tmp_path: Path, capsys: py
     assert code == 2
     assert "packages" in said
     assert "\x1b" not in said
+
+
+def test_into_what_is_no_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder of other things is no environment, and nothing is said to be so already."""
+    code = cli._code(["provision", "--recipe", "tiny-cpu", "--into", "/etc", "--dry-run", "--json"])
+    said = json.loads(capsys.readouterr().out)
+
+    assert code == 2
+    assert said["satisfied"] == []
+    assert said["obstacle"]["why"] == "/etc holds other things and is no virtual environment"
+
+
+def test_all_that_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that cannot begin names everything at once, each with its next step."""
+    code, said = told(capsys, "--recipe", "ernie-300b-npu", "--yes")
+
+    assert code == 1
+    assert said.startswith("envcheck: ")
+    assert said.count("\n  next: ") == said.count("\n  and ") + 1 > 2
 
 
 def test_undo_fails_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

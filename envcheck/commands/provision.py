@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 @click.option("--undo", "undoing", is_flag=True, help="Take back what envcheck made, and nothing else.")
 @click.option("--as-script", is_flag=True, help="Print the plan as a shell script, and do nothing.")
 @options.dry_run
+@options.verbose
 @options.yes
 @options.json_output
 def provision(
@@ -73,6 +74,7 @@ def provision(
     undoing: bool,
     as_script: bool,
     dry_run: bool,
+    verbose: bool,
     yes: bool,
     as_json: bool,
 ) -> int:
@@ -127,7 +129,7 @@ def provision(
     wish = Wish(registry, recreate, Mode.LEAST if least_privilege else Mode.DOCUMENT)
     asked = Asked(
         recipe, _folder(recipe, into), into is not None, dry_run, yes, as_json, wish=wish, supply=supply,
-        role=_role(recipe, node_role), lock_file=lock_file or "",
+        role="" if undoing else _role(recipe, node_role, device), lock_file=lock_file or "", whole=verbose,
     )  # fmt: skip
     if as_script:
         return run_script(asked)
@@ -186,15 +188,22 @@ def _driver_recipe(
     return driver_choice.choose(catalogue.load_all(Path(folder) if folder else None), device)
 
 
-def _role(recipe: Recipe, said: str | None) -> str:
-    """The role that was said, which the recipe must have; "" where it has none."""
-    from envcheck.errors import UsageError
+def _role(recipe: Recipe, said: str | None, device: str) -> str:
+    """The role that was said, or that of the device that was said or is here; "" where the recipe has none."""
+    from installers import accelerator
 
-    roles = sorted({job.role for job in recipe.jobs if job.role})
+    roles = {job.role: job.device or recipe.device for job in recipe.jobs if job.role}
     if said and said not in roles:
         told = f"choose one of {', '.join(roles)}" if roles else "leave it out"
         raise UsageError(f"--node-role {said}: {recipe.name} has {', '.join(roles) or 'no roles'}", told)
-    return said or ""
+    if said or not roles:
+        return said or ""
+    here = accelerator.device_here() if device == "auto" else device
+    fitting = [role for role, of in roles.items() if of == here]
+    if len(fitting) == 1:
+        return fitting[0]
+    why = f"{recipe.name} has a part for each of {', '.join(roles)}, and the cards of this machine do not tell which"
+    raise UsageError(why, f"say --node-role {' or --node-role '.join(roles)}")
 
 
 def _recipe(

@@ -145,14 +145,19 @@ def _mounts(box: Container, ground: Ground, mode: Mode) -> Iterator[Mount]:
 
 def _sources(recipe: Recipe, spec: Spec, own: tuple[str, ...], ground: Ground) -> Iterator[Obstacle]:
     doctor = f"envcheck doctor --device {recipe.device}"
+    absent = [m.source for m in spec.mounts if m.source not in ground.kinds and m.source not in own]
+    if absent:
+        are, come, a = ("is", "it comes", "an empty folder in its place")
+        if len(absent) > 1:
+            are, come, a = ("are", "they come", "empty folders in their place")
+        yield Obstacle(
+            f"{' and '.join(filter(None, (', '.join(absent[:-1]), absent[-1])))} {are} not on this host, and the engine"
+            f" would make {a}",
+            f"{come} with the vendor's driver: {doctor}; a folder of yours is yours to make",
+        )
     for source in (m.source for m in spec.mounts):
         kind = ground.kinds.get(source)
-        if kind is None and source not in own:
-            yield Obstacle(
-                f"{source} is not on this host, and the engine would make an empty folder in its place",
-                f"it comes with the vendor's driver: {doctor}; if it is a folder of yours, make it",
-            )
-        elif kind is Kind.FOLDER and _names_a_file(source):
+        if kind is Kind.FOLDER and _names_a_file(source):
             yield Obstacle(
                 f"{source} is a folder where a file belongs: an engine once made it for a container",
                 f"rmdir {source}; then install the file, or let {doctor} say how",

@@ -59,23 +59,23 @@ def _options(spec: Spec) -> Iterator[tuple[str, str]]:
     yield from ((option, value) for option, value in single if value)
     for option, values in (
         ("--cap-add", spec.capabilities),
-        ("--device", (*map(_device_word, spec.devices), *spec.cdi)),
+        ("--device", (*map(device_word, spec.devices), *spec.cdi)),
         ("--mount", map(mount_word, spec.mounts)),
         ("--publish", map(port_word, spec.ports)),
-        ("--ulimit", map(_ulimit_word, spec.ulimits)),
+        ("--ulimit", map(ulimit_word, spec.ulimits)),
         ("--env", (f"{name}={value}" for name, value in spec.environment.items())),
         ("--label", (f"{name}={value}" for name, value in spec.labels.items())),
     ):
         yield from ((option, value) for value in values)
 
 
-def _device_word(device: str) -> str:
+def device_word(device: str) -> str:
     """The short form where it says the same."""
     source, target, permissions = device.split(":")
     return source if (source, permissions) == (target, "rwm") else device
 
 
-def _ulimit_word(limit: Ulimit) -> str:
+def ulimit_word(limit: Ulimit) -> str:
     return f"{limit.name}={limit.soft}:{limit.hard}"
 
 

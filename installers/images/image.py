@@ -27,7 +27,7 @@ ROOM_LEFT = 1 << 30  # bytes; the engine, and what the container writes
 class Here:
     """An image that the engine has; `digest` is its manifest's as its registry says it, "" for one made here.
 
-    `names` are those that the pull of it gave, which its undoing takes back.
+    `names` are those that the pull of it gave, which its undoing takes back, or the one by which it was found.
     """
 
     image_id: str
@@ -68,7 +68,7 @@ def named_here(client: docker.DockerClient, references: Sequence[Reference], eng
     for reference in references:
         there = named(client, str(reference))
         if there and MACHINES.get(str(there.get("Architecture"))) == engine.architecture:
-            return Here(str(there["Id"]), _own_digest(there, reference), engine.architecture)
+            return Here(str(there["Id"]), _own_digest(there, reference), engine.architecture, (str(reference),))
     return None
 
 
@@ -108,6 +108,14 @@ def undo(client: docker.DockerClient, image_id: str, names: Sequence[str]) -> st
             return f"kept, since it is {others[0]} as well"
         client.api.remove_image(image_id)
     return "removed"
+
+
+def lead_back(client: docker.DockerClient, image_id: str, names: Sequence[str]) -> None:
+    """Their tags to the image that had them before a pull took them; where they lead elsewhere by now they stay."""
+    for reference in map(parse, names):
+        if reference.tag and named(client, image_id) and not named(client, reference.tagged):
+            with said(f"{reference.tagged} cannot be given back"):
+                client.api.tag(image_id, reference.name, reference.tag)
 
 
 @contextlib.contextmanager

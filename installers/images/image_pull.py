@@ -27,9 +27,16 @@ LINE_LIMIT = 1 << 20  # bytes; the engine's lines have some hundred
 
 
 def pull(
-    client: docker.DockerClient, found: Found, report: Report, *, stall_s: float = STALL_S, every_s: float = EVERY_S
+    client: docker.DockerClient,
+    found: Found,
+    report: Report,
+    *,
+    stall_s: float = STALL_S,
+    every_s: float = EVERY_S,
+    moves: bool = False,
 ) -> Here:
-    """The image, in the engine under its digest and its tag.  StepError names the reason; finished layers stay."""
+    """The image, in the engine under its digest and its tag; `moves`: also where another one has the tag, as after
+    docker pull.  StepError names the reason; finished layers stay."""
     anchor = Anchor(client, found, every_s)
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -40,7 +47,7 @@ def pull(
                 raise StepError(f"{found.reference}: {broken.message}", broken.next_step) from None
             report(Event("say", f"{broken.message}; trying again ({attempt + 1} of {ATTEMPTS})"))
             time.sleep(PAUSE_S * attempt)
-    there = _verified(client, found)
+    there = _verified(client, found, moves)
     forget(client, found.digest)
     return there
 
@@ -89,15 +96,15 @@ def _objects(line: bytes) -> Iterable[dict[str, Any]]:
         yield read
 
 
-def _verified(client: docker.DockerClient, found: Found) -> Here:
-    """What has come is what was asked for; it gets its tag, unless another image here has that name."""
+def _verified(client: docker.DockerClient, found: Found, moves: bool) -> Here:
+    """What has come is what was asked for; it gets its tag, unless another image here has that name and may keep it."""
     there = image.here(client, found)
     if not there:
         said = f"{found.reference}: the engine has pulled something else than {found.digest[:19]}..."
         raise StepError(said, "see --registry for another one")
     names = [str(found.pinned)]
     tagged = found.reference.tagged
-    if tagged and not image.named(client, tagged):
+    if tagged and (moves or not image.named(client, tagged)):
         with image.said(f"{tagged} cannot be given as a name"):
             client.api.tag(there.image_id, found.reference.name, found.reference.tag)
         names.insert(0, tagged)

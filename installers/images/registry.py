@@ -24,7 +24,12 @@ ATTEMPTS, PAUSE_S = 3, 1.0
 
 
 def resolve(
-    candidates: Sequence[Reference], engine: Engine, credentials: Credentials, wanted: str = "", read_s: float = READ_S
+    candidates: Sequence[Reference],
+    engine: Engine,
+    credentials: Credentials,
+    wanted: str = "",
+    read_s: float = READ_S,
+    attempts: int = ATTEMPTS,
 ) -> Found:
     """The first candidate that its registry has for the engine's architecture; StepError names every one's reason.
 
@@ -33,7 +38,7 @@ def resolve(
     refusals: list[tuple[Reference, Refusal]] = []
     for reference in candidates:
         try:
-            found = _patiently(reference, engine, credentials, read_s)
+            found = _patiently(reference, engine, credentials, read_s, attempts)
         except Refusal as refusal:
             refusals.append((reference, refusal))
             continue
@@ -47,13 +52,13 @@ def resolve(
     raise StepError(told, refusals[0][1].next_step)
 
 
-def _patiently(reference: Reference, engine: Engine, credentials: Credentials, read_s: float) -> Found:
+def _patiently(reference: Reference, engine: Engine, credentials: Credentials, read_s: float, attempts: int) -> Found:
     """A connection that is cut, or a registry that is overloaded, gets two more chances; a closed door does not."""
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, attempts + 1):
         try:
             return _ask(reference, engine, credentials, read_s)
         except Refusal as refusal:
-            if not refusal.passing or attempt == ATTEMPTS:
+            if not refusal.passing or attempt == attempts:
                 raise
             time.sleep(PAUSE_S * attempt)
     raise AssertionError("not reached")
