@@ -111,7 +111,7 @@ def look(
 
 
 def filled(request: Request, recipe: Recipe, stage: Stage, run: Path) -> dict[str, str]:
-    return {**values(request, recipe, None), **stage.values(run)}
+    return {**stage.values(run), **values(request, recipe, None)}
 
 
 def _inside(sight: Sight) -> str | None:

@@ -59,7 +59,7 @@ class Box:
         return places.environment_folder(self.recipe.name).expanduser().absolute()
 
     def values(self, run: Path | None) -> dict[str, str]:
-        ours = {"program": f"{OURS}/tiny.py"}
+        ours = {"program": f"{OURS}/tiny.py", "data": f"{OURS}/tiny.txt"}
         if run is None:
             return ours
         there = self.mark(run)
@@ -81,7 +81,8 @@ class Box:
             return Sight(obstacle=err.message, next_step=err.next_step or "")
 
     def _inside(self, paths: Sequence[str], workdir: str) -> Sight:
-        question = {"paths": list(paths), "workdir": workdir or "/", "runs": self.recipe.runs or OWN}
+        theirs = [path for path in paths if not path.startswith(f"{OURS}/")]  # ours come with the training
+        question = {"paths": theirs, "workdir": workdir or "/", "runs": self.recipe.runs or OWN}
         source = (PROGRAMS / "sight.py").read_text()
         with self._connected() as api:
             seat = Inside(api, self.container, self.recipe.interpreter, self._notes)
