@@ -109,6 +109,8 @@ def _rows(asked: dict[str, Any]) -> int:
     if not asked["output"]:
         raise UsageError("--rows needs -o FILE.csv for the predictions", "add -o predictions.csv")
     rows = table.read(asked["rows"])
+    if asked["output"].exists() and asked["output"].samefile(asked["rows"]):
+        raise UsageError(f"-o {asked['output']} is the table that is asked about", "name another file")
     if odd := table.unknown(rows):
         click.echo(f"envcheck: not read: column {', '.join(odd)}", err=True)
     table.write(map(table.predict, rows), asked["output"])

@@ -81,6 +81,8 @@ def adapter_states(job: Job, stage: int) -> tuple[States, float]:
     f, x = job.framework, job.layout
     dense, experts = adapters.adapters(job.model, x, job.adapter, stage, f.fused_adapters)
     weight, rest = f.adapter_weight, f.adapter - f.adapter_weight
+    width = min(weight, 4.0)  # of the type that the optimizer sees; beyond 4 it is an fp32 copy beside 16 bits
+    rest += states.moments(job.optimizer, width, 0.0) - states.moments("adamw", width, 0.0)
     held = states.DIVIDES[job.sharding]
     shares = ((dense, x.dense_shards), (experts, x.expert_shards))
     steps = sum(n * rest / (d if held[2] else 1) for n, d in shares)

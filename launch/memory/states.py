@@ -85,3 +85,17 @@ def frozen(job: Job, params: float, shards: int | None = None) -> States:
     shards = shards or job.layout.dense_shards
     kept = 1.0 if job.framework.loads_whole else 0.0  # the model as it was loaded stays beside its shards
     return States(weights=whole * (1.0 / shards + kept))
+
+
+def moments(optimizer: str, weight: float, master: float) -> float:
+    """Bytes per parameter: Adam's two in fp32 beside a master copy, else in the weight's own type."""
+    both = 8.0 if master or weight == 4.0 else 2 * weight
+    if "8bit" in optimizer:
+        return 0.0 if "paged" in optimizer else 2.03  # one byte each and 1/64 of scales (bitsandbytes)
+    if "low precision" in optimizer or "bf16" in optimizer:
+        return 4.0
+    if "galore" in optimizer:
+        return both / 4  # moments of a low-rank projection (arXiv 2403.03507): rank about a quarter of the width
+    if "muon" in optimizer or "lion" in optimizer or "sgd" in optimizer:
+        return both / 2
+    return 0.05 * both if "adafactor" in optimizer else both

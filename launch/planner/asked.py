@@ -14,6 +14,7 @@ from launch.catalogue.devices import Device
 from launch.catalogue.frameworks import Framework
 from launch.memory import quantised
 from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
+from launch.memory.states import moments
 from launch.planner import legal, words
 
 if TYPE_CHECKING:
@@ -66,8 +67,6 @@ def framework_names() -> list[str]:
 
 
 def precision(f: Framework, optimizer: str = "adamw") -> Precision:
-    from launch.planner.rows import moments
-
     master = 0.0 if f.weight == 4.0 else f.master
     return Precision(f.weight, f.gradient, master, moments(optimizer, f.weight, master))
 
@@ -140,7 +139,7 @@ def contradictions(asked: Mapping[str, Any], method: str, machine: Machine, trai
                     "leave it out, or use --method lora",
                 )
     used = asked.get("used_gib")
-    if used and used >= machine.memory_gib:
+    if used is not None and not used < machine.memory_gib:
         raise UsageError(
             f"--used-gib {used:g}: a card has {machine.memory_gib:g} GiB", f"from 0 to below {machine.memory_gib:g}"
         )

@@ -11,6 +11,7 @@ from envcheck.errors import UsageError
 from launch.catalogue import devices, frameworks
 from launch.catalogue.frameworks import Framework
 from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
+from launch.memory.states import moments
 from launch.planner import shapes
 
 Row = Mapping[str, str]
@@ -26,6 +27,11 @@ UNKNOWN_SPREAD = 0.3
 
 # Words of methods that leave the base frozen.
 ADAPTED = ("lora", "dora", "bone", "lisa", "llamapro", "ia3", "prefix", "prompt", "p-tun", "ptun", "adapter", "freeze")
+
+# Words of which a method and a way of sharding have at least one.
+METHODS = ("full", "sft", "pt", "pretrain", "dpo", "kto", "orpo", "simpo", "cpo", "rm", "reward", "ppo", "grpo", "rlhf",
+           "distill", "galore", *ADAPTED)  # fmt: skip
+SHARDINGS = ("none", "no", "0", "ddp", "dp", "dist", "stage", "zero", "fsdp", "hsdp", "tp", "pp", "ep")
 
 BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 LONGEST_UNKNOWN = ("cap", "short_data")
@@ -58,11 +64,17 @@ def framework(row: Row) -> Framework:
     """By name; else by what the row uses: tensor or pipeline parallel means a Megatron kind, the rest a trainer."""
     found = frameworks.find(row.get("framework") or "")
     if found:
-        return found
+        return second(found) if "fsdp2" in (row.get("sharding") or "").lower() else found
     way = (row.get("sharding") or "").lower()
     parallel = whole(row, "tp", 1) * whole(row, "pp", 1) * whole(row, "ep", 1) > 1 or way.startswith("dist")
     like = frameworks.frameworks()["paddle" if "paddle" in way else "megatron" if parallel else "generic"]
     return replace(like, spread=UNKNOWN_SPREAD)
+
+
+def second(f: Framework) -> Framework:
+    """With PyTorch's second FSDP, which has neither the first one's hooks on inputs nor its no_sync: accelerate looks
+    for that by name, and reduces after every micro batch."""
+    return replace(f, watches_inputs=False, accumulates_whole=False)
 
 
 def layout(row: Row) -> Layout:
@@ -90,20 +102,6 @@ def precision(row: Row, f: Framework) -> Precision:
     if weight == 1.0:
         gradient = min(gradient, 2.0)  # fp8 weights (ERNIE's FP8 recipe on 16 cards): 16-bit gradients
     return Precision(weight, gradient, master, moments(row.get("optimizer") or "adamw", weight, master))
-
-
-def moments(optimizer: str, weight: float, master: float) -> float:
-    """Bytes per parameter: Adam's two in fp32 beside a master copy, else in the weight's own type."""
-    both = 8.0 if master or weight == 4.0 else 2 * weight
-    if "8bit" in optimizer:
-        return 0.0 if "paged" in optimizer else 2.03  # one byte each and 1/64 of scales (bitsandbytes)
-    if "low precision" in optimizer or "bf16" in optimizer:
-        return 4.0
-    if "galore" in optimizer:
-        return both / 4  # moments of a low-rank projection (arXiv 2403.03507): rank about a quarter of the width
-    if "muon" in optimizer or "lion" in optimizer or "sgd" in optimizer:
-        return both / 2
-    return 0.05 * both if "adafactor" in optimizer else both
 
 
 def sharding(row: Row) -> str:

@@ -33,6 +33,8 @@ def of_row(row: Mapping[str, str]) -> Model:
     name = (row.get("model") or "").strip()
     known = models.load(name) if name in models.tables() else None
     sizes = {key: count(row, key) for key in SIZES}
+    sizes["kv_heads"] = sizes["kv_heads"] or sizes["heads"]
+    sizes["head_dim"] = sizes["head_dim"] or sizes["hidden"] // max(1, sizes["heads"])
     if all(sizes.values()):
         if known and row.get("tied"):
             known = replace(known, tied=row["tied"] == "1")

@@ -62,6 +62,7 @@ def unknown(table: Iterable[Mapping[str, str]]) -> list[str]:
 def predict(row: Mapping[str, str]) -> dict[str, str]:
     """One row's prediction; a row that makes no job says why and is left undecided."""
     try:
+        counted(row)
         job = rows.job(row)
         spread(row, job.layout)
         answer = verdict.answer(job)
@@ -71,14 +72,31 @@ def predict(row: Mapping[str, str]) -> dict[str, str]:
             "predicted_verdict": UNTOLD,
             "note": err.message,
         }
+    odd = guessed(row)
     return {
         "id": row.get("id", ""),
         "predicted_gib": f"{answer.reading_gib:.3f}",
         "predicted_static_gib": f"{answer.standing / GIB:.3f}",
-        "predicted_verdict": answer.verdict,
+        "predicted_verdict": UNTOLD if odd else answer.verdict,
         "deciding": answer.where,
-        "note": answer.reason,
+        "note": odd or answer.reason,
     }
+
+
+def counted(row: Mapping[str, str]) -> None:
+    """Refuse lengths, batches and degrees of 0."""
+    for key in ("cards", "tp", "pp", "seq_len", "micro_batch"):
+        if (row.get(key) or "").strip() and not rows.number(row, key):
+            raise UsageError(f"row {row.get('id', '?')}: {key} is {row[key]!r}", f"{key} is 1 or more, or empty")
+
+
+def guessed(row: Mapping[str, str]) -> str:
+    """What of the row's words was not understood, and so left out: a figure may stand, a verdict may not."""
+    said = {"method": rows.METHODS, "sharding": rows.SHARDINGS}
+    odd = [
+        key for key, known in said.items() if not any(word in (row.get(key) or "none full").lower() for word in known)
+    ]
+    return "; ".join(f"{key} {row[key]!r} is not known and was left out" for key in odd)
 
 
 def spread(row: Mapping[str, str], x: Layout) -> None:
