@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from launch.progress import Step
+from launch.logs.step import Step
 
 Point = tuple[float, float]
 WIDTH, HEIGHT = 720, 400

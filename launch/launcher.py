@@ -13,7 +13,7 @@ from envcheck.stopping import heard_by
 from launch import blame
 from launch.clean import Clean
 from launch.command import Command
-from launch.progress import Step
+from launch.logs.step import Step
 from launch.stage import Stage, Training
 from launch.watch import Watch
 
@@ -61,7 +61,7 @@ def launch(
     status, text = training.poll(), _tail(run / "log" / "launcher.log")
     failed = None if stop or status == 0 else blame.first_failed(watch.workers(), text)
     return Ending(
-        how=_how(bool(stop), ended, status, bool(watch.tails)),
+        how=_how(bool(stop), ended, status, watch.begun),
         status=status,
         failed=failed,
         steps=tuple(watch.steps),

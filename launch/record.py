@@ -18,7 +18,7 @@ from envcheck.model import Facts, Finding
 from envcheck.secrets import blank_value, redact
 from envcheck.units import MIB
 from launch.launcher import Ending
-from launch.progress import Step
+from launch.logs.step import Step
 
 SCHEMA = 1
 NAME = "run.json"

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from envcheck.secrets import redact
 from envcheck.stopping import unheard
-from launch import progress
 from launch.blame import Worker
+from launch.logs import eta
+from launch.logs.reader import Reader
+from launch.logs.step import Step, words
 from launch.stage import Family
 
 if TYPE_CHECKING:
@@ -23,15 +25,23 @@ CHUNK = 1 << 20  # bytes of one log read at a time
 LINE = 8 << 10  # bytes after which a line without an end is taken as one
 KEPT_LINES, KEPT_STEPS = 40, 200_000
 SAY_EVERY_S = 0.5
-_LOG = re.compile(r"workerlog\.(\d+)")
+FOLDERS_EVERY_S = 2.0  # looks for new logs; the first ones come soon
+LAUNCHER = "launcher.log"
+# paddle's launcher; torchrun with --log-dir: JOB_x/attempt_0/RANK/stdout.log
+LOGS = {
+    "workerlog.*": r"workerlog\.(\d{1,6})",
+    "*/attempt_*/*/std*.log": r".*/attempt_\d+/(\d{1,6})/std(?:out|err)\.log",
+}
 
 
 class Tail:
-    """The new whole lines of a growing file; `last` keeps the newest."""
+    """The new whole lines of a growing file; `last` are the newest, `grew_at` when it last grew."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.at, self.rest = path, 0, b""
-        self.last: deque[str] = deque(maxlen=KEPT_LINES)
+        self.reader = Reader()
+        self.grew_at = time.monotonic()
+        self._last: deque[bytes] = deque(maxlen=KEPT_LINES)
 
     def read(self, final: bool = False) -> list[str]:
         """Bounded: what does not fit comes next time; `final` gives the line without an end, too."""
@@ -42,12 +52,19 @@ class Tail:
         except OSError:
             return []
         self.at += len(chunk)
+        if chunk:
+            self.grew_at = time.monotonic()
         *lines, self.rest = (self.rest + chunk).replace(b"\r", b"\n").split(b"\n")
         if len(self.rest) > LINE or (final and self.rest):
             lines, self.rest = [*lines, self.rest], b""
-        texts = [line[:LINE].decode("utf-8", "replace") for line in lines if line.strip()]
-        self.last.extend(redact(text) for text in texts[-KEPT_LINES:])  # ours to show; the steps need the true text
-        return texts
+        kept = [line[:LINE] for line in lines if line.strip()]
+        self._last.extend(kept[-KEPT_LINES:])
+        return [line.decode("utf-8", "replace") for line in kept]
+
+    @property
+    def last(self) -> list[str]:
+        """Ours to show, so without secrets; the steps need the true text."""
+        return [redact(line.decode("utf-8", "replace")) for line in self._last]
 
     @property
     def wrote(self) -> float:
@@ -58,39 +75,77 @@ class Tail:
 
 
 class Watch:
-    """What is known of a run so far.  `look` is called a few times a second, and once more at the end."""
+    """What is known of a run so far.  `look` is called a few times a second, and once more at the end.
 
-    def __init__(self, logs: Path, family: Family, say: Callable[[progress.Step], None]) -> None:
+    The first log that tells of a step is the one whose steps count: a launcher repeats its first worker, and ranks
+    repeat each other.
+    """
+
+    def __init__(self, logs: Path, family: Family, say: Callable[[Step], None]) -> None:
         self.logs, self.family, self.say = logs, family, say
-        self.began = time.time()
-        self.tails: dict[int, Tail] = {}
-        self.steps: list[progress.Step] = []
+        self.began, self.looked = time.time(), 0.0
+        self.tails: dict[tuple[int, str], Tail] = {}
+        self.launcher = Tail(logs / LAUNCHER)
+        self.source: Tail | None = None
+        self.steps: list[Step] = []
+        self.stepped_at: list[float] = []
 
     def look(self, final: bool = False) -> None:
         if not final:
             self.family.look()
-        for path in sorted(self.logs.glob("workerlog.*")):
-            found = _LOG.fullmatch(path.name)
-            if found and int(found[1]) not in self.tails:
-                self.tails[int(found[1])] = Tail(path)
-        for tail in self.tails.values():
+        if final or not self.steps or time.monotonic() - self.looked > FOLDERS_EVERY_S:
+            self._find()
+        for tail in (*self.tails.values(), self.launcher):
             while lines := tail.read(final):
-                self._lines(lines)
+                self._lines(tail, lines)
+        if final and self.source:
+            self._steps(self.source.reader.rest())
+
+    @property
+    def begun(self) -> bool:
+        """Whether a worker was seen."""
+        return bool(self.tails or self.steps)
+
+    @property
+    def grew_at(self) -> float:
+        """When any log last grew, on the monotonic clock."""
+        return max(tail.grew_at for tail in (*self.tails.values(), self.launcher))
+
+    def lines(self) -> list[str]:
+        """The newest of the log that tells the steps, else of the launcher's."""
+        return (self.source or next(iter(self.tails.values()), self.launcher)).last
 
     def workers(self) -> tuple[Worker, ...]:
-        return tuple(self._worker(rank) for rank in sorted({*self.tails, *self.family.dead}))
+        return tuple(self._worker(rank) for rank in sorted({*(rank for rank, _ in self.tails), *self.family.dead}))
+
+    def _find(self) -> None:
+        self.looked = time.monotonic()
+        for pattern, name in LOGS.items():
+            for path in sorted(self.logs.glob(pattern)):
+                found = re.fullmatch(name, str(path.relative_to(self.logs)))
+                if found and (int(found[1]), str(path)) not in self.tails:
+                    self.tails[int(found[1]), str(path)] = Tail(path)
 
     def _worker(self, rank: int) -> Worker:
-        tail, (died, code) = self.tails.get(rank), self.family.dead.get(rank, (None, None))
-        lines, wrote = (tuple(tail.last), tail.wrote - self.began) if tail else ((), 0.0)
+        tails = [tail for (of, _), tail in sorted(self.tails.items()) if of == rank]
+        died, code = self.family.dead.get(rank, (None, None))
+        lines = tuple(line for tail in sorted(tails, key=lambda t: t.wrote) for line in tail.last)
+        wrote = max((tail.wrote for tail in tails), default=self.began) - self.began
         return Worker(rank, lines, wrote, None if died is None else died - self.began, code)
 
-    def _lines(self, lines: list[str]) -> None:
+    def _lines(self, tail: Tail, lines: list[str]) -> None:
+        if self.source not in (None, tail):
+            return
         for line in lines:
-            step = progress.read(line)
-            if step and len(self.steps) < KEPT_STEPS:
-                self.steps.append(step)
-                self.say(step)
+            if steps := tail.reader.feed(line):
+                self.source = tail
+                self._steps(steps)
+
+    def _steps(self, steps: list[Step]) -> None:
+        for step in steps[: max(0, KEPT_STEPS - len(self.steps))]:
+            self.steps.append(step)
+            self.stepped_at.append(time.monotonic())
+            self.say(step)
 
 
 class Teller:
@@ -100,17 +155,21 @@ class Teller:
         self.stream, self.of = stream or sys.stderr, of
         self.last: str | None = None
         self.said_at = 0.0
+        self.marks: deque[eta.Mark] = deque(maxlen=eta.WINDOW)
         self.status = _status(self.stream)
 
-    def __call__(self, step: progress.Step) -> None:
-        words = progress.words(step, self.of)
+    def __call__(self, step: Step) -> None:
+        of = step.of or self.of
+        if step.step is not None:
+            self.marks.append((time.monotonic(), step.step))
+        said = words(step, of, eta.left_s(tuple(self.marks), of) if of != step.step else None)
         if self.status:
             with unheard():
-                self.status.update(words)
+                self.status.update(said)
         elif time.monotonic() - self.said_at >= SAY_EVERY_S:
-            self._print(words)
+            self._print(said)
             return
-        self.last = words
+        self.last = said
 
     def close(self) -> None:
         if self.status:
@@ -119,10 +178,10 @@ class Teller:
         if self.last:
             self._print(self.last)
 
-    def _print(self, words: str) -> None:
+    def _print(self, said: str) -> None:
         self.last, self.said_at = None, time.monotonic()
         with unheard():
-            print(words, file=self.stream, flush=True)
+            print(said, file=self.stream, flush=True)
 
 
 def _status(stream: TextIO) -> Status | None:

@@ -18,8 +18,8 @@ from installers.recipes.catalogue import Offer, device_of
 from installers.recipes.recipe import wanted
 from launch import gates, record
 from launch.launcher import Ending
+from launch.logs.step import Step
 from launch.planner import fit
-from launch.progress import Step
 from launch.situation import Situation
 from tests.doctor_helpers import simulated
 

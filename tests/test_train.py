@@ -26,7 +26,7 @@ from installers.recipes.recipe import Hardware, Job, Recipe
 from launch import clean, family, launcher
 from launch.clean import MARK
 from launch.command import PROGRAMS, render
-from launch.progress import Step
+from launch.logs.step import Step
 from launch.request import with_steps
 from launch.stage.here import Here
 

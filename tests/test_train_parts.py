@@ -20,10 +20,10 @@ from envcheck.errors import UsageError
 from envcheck.model import Device as Card
 from envcheck.model import Facts, Finding, Host, Network, Remedy, Severity, VendorFacts
 from installers.recipes.recipe import Container, Hardware, Job, Recipe
-from launch import blame, clean, curve, gates, launcher, progress, record, request, situation, watch
+from launch import blame, clean, curve, gates, launcher, record, request, situation, watch
 from launch.blame import Worker
 from launch.command import Command, render
-from launch.progress import Step
+from launch.logs.step import Step
 from launch.situation import Situation
 from launch.stage import Sight
 from launch.stage.box import Box
@@ -271,34 +271,6 @@ def test_first_failed(workers: list[Worker], launcher_text: str, expected: tuple
 
 
 # ---- progress
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ('{"step": 3, "loss": 4.27, "tokens_per_s": 4963, "memory_mib": 376}', Step(4.27, 3, 4963, 376)),
-        ("[INFO] loss: 1.98, learning_rate: 1e-5, global_step: 3, interval_tokens_per_second: 8.5", Step(1.98, 3, 8.5)),
-        ("{'loss': 1.4213, 'grad_norm': 30711.9, 'epoch': 0.02}", Step(1.4213)),
-        ("{'loss': '1.42', 'memory(MiB)': 51.5, 'global_step/max_steps': '3/50'}", Step(1.42, None, None, 51.5)),
-        ("loss: 2.5, global_step: 4, max_memory_allocated: 3.0, max_memory_reserved: 3.5", Step(2.5, 4, None, 3584)),
-        ("{'loss': 1.42, 'memory(GiB)': 17.5}", Step(1.42, None, None, 17920)),
-        ('{"event": "done"}', None),
-        ('{"loss": "much"}', None),
-        ('{"loss": true}', None),
-        ('{"loss": 1e999999}', Step(math.inf)),
-        ("a loss of time", None),
-        ("", None),
-    ],
-)  # fmt: skip
-def test_progress_line(line: str, expected: Step | None) -> None:
-    """Steps are read in the words of each framework; other lines are none."""
-    assert progress.read(line) == expected
-
-
-@given(st.text() | st.from_regex(r"\{.{0,20}\"loss\": .{0,20}\}"))
-def test_progress_never_fails(line: str) -> None:
-    """Whatever a program prints, it is a step or it is not."""
-    assert progress.read(line) is None or isinstance(progress.read(line), Step)
 
 
 def test_tail_gives_whole_lines(tmp_path: Path) -> None:
