@@ -10,13 +10,15 @@ import platform
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from installers.by_hand import docker_words, own_folders, reference
 from installers.recipes.recipe import Job, Recipe
 from installers.recipes.recipe_notes import grouped
 from launch.leftovers import left_over
+from launch.rendering import yaml_file
+from launch.rendering.rows import rows
 
 PROGRAMS = Path(__file__).parent / "programs"
 _TOKEN = re.compile(r"\{([a-z_]+)\}")
@@ -43,6 +45,7 @@ BLANKS = {
     "data": Blank("DATA_PATH", "the training data"),
     "output": Blank("OUTPUT_DIR", "where checkpoints go", "$RUN_DIR/output"),
     "log_dir": Blank("LOG_DIR", "where the workers' logs go", "$RUN_DIR/log"),
+    "config": Blank("CONFIG_DIR", "where the files of options go", "$RUN_DIR/config"),
 }
 
 
@@ -52,7 +55,8 @@ class Command:
 
     `requires` are files that must exist, `container` is the command that starts the recipe's container, () where there
     is none, `folders` what it mounts from the folder where it is started, `runs` the folder below which a script makes
-    one for each run, `missing` the tokens that nobody filled; `own_data`: --data names other data.
+    one for each run, `missing` the tokens that nobody filled; `own_data`: --data names other data;
+    `files` are written before it starts: path → what is in it.
     """
 
     title: str
@@ -73,6 +77,7 @@ class Command:
     data: tuple[str, ...] = ()
     own_data: bool = False
     nodes: int = 1
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -82,6 +87,8 @@ class Command:
 def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) -> Command:
     """The job with `values` for its tokens; what the recipe knows itself needs no value."""
     known = {**_own_values(recipe, job), **(values or {})}
+    if "output" in known:
+        known.setdefault("config", str(Path(known["output"]).with_name("config")))
 
     def fill(texts: Iterable[str]) -> tuple[str, ...]:
         return tuple(_TOKEN.sub(lambda found: known.get(found[1], found[0]), text) for text in texts)
@@ -90,7 +97,7 @@ def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) ->
         merged = {name: text for table in tables for name, text in table.items()}
         return dict(zip(merged, fill(merged.values()), strict=True))
 
-    launcher, arguments = fill(job.launcher), fill(job.arguments)
+    launcher, arguments, files = _filed(fill(job.launcher), fill(job.arguments), job.config, known)
     environment, prepend = fill_map(recipe.environment, job.environment), fill_map(recipe.prepend)
     workdir, requires, outputs = known.get("workdir", ""), fill(job.requires), fill(job.outputs)
     said = (*launcher, *arguments, *environment.values(), *prepend.values(), *requires, *outputs)
@@ -98,7 +105,7 @@ def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) ->
     ours = {*environment, *(BLANKS[token].variable for token in missing)}
     unset = dict.fromkeys((*recipe.unset, *job.unset, *left_over(launcher)))
     return Command(
-        title=f"{recipe.name}, {job.method}{f' ({job.role})' if job.role else ''}: {job.title}",
+        title=_title(recipe, job),
         launcher=launcher,
         arguments=arguments,
         environment=environment,
@@ -115,8 +122,33 @@ def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) ->
         runs=recipe.runs,
         data=fill(job.data),
         nodes=job.nodes,
-        own_data=any("{data}" in text for text in job.arguments),
+        own_data=any("{data}" in text for text in (*job.arguments, *job.own_data)),
+        files=files,
     )
+
+
+def _title(recipe: Recipe, job: Job) -> str:
+    which = (job.method, job.variant, job.role and f"({job.role})")
+    return f"{recipe.name}, {' '.join(filter(None, which))}: {job.title}"
+
+
+def _filed(
+    launcher: tuple[str, ...], options: tuple[str, ...], name: str, known: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
+    """Where the program takes a file: its path in the place of the options; those that nobody filled yet stay as
+    NAME=VALUE, which wins over the file."""
+    if not name:
+        return launcher, options, {}
+    path = f"{known.get('config', '{config}')}/{name}"
+    every = rows(options)
+    later = {option: values for option, values in every.items() if any(_open(value) for value in values)}
+    said = {option: values for option, values in every.items() if option not in later}
+    text = yaml_file.text(said, "Written by envcheck train: the options of one run.")
+    return (*launcher, path), tuple(f"{option}={','.join(values)}" for option, values in later.items()), {path: text}
+
+
+def _open(text: str) -> bool:
+    return any(token in BLANKS for token in _TOKEN.findall(text))
 
 
 def _container(recipe: Recipe) -> tuple[str, ...]:

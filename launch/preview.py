@@ -25,7 +25,7 @@ def preview(request: Request, as_script: bool) -> str:
     if not request.as_json:
         return script(made) if as_script else as_text(made)
     head = {"schema": SCHEMA, "state": "planned", "recipe": recipe.name, "model": recipe.models[0]}
-    head |= {"method": job.method, "role": job.role, "device": device_of((recipe, job))}
+    head |= {"method": job.method, "variant": job.variant, "role": job.role, "device": device_of((recipe, job))}
     return json.dumps({**head, **as_values(made), "script": script(made) if as_script else None}, indent=1) + "\n"
 
 
@@ -42,6 +42,7 @@ def as_values(command: Command) -> dict[str, Any]:
         "environment": dict(command.environment),
         "prepend": dict(command.prepend),
         "missing": {token: _asked(BLANKS[token]) for token in command.missing},
+        "files": dict(command.files),
         "command": list(command.argv),
         "outputs": list(command.outputs),
     }
@@ -72,5 +73,8 @@ def _text_lines(command: Command) -> Iterable[str]:
         if rows:
             yield f"{heading}:"
             yield from (f"  {row}" for row in rows)
+    for path, text in command.files.items():
+        yield f"{shell(path)}:"
+        yield from (f"  {line}" for line in text.splitlines())
     yield "command:"
     yield from (f"  {row}" for row in folded([" ".join(map(shell, row)) for row in lines(command)]))

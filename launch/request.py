@@ -1,19 +1,25 @@
-"""What `envcheck train` was asked for, and the recipe, job and command that it means; nothing is run here."""
+"""What `envcheck train` was asked for, and the recipe, job and values that it means; nothing is run here."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck import places
 from envcheck.errors import UsageError
-from installers.recipes import catalogue
-from installers.recipes.catalogue import Offer
+from installers.recipes import catalogue, recipe_rules
+from installers.recipes.catalogue import Offer, Shape
 from installers.recipes.recipe import Job, Recipe
+from launch.rendering import dialects, given, known, shape
+from launch.rendering.known import Versions
+from launch.rendering.rows import rows
 
-STEP_OPTIONS = ("--steps", "--max_steps")
+_LOOPBACK = re.compile(r"localhost|127\.[\d.]+|\[?::1\]?")
+STEP_OPTIONS = ("steps", "max_steps")
+PLACES = {"port": "port", "rank": "rank", "master": "master", "host": "host"}  # option: token that it fills
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,16 @@ class Request:
     device: str = "auto"
     framework: str | None = None
     recipe: str | None = None
+    variant: str | None = None
+    node_role: str | None = None
+    cards: int | None = None
+    nnodes: int | None = None
+    rank: int | None = None
+    master: str | None = None
+    host: str | None = None
+    settings: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    installed: tuple[str, ...] = ()
     recipes: Path | None = None
     into: Path | None = None
     runs: Path = Path("runs")
@@ -35,29 +51,91 @@ class Request:
     provision: bool = False
     yes: bool = False
     as_json: bool = False
+    detach: bool = False
 
 
-def choose(request: Request) -> Offer:
-    """The recipe and job that the request means, with its number of steps."""
+def choose(request: Request, installed: Versions | None = None) -> Offer:
+    """The recipe and job that the request means, on its nodes and cards, with its options, in the words of the upstream
+    that is installed: `installed` are the packages where the job would run, None is not known yet."""
     recipes = catalogue.load_all(request.recipes)
     if request.recipe:
         recipes = (catalogue.by_name(recipes, request.recipe),)
     recipe, job = _select(recipes, request)
+    job = shape.shaped(job, request.nnodes, request.cards)
+    there = {**_found(request, recipe, installed), **_said(request.installed)}
+    job, _ = dialects.spoken(recipe, job, there)
     _of_use(request, recipe, job)
+    if request.data:
+        job = given.own_data(job, str(request.data.expanduser().absolute()))
+    job = _with_options(request, recipe, job, there)
     return recipe, job if request.steps is None else with_steps(job, request.steps)
+
+
+def _found(request: Request, recipe: Recipe, installed: Versions | None) -> Versions:
+    """What is installed where the job would run: known to the caller, or read from an environment of this host."""
+    if installed is not None or recipe.image:
+        return installed or {}
+    from installers import environment
+
+    return environment.read(interpreter_folder(request, recipe)).packages
+
+
+def _said(pairs: tuple[str, ...]) -> Versions:
+    """NAME=VERSION of --installed."""
+    found = {}
+    for pair in pairs:
+        name, _, version = pair.replace("==", "=").partition("=")
+        if not name or not version:
+            raise UsageError(
+                f"--installed: {pair[:80]!r} is not NAME=VERSION", "for instance --installed ms-swift=3.12.0"
+            )
+        found[name.strip()] = version.strip()
+    return found
+
+
+def _with_options(request: Request, recipe: Recipe, job: Job, there: Versions) -> Job:
+    own = given.read(request.settings, request.extra)
+    if not own:
+        return job
+    doubts = given.judge(own, known.of(job.launcher, recipe, there))
+    made = given.applied(job, own)
+    _sound(recipe, made)
+    return replace(made, caution=(*made.caution, *doubts))
+
+
+def _sound(recipe: Recipe, job: Job) -> None:
+    """The recipes' own rules hold for a job with the user's options as well."""
+    for rule in (recipe_rules.steps, recipe_rules.layout):
+        for key, wrong in rule(replace(recipe, jobs=(job,))):
+            raise UsageError(f"with these options {key}: {wrong}", "change the options of --set or behind --")
 
 
 def _of_use(request: Request, recipe: Recipe, job: Job) -> None:
     """UsageError for an option that would change nothing in this job: silence would train on other data than meant."""
-    for option, value in (("data", request.data), ("port", request.port)):
-        if value is not None and not any(f"{{{option}}}" in text for text in (*job.launcher, *job.arguments)):
+    texts = (*job.launcher, *job.arguments, *job.environment.values())
+    asked = {"data": request.data, **{option: getattr(request, option) for option in PLACES}}
+    for option, value in asked.items():
+        takes = any(f"{{{PLACES.get(option, option)}}}" in text for text in texts) or (
+            option == "data" and job.own_data
+        )
+        if value is not None and not takes:
             words = f"the command of {recipe.name}, {job.method}, has no place for --{option}"
             raise UsageError(words, f"leave --{option} out, or give a recipe of your own by --recipes")
+    for option in ("master", "host"):
+        address = _address(getattr(request, option) or "")[0]
+        if job.nodes > 1 and _LOOPBACK.fullmatch(address):
+            raise UsageError(
+                f"--{option} {address} means each node itself", "give the address by which others reach it"
+            )
+    if request.rank is not None and (request.rank >= job.nodes or job.rank not in (None, request.rank)):
+        may = f"rank {job.rank}" if job.rank is not None else f"one of 0 to {job.nodes - 1}"
+        raise UsageError(f"--rank {request.rank}: this node is {may}", "every number is given once, 0 to the master")
 
 
 def words(request: Request, recipe: Recipe, job: Job) -> str:
     """The options that mean this recipe and job again, for commands to paste."""
     said = ["--recipe", recipe.name, "--method", job.method]
+    said += ["--variant", job.variant] if job.variant else []
     said += ["--device", catalogue.device_of((recipe, job))] if job.role else []
     said += ["--recipes", str(request.recipes)] if request.recipes else []
     said += ["--into", str(request.into)] if request.into else []
@@ -67,25 +145,24 @@ def words(request: Request, recipe: Recipe, job: Job) -> str:
 def _select(recipes: tuple[Recipe, ...], request: Request) -> Offer:
     """Where several devices fit and none was named, the one in this machine."""
     words = (request.model, request.method, request.device, request.framework)
+    size = Shape(request.variant, request.node_role, request.nnodes, request.cards)
     try:
-        return catalogue.select(recipes, *words)
+        return catalogue.select(recipes, *words, size)
     except UsageError:
         if request.device != "auto":
             raise
         from installers.accelerator import device_here
 
         with contextlib.suppress(UsageError):
-            return catalogue.select(recipes, request.model, request.method, device_here(), request.framework)
+            return catalogue.select(recipes, request.model, request.method, device_here(), request.framework, size)
         raise
 
 
 def with_steps(job: Job, steps: int) -> Job:
     """The same job for so many steps."""
-    arguments = list(job.arguments)
-    for number, option in enumerate(arguments[:-1]):
-        if option in STEP_OPTIONS:
-            arguments[number + 1] = str(steps)
-            return replace(job, arguments=tuple(arguments), steps={**job.steps, "max": steps})
+    for name in STEP_OPTIONS:
+        if name in rows(job.arguments):
+            return given.applied(job, {name: (str(steps),)})
     raise UsageError(f"the job {job.method!r} counts no steps that --steps could change", "leave --steps out")
 
 
@@ -100,6 +177,15 @@ def values(request: Request, recipe: Recipe, run: Path | None) -> dict[str, str]
         found["python"] = str(interpreter_folder(request, recipe) / "bin" / "python")
     if request.data:
         found["data"] = str(request.data.expanduser().absolute())
-    if request.port is not None:
-        found["port"] = str(request.port)
+    address, port = _address(request.master or "")
+    own = {"rank": request.rank, "master": address, "host": request.host, "port": request.port or port}
+    found |= {token: str(value) for token, value in own.items() if value not in (None, "")}
     return found if run is None else {**found, "output": str(run / "output"), "log_dir": str(run / "log")}
+
+
+def _address(text: str) -> tuple[str, int | None]:
+    """HOST or HOST:PORT; an IPv6 address with a port has brackets."""
+    host, colon, port = text.rpartition(":")
+    if colon and port.isdecimal() and (":" not in host or host.startswith("[")):
+        return host, int(port)
+    return text, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from launch.command import BLANKS, Command, container_rows, lines, shell
 
 def script(command: Command) -> str:
     """The script; what is not known yet is asked for as an environment variable before anything starts."""
-    parts = (_head, _asked, _run_folder, _folder, _needed, _make_folders, _environment, _start)
+    parts = (_head, _asked, _run_folder, _folder, _needed, _make_folders, _files, _environment, _start)
     blocks = ("\n".join(part(command)) for part in parts)
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -66,7 +67,7 @@ def _run_folder(command: Command) -> Iterator[str]:
         return
     if any("RUN_DIR" in blank.default for _, blank in made):
         node = "-node$NODE_RANK" if "rank" in command.missing else ""
-        name = command.title.partition(":")[0].replace(", ", "-").replace(" (", "-").replace(")", "")
+        name = re.sub(r"[^\w.-]+", "-", command.title.partition(":")[0]).strip("-")
         yield "# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here."
         yield f"runs={shell(command.runs)}" if command.runs else 'runs="$PWD/runs"'
         yield f'RUN_DIR="${{RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-{name}{node}}}"'
@@ -75,9 +76,18 @@ def _run_folder(command: Command) -> Iterator[str]:
 
 
 def _make_folders(command: Command) -> Iterator[str]:
-    folders = [f'"${BLANKS[token].variable}"' for token in command.missing if token in ("output", "log_dir")]
+    folders = [f'"${BLANKS[token].variable}"' for token in command.missing if token in ("output", "log_dir", "config")]
     if folders:
         yield f"mkdir -p -- {' '.join(folders)}"
+
+
+def _files(command: Command) -> Iterator[str]:
+    """Nothing in them is expanded: the mark of their end is quoted, and stands in none of them."""
+    for path, text in command.files.items():
+        end = next(word for word in ("END_OF_FILE", *(f"END_OF_FILE_{n}" for n in range(10**6))) if word not in text)
+        yield f"cat > {shell(path)} <<'{end}'"
+        yield text.removesuffix("\n")
+        yield end
 
 
 def _needed(command: Command) -> Iterator[str]:

@@ -22,7 +22,7 @@ from launch.preview import as_text
 from launch.script import script as as_script
 
 OFFERS = [(recipe, job) for recipe in catalogue.load_all() for job in recipe.jobs]
-NAMES = [f"{recipe.name}-{job.method}{job.role and '-' + job.role}" for recipe, job in OFFERS]
+NAMES = ["-".join(filter(None, (recipe.name, job.method, job.variant, job.role))) for recipe, job in OFFERS]
 each_job = pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
 
 # What a job platform or an earlier run leaves behind; none of it may reach the program.
@@ -176,12 +176,13 @@ def test_text_is_complete(recipe: Recipe, job: Job) -> None:
 @each_job
 def test_dry_run_for_programs(recipe: Recipe, job: Job) -> None:
     """--dry-run --json is one document: the arguments of render(), and with --as-script the script as well."""
-    device = ["--device", job.device] if job.role else []
-    asked = ["train", "--recipe", recipe.name, "--method", job.method, *device, "--dry-run", "--json"]
+    which = ["--node-role", job.role] if job.role else ["--variant", job.variant] if job.variant else []
+    asked = ["train", "--recipe", recipe.name, "--method", job.method, *which, "--dry-run", "--json"]
     plain, both = (CliRunner().invoke(cli.main, [*asked, *more]) for more in ([], ["--as-script"]))
     said, script = json.loads(plain.stdout), json.loads(both.stdout)["script"]
 
-    assert (said["schema"], said["state"], said["method"], said["role"]) == (1, "planned", job.method, job.role)
+    named = (said["method"], said["variant"], said["role"])
+    assert (said["schema"], said["state"], *named) == (1, "planned", job.method, job.variant, job.role)
     assert len(said["command"]) == len(render(recipe, job).argv)
     assert said["script"] is None
     assert script.startswith("#!/usr/bin/env bash")

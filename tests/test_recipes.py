@@ -34,21 +34,26 @@ else:
 
 OURS = catalogue.load_all()
 OFFERS = [(recipe, job) for recipe in OURS for job in recipe.jobs]
-NAMES = [f"{recipe.name}-{job.method}{job.role and '-' + job.role}" for recipe, job in OFFERS]
+NAMES = ["-".join(filter(None, (recipe.name, job.method, job.variant, job.role))) for recipe, job in OFFERS]
 ERNIE = [offer for offer in OFFERS if offer[0].name.startswith("ernie-")]
 each_job = pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
 each_recipe = pytest.mark.parametrize("recipe", OURS, ids=[recipe.name for recipe in OURS])
 
 # From the models' own configurations: layers, query heads, key/value heads.
-MODELS = {"ernie-300b-npu": (54, 64, 8), "ernie-21b-iluvatar": (28, 20, 4), "ernie-21b-hetero": (28, 20, 4)}
+MODELS = {"ernie-300b": (54, 64, 8), "ernie-21b": (28, 20, 4), "ernie-0.3b": (18, 16, 2)}
 JOBS = {
-    "ernie-300b-npu": {("sft", 8, 16), ("lora", 1, 16)},
-    "ernie-21b-iluvatar": {("lora", 1, 16)},
+    "ernie-300b-npu": {("sft", 8, 16), ("sft.10x16", 10, 16), ("lora", 1, 16), ("dpo", 8, 16), ("dpo.lora", 1, 16)},
+    **{f"ernie-21b-{device}": {(m, 1, 16) for m in ("lora", "sft", "dpo")} for device in ("npu", "iluvatar")},
+    "ernie-21b-nvidia": {("lora", 1, 8), ("sft", 1, 8), ("dpo", 1, 8)},
     "ernie-21b-hetero": {("lora", 2, 8)},
+    **{f"ernie-0.3b-{d}": {(m, 1, 1) for m in ("lora", "sft", "dpo")} for d in ("npu", "iluvatar", "nvidia")},
     "qwen-7b-npu-llamafactory": {("lora", 1, 1), ("chat", 1, 1)},
+    "qwen-7b-npu8-llamafactory": {
+        *(("lora.ddp", 1, 4), ("lora.zero2", 1, 4), ("lora.zero3", 1, 4), ("dpo.ddp", 1, 4), ("sft.full", 1, 8)),
+    },
     "qwen-7b-npu-swift": {
-        *(("lora", 1, 1), ("ddp", 1, 4), ("zero2", 1, 4), ("zero3", 1, 4), ("full", 1, 8)),
-        *(("infer", 1, 1), ("infer-base", 1, 1)),
+        *(("lora", 1, 1), ("lora.ddp", 1, 4), ("lora.zero2", 1, 4), ("lora.zero3", 1, 4), ("sft.full", 1, 8)),
+        *(("dpo", 1, 1), ("infer", 1, 1), ("infer.base", 1, 1)),
     },
     "tiny-cpu": {("lora", 1, 2)},
     "tiny-npu": {("lora", 1, 2)},
@@ -65,7 +70,9 @@ def values_of(arguments: tuple[str, ...]) -> dict[str, str]:
 
 def test_systems() -> None:
     """Every system of the published documents is there, with its jobs on as many nodes and cards."""
-    assert {r.name: {(j.method, j.nodes, j.processes) for j in r.jobs} for r in OURS} == JOBS
+    found = {r.name: {(j.method + (j.variant and f".{j.variant}"), j.nodes, j.processes) for j in r.jobs} for r in OURS}
+
+    assert found == JOBS
 
 
 @each_recipe
@@ -108,7 +115,7 @@ def test_wanted_fits_the_job(recipe: Recipe, job: Job) -> None:
 @pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
 def test_layout(recipe: Recipe, job: Job) -> None:
     """The degrees multiply to the world, heads and sequence divide by the tensor degree, options say what data say."""
-    _, heads, key_heads = MODELS[recipe.name]
+    _, heads, key_heads = MODELS[recipe.name.rpartition("-")[0]]
     said = values_of(job.arguments)
     tensor = job.parallel["tensor"]
 
@@ -222,51 +229,6 @@ TRAPS: dict[str, Callable[[Recipe, Command], bool]] = {
 def test_trap(recipe: Recipe, job: Job, trap: str) -> None:
     """No rendered job holds this error of the published documents."""
     assert TRAPS[trap](recipe, render(recipe, job))
-
-
-@pytest.mark.parametrize(
-    ("asked", "name", "method", "role"),
-    [
-        (("tiny", "lora", "cpu", None), "tiny-cpu", "lora", ""),
-        (("tiny", None, "iluvatar", None), "tiny-iluvatar", "lora", ""),
-        (("300b", "sft", "auto", None), "ernie-300b-npu", "sft", ""),
-        (("baidu/ERNIE-4.5-300B-A47B-Paddle", "lora", None, None), "ernie-300b-npu", "lora", ""),
-        (("21b", "lora", "auto", None), "ernie-21b-iluvatar", "lora", ""),
-        (("21B-A3B", "LoRA", "iluvatar", "ErnieKit"), "ernie-21b-iluvatar", "lora", ""),
-        (("21b", "lora", "nvidia", None), "ernie-21b-hetero", "lora", "nvidia"),
-        (("21b", None, "iluvatar", "flagcx"), "ernie-21b-hetero", "lora", "iluvatar"),
-        (("ernie-21b-hetero", "lora", "iluvatar", None), "ernie-21b-hetero", "lora", "iluvatar"),
-        (("qwen-7b", "lora", "npu", "swift"), "qwen-7b-npu-swift", "lora", ""),
-        (("qwen-7b", "zero3", None, None), "qwen-7b-npu-swift", "zero3", ""),
-        (("qwen-7b", "chat", "auto", None), "qwen-7b-npu-llamafactory", "chat", ""),
-    ],
-)
-def test_select(asked: tuple[str, str, str, str], name: str, method: str, role: str) -> None:
-    """Full and short names find the one job that is meant."""
-    recipe, job = catalogue.select(OURS, *asked)
-
-    assert (recipe.name, job.method, job.role) == (name, method, role)
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        (("qwen-7b", "lora", "npu", None), ["2 jobs fit", "--framework", "llamafactory", "swift"]),
-        (("tiny", "lora", "auto", None), ["4 jobs fit", "--device", "cpu", "npu"]),
-        (("21b", "lora", "auto", "flagcx"), ["2 jobs fit", "--device", "nvidia", "iluvatar"]),
-        (("405b", "lora", "auto", None), ["no recipe for --model 405b", "ERNIE-4.5-300B-A47B", "tiny"]),
-        (("300b", "dpo", None, None), ["no recipe for --model 300b --method dpo", "--method sft", "--method lora"]),
-        (("300b", "sft", "iluvatar", None), ["--device iluvatar", "--device npu"]),
-        (("", None, None, None), ["no recipe for --model", "tiny"]),
-    ],
-)
-def test_select_says_what_there_is(asked: tuple[str, str, str, str], words: list[str]) -> None:
-    """An ambiguous or unknown request is answered with what there is and by what to choose."""
-    with pytest.raises(UsageError) as caught:
-        catalogue.select(OURS, *asked)
-
-    said = f"{caught.value.message}\n{caught.value.next_step}"
-    assert [word for word in words if word not in said] == []
 
 
 SMALL = """
@@ -479,18 +441,7 @@ def test_unknown_name(capsys: pytest.CaptureFixture[str]) -> None:
 def test_documented() -> None:
     """docs/recipes.md names every recipe, every job, and every token."""
     page = (Path(__file__).parent.parent / "docs" / "recipes.md").read_text()
-    words = {*(recipe.name for recipe in OURS), *(job.method for _, job in OFFERS), *(f"{{{t}}}" for t in TOKENS)}
+    jobs = {word for _, job in OFFERS for word in (job.method, job.variant) if word}
+    words = {*(recipe.name for recipe in OURS), *jobs, *(f"{{{t}}}" for t in TOKENS)}
 
     assert sorted(word for word in words if f"`{word}`" not in page) == []
-
-
-@pytest.mark.parametrize(
-    ("device", "recipe"),
-    (("npu", "ernie-300b-npu"), ("iluvatar", "ernie-21b-iluvatar"), ("nvidia", "tiny-nvidia"), ("cpu", "tiny-cpu")),
-)
-def test_a_device_alone_means_its_usual_recipe(device: str, recipe: str) -> None:
-    """`provision --device npu` needs no further word; a model still chooses its own recipe."""
-    recipes = catalogue.load_all()
-
-    assert catalogue.select_recipe(recipes, None, None, device, None).name == recipe
-    assert catalogue.select_recipe(recipes, "tiny", None, device, None).name == f"tiny-{device}"

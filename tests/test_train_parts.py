@@ -139,7 +139,7 @@ def test_each_kind_of_missing_file_has_its_next_step() -> None:
 @pytest.mark.parametrize(("more", "option"), (({"data": Path("x")}, "--data"), ({"port": 1}, "--port")))
 def test_option_without_effect_is_refused(more: dict[str, Any], option: str) -> None:
     """An option that would change nothing in the job is wrong usage: nobody trains on other data than meant."""
-    wish = request.Request(recipe="qwen-7b-npu-swift", method="lora", **more)
+    wish = request.Request(recipe="qwen-7b-npu-llamafactory", method="chat", **more)
 
     with pytest.raises(UsageError, match=option):
         request.choose(wish)

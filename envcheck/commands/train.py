@@ -20,6 +20,19 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 @options.framework
 @click.option("--recipe", metavar="NAME", help="A recipe by its name; `envcheck recipes` lists them.")
 @click.option("--recipes", callback=_path, metavar="DIR", help="A folder of your own recipes; they win over ours.")
+@click.option("--variant", metavar="NAME", help="One of a method's variants: ddp, zero2, zero3, full, 10x16, base.")
+@click.option("--node-role", metavar="ROLE", help="This node's part of a job over mixed cards: nvidia | iluvatar.")
+@click.option("--cards", type=click.IntRange(1, 1024), metavar="N", help="So many cards of each node.")
+@click.option("--nnodes", type=click.IntRange(1, 10_000), metavar="N", help="So many nodes, each started by itself.")
+@click.option("--rank", type=click.IntRange(0), metavar="N", help="The number of this node, 0 for the master.")
+@click.option("--master", metavar="HOST[:PORT]", help="The address of node 0 as the others reach it.")
+@click.option("--host", metavar="HOST", help="The address of this node as the others reach it.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="An option of the training; several times."
+)
+@click.option(
+    "--installed", multiple=True, metavar="NAME=VERSION", help="An upstream's version where envcheck cannot look."
+)
 @click.option("--provision", is_flag=True, help="Install what is missing first.")
 @click.option("--into", callback=_path, metavar="VENV", help="The virtual environment to run in, not envcheck's own.")
 @click.option("--runs", default="runs", callback=_path, metavar="DIR", show_default=True, help="A folder for each run.")
@@ -29,10 +42,12 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 @click.option(
     "--deadline", "deadline_s", type=click.IntRange(1, 10**9), metavar="SECONDS", help="End the run after so long."
 )
+@click.option("--detach", is_flag=True, help="Go on without this terminal; `envcheck runs` lists, follows, stops it.")
 @click.option("--as-script", is_flag=True, help="With --dry-run: print a shell script.")
 @options.dry_run
 @options.yes
 @options.json_output
+@click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF THE TRAINING]")
 def train(dry_run: bool, as_script: bool, **asked: object) -> int:
     """Start a fine-tuning run, but only if it will run.
 
@@ -43,7 +58,9 @@ def train(dry_run: bool, as_script: bool, **asked: object) -> int:
     envcheck train --model tiny --method lora --device cpu --provision --yes   a real run on any machine, half a minute
     envcheck train --model tiny --method lora --device cpu --steps 5           the environment is there already
     envcheck train --model 300b --method sft --device npu --dry-run            only show environment and command
-    envcheck train --model 21b --method lora --dry-run --as-script > run.sh    the same as a shell script
+    envcheck train --model 300b --method sft --rank 3 --master 192.0.2.1 --host 192.0.2.4     one of several nodes
+    envcheck train --model 21b --method lora --device npu --as-script > run.sh                the same as a shell script
+    envcheck train --model qwen-7b --method lora --variant zero3 --framework swift --set lora_rank=16 -- --bf16 true
     """
     from launch import preview, request, session
 

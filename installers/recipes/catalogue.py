@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.errors import UsageError
@@ -14,6 +15,20 @@ from installers.recipes.recipes_file import load
 OURS = Path(__file__).parent
 FILES_LIMIT = 200  # of one folder
 Offer = tuple[Recipe, Job]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which of a method's jobs is meant, and on how much: `cards` are those of one node; None is "not said"."""
+
+    variant: str | None = None
+    role: str | None = None
+    nodes: int | None = None
+    cards: int | None = None
+
+    def is_of(self, job: Job) -> bool:
+        """The job has so many nodes and cards already."""
+        return self.nodes in (None, job.nodes) and self.cards in (None, job.processes)
 
 
 def load_all(folder: Path | None = None) -> tuple[Recipe, ...]:
@@ -57,14 +72,20 @@ def agreeing(
 
 
 def select(
-    recipes: Sequence[Recipe], model: str | None, method: str | None, device: str | None, framework: str | None
+    recipes: Sequence[Recipe],
+    model: str | None,
+    method: str | None,
+    device: str | None,
+    framework: str | None,
+    shape: Shape | None = None,
 ) -> Offer:
     """The one recipe and job that the request means; device None or "auto" leaves it open.
 
-    `model` may be a full name, a short one (21b), or a recipe's own name.  A node's role in a job of mixed hardware is
-    offered only where nothing else fits, or where the recipe or its framework was asked for by name.
+    `model` may be a full name, a short one (21b), or a recipe's own name; `method` may be a variant's.  A node's role
+    in a job of mixed hardware is offered only where nothing else fits, or where it, the recipe or its framework was
+    asked for by name; a variant only where no job without one fits, and then the first of the recipe's.
     """
-    offers = _fitting(recipes, model, method, device, framework)
+    offers = _fitting(recipes, model, method, device, framework, shape or Shape())
     if len(offers) != 1:
         raise UsageError(f"{len(offers)} jobs fit this request; say which one", f"{_choice(offers)}:\n{_table(offers)}")
     return offers[0]
@@ -87,22 +108,31 @@ def select_recipe(
 
 
 def _fitting(
-    recipes: Sequence[Recipe], model: str | None, method: str | None, device: str | None, framework: str | None
+    recipes: Sequence[Recipe],
+    model: str | None,
+    method: str | None,
+    device: str | None,
+    framework: str | None,
+    shape: Shape = Shape(),
 ) -> list[Offer]:
     offers = [(recipe, job) for recipe in recipes for job in recipe.jobs]
     said: list[str] = []
     for what, asked, fits in (
         ("model", model, _fits_model(recipes, model or "")),
         ("framework", framework, lambda offer, asked: offer[0].framework == asked.lower()),
-        ("method", method, lambda offer, asked: offer[1].method == asked.lower()),
+        ("method", method, lambda offer, asked: asked.lower() in (offer[1].method, offer[1].variant)),
+        ("variant", shape.variant, lambda offer, asked: offer[1].variant == asked.lower()),
+        ("node-role", shape.role, lambda offer, asked: offer[1].role == asked.lower()),
         ("device", None if device == "auto" else device, lambda offer, asked: device_of(offer) == asked),
     ):
         if asked is not None:
             said.append(f"--{what} {asked[:80]}")
             offers = _narrowed(offers, [offer for offer in offers if fits(offer, asked)], " ".join(said))
-    if framework is None and model not in {recipe.name for recipe in recipes}:
+    if framework is None and shape.role is None and model not in {recipe.name for recipe in recipes}:
         offers = [offer for offer in offers if not offer[1].role] or offers
-    return offers
+    offers = [offer for offer in offers if shape.is_of(offer[1])] or offers
+    offers = [offer for offer in offers if not offer[1].variant] or offers
+    return [*{(r.name, j.method, j.role): (r, j) for r, j in reversed(offers)}.values()][::-1]
 
 
 def device_of(offer: Offer) -> str:
@@ -144,6 +174,7 @@ def _choice(offers: list[Offer]) -> str:
     asked = {
         "--model RECIPE": {recipe.name for recipe, _ in offers},
         "--method": {job.method for _, job in offers},
+        "--variant": {job.variant for _, job in offers},
         "--device": {device_of(offer) for offer in offers},
         "--framework": {recipe.framework for recipe, _ in offers},
     }
@@ -152,7 +183,8 @@ def _choice(offers: list[Offer]) -> str:
 
 def _table(offers: Iterable[Offer]) -> str:
     rows = [
-        f"    {recipe.name:<24} --model {recipe.models[0]} --method {job.method} --device {device_of((recipe, job))}"
+        f"    {recipe.name:<25} --model {recipe.models[0]} --method {job.method}"
+        f"{job.variant and f' --variant {job.variant}'} --device {device_of((recipe, job))}"
         f" --framework {recipe.framework}"
         for recipe, job in offers
     ]

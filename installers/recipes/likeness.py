@@ -28,7 +28,7 @@ def expanded(table: Table, find: Callable[[str], Table], file: str, depth: int =
         name = _text(table["like"], f"{file}: like")
         if not depth:
             raise UsageError(f"{file}: like: {name[:80]!r} is like another, and so on, more than {DEPTH} times")
-        base = expanded(find(name), find, name, depth - 1)
+        base = expanded(find(name), find, f"{file}: like {name}", depth - 1)
     made = merged({key: value for key, value in base.items() if key not in OWN}, table)
     if "jobs" in table or "jobs" in base:
         made["jobs"] = _jobs(table.get("jobs", base.get("jobs")), base.get("jobs", []), file)
@@ -55,8 +55,9 @@ def _jobs(jobs: Any, base: Any, file: str) -> Any:
     known = {_name(job): job for job in base if isinstance(job, dict)}
     made = []
     for job in jobs:
-        made.append(_job(job, known, f"{file}: jobs.{_name(job) or '?'}"))
-        known[_name(job)] = made[-1]
+        name = _name(job) or "?"
+        made.append(_job(job, known, f"{file}: jobs.{name[:80] if name.isprintable() else ascii(name)[:80]}"))
+        known[_name(made[-1])] = made[-1]
     return made
 
 
@@ -80,7 +81,7 @@ def _by_option(base: Any, own: Any, job: Table, where: str) -> Any:
     rows = dict(_rows(base))
     for name in _texts(job.get("without", []), f"{where}.without"):
         if rows.pop(name, None) is None:
-            raise UsageError(f"{where}.without: {name[:80]!r} is no option of {job['like']}")
+            raise UsageError(f"{where}.without: {name[:80]!r} is no option of {job['like']!r}")
     return [item for row in {**rows, **dict(_rows(own))}.values() for item in row]
 
 

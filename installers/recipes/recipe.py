@@ -168,7 +168,8 @@ class Job:
     `launcher` and `arguments` are ordered; their {tokens} (installers.recipe_rules.TOKENS) are filled in by
     launch.command.  `processes` is per node, `rank` this role's node in a job of several roles.
     `parallel` holds tensor, pipeline, sharding, data; `steps` max, warmup, save, eval.  `requires` are files without
-    which the job cannot run, `caution` is what to know beforehand.  `own_data` are the options that --data sets.
+    which the job cannot run, `caution` is what to know beforehand.  `own_data` are the options that --data sets;
+    `config` names the YAML file into which the arguments go, where the program takes one.
     """
 
     method: str
@@ -191,6 +192,7 @@ class Job:
     caution: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     own_data: tuple[str, ...] = ()
+    config: str = ""
     outputs: tuple[str, ...] = ()
     product: str = ""
     driver_minimum: str | None = None

@@ -16,6 +16,7 @@ from installers.software import build_rules, checkout_rules
 # What {token} may stand in arguments, environment, and paths; launch.command knows where each value comes from.
 TOKENS = frozenset(
     (
+        *("config",),
         *("python", "program", "workdir", "model_path", "output", "log_dir", "data", "adapter"),
         *("nodes", "processes", "devices", "rank", "master", "port", "host", "interfaces"),
     )
@@ -84,14 +85,14 @@ def _doubled(recipe: Recipe) -> Complaint:
                     yield f"{job_key(job)}.{part}", f"{option} stands {number} times; only the last would count"
 
 
-def _steps(recipe: Recipe) -> Complaint:
+def steps(recipe: Recipe) -> Complaint:
     for job in recipe.jobs:
         most, warm = job.steps.get("max"), job.steps.get("warmup")
         if most is not None and warm is not None and warm >= most:
             yield f"{job_key(job)}.steps.warmup", f"{warm} is not below the {most} steps of the job"
 
 
-def _layout(recipe: Recipe) -> Complaint:
+def layout(recipe: Recipe) -> Complaint:
     for job in recipe.jobs:
         world, degrees = job.nodes * job.processes, math.prod(job.parallel.values())
         if job.parallel and (degrees == 0 or world % degrees):
@@ -181,8 +182,8 @@ RULES: tuple[Callable[[Recipe], Complaint], ...] = (
     _names,
     _jobs,
     _doubled,
-    _steps,
-    _layout,
+    steps,
+    layout,
     _variables,
     _tokens,
     _packages,

@@ -51,18 +51,18 @@ def parse(text: str, file: str) -> Recipe:
 def from_table(table: Mapping[str, Any], file: str) -> Recipe:
     """The recipe in what TOML made of a file."""
     reader = _Reader(file)
-    whole = likeness.expanded(table, functools.partial(_named, Path(file).parent), file)
+    whole = likeness.expanded(table, functools.partial(_named, file), file)
     recipe: Recipe = reader.table(Recipe, whole, "", "")
     return dataclasses.replace(recipe, notes=reader.notes, file=file)
 
 
-def _named(folder: Path, name: str) -> Mapping[str, Any]:
+def _named(file: str, name: str) -> Mapping[str, Any]:
     """The table of another recipe: NAME.toml in the same folder, else one of ours."""
     if not _FILE_NAME.fullmatch(name):
-        raise UsageError(f"like: {name[:80]!r} is no name of a recipe")
-    path = next((p for p in (folder / f"{name}.toml", OURS / f"{name}.toml") if p.is_file()), None)
+        raise UsageError(f"{file}: like: {name[:80]!r} is no name of a recipe")
+    path = next((f for f in (Path(file).parent / f"{name}.toml", OURS / f"{name}.toml") if f.is_file()), None)
     if path is None:
-        raise UsageError(f"like: there is no recipe {name!r}", f"put {name}.toml beside the file that names it")
+        raise UsageError(f"{file}: like: there is no recipe {name!r}", f"put {name}.toml beside the file that names it")
     return toml_file.table(toml_file.text(path, SIZE_LIMIT, "recipe"), str(path), "compare with ours")
 
 

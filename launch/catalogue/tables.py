@@ -13,9 +13,14 @@ else:
     import tomli as tomllib
 
 
-@cache
 def table(name: str) -> dict[str, Any]:
-    """launch/NAME.toml, read once."""
-    with Path(__file__).with_name(f"{name}.toml").open("rb") as file:
-        data: dict[str, Any] = tomllib.load(file)
+    """launch/catalogue/NAME.toml."""
+    return beside(__file__, name)
+
+
+@cache
+def beside(file: str, name: str) -> dict[str, Any]:
+    """NAME.toml in the folder of a module, read once."""
+    with Path(file).with_name(f"{name}.toml").open("rb") as source:
+        data: dict[str, Any] = tomllib.load(source)
     return data

@@ -1,0 +1,125 @@
+"""What the user adds to a job's own options, by --set and behind --; each is judged before anything starts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from envcheck.errors import UsageError
+from installers.recipes.recipe import Job
+from launch.catalogue.tables import beside
+from launch.rendering.known import Known
+from launch.rendering.rows import Rows, arguments, merged, rows
+
+_NAME = re.compile(r"[A-Za-z][\w-]{0,79}")
+_TOKEN = re.compile(r"\{([a-z_]+)\}")
+OURS = ("output", "log_dir")  # the folders of a run are envcheck's own to give
+
+
+def read(pairs: Iterable[str], words: Sequence[str]) -> Rows:
+    """NAME=VALUE of --set, and what stands behind --: options, or NAME=VALUE as well; none of them twice."""
+    found = [_pair(pair, "--set") for pair in pairs]
+    if any(word.startswith("--") for word in words):
+        if not words[0].startswith("--"):
+            raise UsageError(
+                f"{words[0][:80]!r} behind -- belongs to no option", "an option comes first: -- --NAME VALUE"
+            )
+        names = [word[2:].partition("=")[0] for word in words if word.startswith("--")]
+        found += [(name, rows(words)[name]) for name in names]
+    else:
+        found += [_pair(word, "behind --") for word in words]
+    for name, number in Counter(name for name, _ in found).items():
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name[:80]!r} is no name of an option", "a name has letters, digits and _")
+        if number > 1:
+            raise UsageError(f"{name} is said {number} times; only the last would count", "say it once")
+    return dict(found)
+
+
+def _pair(text: str, where: str) -> tuple[str, tuple[str, ...]]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"{where}: {text[:80]!r} is not NAME=VALUE", "for instance --set learning_rate=1e-5")
+    return name.removeprefix("--"), (value,)
+
+
+def judge(given: Rows, known: Known | None) -> list[str]:
+    """What cannot be told, a line for each; UsageError for an option that the program is known not to have."""
+    doubts = []
+    for name in given:
+        answer = known.has(name) if known else None
+        near = known.nearest(name) if known and not answer else None
+        if answer is False and known:
+            raise UsageError(
+                f"{known.program} has no option {name!r} ({known.source})",
+                f"did you mean {near}?" if near else "see the upstream's own list of options",
+            )
+        if answer is None:
+            doubts.append(
+                f"nobody could tell whether this version has the option {name}" + (f"; there is {near}" if near else "")
+            )
+    return doubts
+
+
+def applied(job: Job, given: Rows) -> Job:
+    """The job with these options in the place of its own; steps and degrees of the job's data follow them."""
+    before = rows(job.arguments)
+    for name, values in given.items():
+        token = _token(before.get(name, ()))
+        if token in OURS:
+            raise UsageError(f"{name} is the run's own folder", "leave it out; --runs names the folder of the runs")
+        if token and len(values) == 1:
+            job = _filled(job, token, values[0])
+    return _synced(replace(job, arguments=merged(job.arguments, given)), given)
+
+
+def _token(values: Sequence[str]) -> str:
+    found = _TOKEN.match(values[0]) if len(values) == 1 else None
+    return found[1] if found else ""
+
+
+def _filled(job: Job, token: str, value: str) -> Job:
+    """The job with a token's value wherever it stands: files that are asked for are those of the value."""
+
+    def texts(each: Iterable[str]) -> tuple[str, ...]:
+        return tuple(text.replace(f"{{{token}}}", value) for text in each)
+
+    return replace(
+        job,
+        arguments=texts(job.arguments),
+        requires=texts(job.requires),
+        data=texts(job.data),
+        environment=dict(zip(job.environment, texts(job.environment.values()), strict=True)),
+    )
+
+
+def _synced(job: Job, given: Rows) -> Job:
+    """`steps` and `parallel` say what the options say: gates and planner read them."""
+    tables = beside(__file__, "synced")
+    steps = _numbers(given, tables["steps"])
+    parallel = _numbers(given, tables["parallel"])
+    return replace(job, steps={**job.steps, **steps}, parallel={**job.parallel, **parallel})
+
+
+def _numbers(given: Rows, names: Mapping[str, str]) -> dict[str, int]:
+    found = {names[name]: values[0] for name, values in given.items() if name in names and len(values) == 1}
+    return {key: int(text) for key, text in found.items() if text.isascii() and text.isdecimal() and len(text) < 10}
+
+
+def own_data(job: Job, file: str) -> Job:
+    """The job on the user's file; what it would read else is no longer asked for."""
+    if not job.own_data:
+        return job
+    asked = {
+        name: tuple(value.replace("{data}", file) for value in values) for name, values in rows(job.own_data).items()
+    }
+    gone = {value for name in asked for value in rows(job.arguments).get(name, ())}
+    paths = {path for value in gone for path in value.split(",")}
+    return replace(
+        job,
+        arguments=arguments({**rows(job.arguments), **asked}),
+        requires=(*(path for path in job.requires if path not in paths), file),
+        data=(*(path for path in job.data if path not in paths), file),
+    )

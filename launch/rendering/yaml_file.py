@@ -1,0 +1,36 @@
+"""Options as keys of a YAML file: each value as JSON writes it, which YAML reads alike."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+_WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
+_WORDS = {"true": "true", "false": "false"}
+
+
+def text(rows: Mapping[str, Sequence[str]], head: str) -> str:
+    """The file: `head` as a comment, then a line for each option."""
+    lines = [f"{name}: {_value(values)}" for name, values in rows.items()]
+    return "\n".join([f"# {head}", *lines]) + "\n"
+
+
+def _value(values: Sequence[str]) -> str:
+    if not values:
+        return "true"
+    return _scalar(values[0]) if len(values) == 1 else f"[{', '.join(map(_scalar, values))}]"
+
+
+def _scalar(value: str) -> str:
+    """A number or truth plain, everything else quoted; PyYAML takes 1e-5 for text unless its mantissa has a point."""
+    if value.lower() in _WORDS:
+        return _WORDS[value.lower()]
+    if _WHOLE.fullmatch(value):
+        return value
+    if _NUMBER.fullmatch(value) and len(value) < 30:
+        mantissa, mark, power = value.lower().partition("e")
+        point = mantissa if "." in mantissa else f"{mantissa}.0"
+        return f"{point}e{power if power[:1] in '+-' else f'+{power}'}" if mark else value
+    return json.dumps(value)
