@@ -19,6 +19,7 @@ COMMANDS = {
     "provision": "envcheck.commands.provision",
     "bundle": "envcheck.commands.bundle",
     "train": "envcheck.commands.train",
+    "runs": "envcheck.commands.runs",
     "plan": "envcheck.commands.plan",
     "parse": "envcheck.commands.parse",
     "snapshot": "envcheck.commands.snapshot",

@@ -42,8 +42,9 @@ def launch(
     run: Path,
     say: Callable[[Step], None],
     deadline_s: float | None = None,
+    started: Callable[[], None] = lambda: None,
 ) -> Ending:
-    """Runs in `command.workdir`; the launcher's own words and its workers' go to `run`/log.
+    """Runs in `command.workdir`; the launcher's own words and its workers' go to `run`/log; `started` is called when its processes are.
 
     Ctrl-C is an ending like others.  StepError when the first program cannot be started at all.
     """
@@ -51,6 +52,7 @@ def launch(
     stop: list[int] = []  # noted and not raised: none may come in the middle of starting or ending processes
     with heard_by(lambda number, _frame: stop.append(number)):
         training = stage.start(command, clean, run)
+        started()
         watch = Watch(run / "log", training.family, say)
         try:
             ended = _follow(training, watch, stop, None if deadline_s is None else began + deadline_s)

@@ -6,11 +6,13 @@ import contextlib
 import os
 import platform
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import click
+import psutil
 
 from envcheck import __version__, errors
 from envcheck.errors import EnvcheckError, StepError, UsageError
@@ -21,6 +23,7 @@ from launch import clean, command, curve, family, gates, launcher, record, situa
 from launch.launcher import Ending
 from launch.planner import fit
 from launch.request import Request, choose, interpreter_folder, values, words
+from launch.runs import detach, known
 from launch.situation import Situation
 from launch.stage import Sight, Stage
 from launch.stage.choose import choose as choose_stage
@@ -84,9 +87,9 @@ def look(
     from envcheck import checks, facts, machine
 
     device = device_of((recipe, job))
-    known = facts.gather(machine.here(), device)
-    known = replace(known, wanted=replace(wanted(recipe, job), fit=fit.fit(recipe, job, known)))
-    inside = known.host.in_container if known.host else None
+    told = facts.gather(machine.here(), device)
+    told = replace(told, wanted=replace(wanted(recipe, job), fit=fit.fit(recipe, job, told)))
+    inside = told.host.in_container if told.host else None
     stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, inside)
     made = command.render(recipe, job, filled(request, recipe, stage, runs / "run"))  # there is no run yet to name
     sight = stage.look((*made.data, *made.requires, *made.scripts), made.workdir, runs)
@@ -97,10 +100,10 @@ def look(
         command=made,
         device=device,
         runs=runs,
-        facts=known,
+        facts=told,
         stage=stage,
         sight=sight,
-        doctor=tuple(checks.run_all(known)),
+        doctor=tuple(checks.run_all(told)),
         runs_error=runs_error,
         holder=holder or family.orphan(runs) or _inside(sight),
         port=port,
@@ -139,16 +142,29 @@ def _head(seen: Situation) -> record.Record:
 
 
 def _run(request: Request, seen: Situation, found: tuple[Finding, ...]) -> int:
+    run = _new_folder(seen, datetime.now(timezone.utc))
+    known.remember(seen.runs)
+    if not request.detach:
+        return _stay(request, seen, found, run, lambda: None)
+    code = detach.away(run, lambda begun: _stay(request, seen, found, run, begun))
+    telling.detached(run, code)
+    if request.as_json:
+        click.echo((run / record.NAME).read_text("utf-8"), nl=False)
+    return errors.FIT if code is None else code
+
+
+def _stay(request: Request, seen: Situation, found: tuple[Finding, ...], run: Path, started: Callable[[], None]) -> int:
+    """With the run to its end; `started` is called once its launcher is."""
     now = datetime.now(timezone.utc)
-    run = _new_folder(seen, now)
     made = command.render(seen.recipe, seen.job, filled(request, seen.recipe, seen.stage, run))
     tidy = clean.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
+    situation.sign(seen.runs)
     begun = {**_head(seen), **_begun(request, seen, found, run, made, tidy, now)}
     _write(run, begun)
     telling.start(run, made)
     teller = watch.Teller(of=seen.job.steps.get("max"))
     try:
-        end = launcher.launch(seen.stage, made, tidy, run, teller, request.deadline_s)
+        end = launcher.launch(seen.stage, made, tidy, run, teller, request.deadline_s, started)
     except StepError as err:
         _write(run, {**begun, "state": "unstarted", "exit": {"code": err.code, "status": None}, "error": err.message})
         raise
@@ -186,6 +202,7 @@ def _begun(
         "state": "running",
         "started": record.time_text(now),
         "pid": os.getpid(),
+        "pid_began": psutil.Process().create_time(),
         "folder": str(run),
         "container": seen.stage.container or None,
         "command": list(launcher.argv(made)),
@@ -222,7 +239,7 @@ def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> i
     except OSError as err:
         click.echo(f"envcheck: no picture of the loss: {err.strerror or err}", err=True)
     _write(run, done)
-    if request.as_json:
+    if request.as_json and not request.detach:
         click.echo(record.as_text(done), nl=False)
     telling.end(run, end, done["checkpoints"], code)
     return code

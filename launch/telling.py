@@ -57,6 +57,17 @@ def start(run: Path, made: Command) -> None:
     _say(f"starts {shlex.join(made.argv)}")
 
 
+def detached(run: Path, code: int | None) -> None:
+    """It runs without us, or it ended before it began."""
+    if code is None:
+        _say(f"detached {run}")
+        _say(f"  next: envcheck runs follow {run.name}, or envcheck runs stop {run.name}")
+        return
+    _say(f"the run ended at once, with exit code {code}; its words:")
+    for line in (run / "log" / "envcheck.log").read_text("utf-8", "replace").splitlines()[-LAST_LINES:]:
+        _say(f"  | {line[:300]}")
+
+
 def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int) -> None:
     """How it went: the loss as a plot, what is left, and after a failure whose fault it was."""
     if plot := curve.text(ending.steps):

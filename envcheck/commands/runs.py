@@ -1,0 +1,116 @@
+"""envcheck runs: what was trained here, and what trains now."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from envcheck import options, places
+from envcheck.errors import UsageError
+
+
+def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    return places.given(value, param.opts[0]).absolute() if value else None
+
+
+folder = click.option("--runs", "folder", callback=_path, metavar="DIR", help="Those of this folder, not all.")
+
+
+@click.group(invoke_without_command=True, short_help="What was trained here and what trains now; follow and stop it.")
+@folder
+@options.json_output
+@click.pass_context
+def runs(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
+    """What was trained on this machine and what trains now, newest first.
+
+    A run is named by its id, the beginning of it, its folder, or "latest".
+
+    \b
+    envcheck runs                       all that are known
+    envcheck runs show latest           how the newest one went
+    envcheck runs follow latest         its steps as they come; Ctrl-C ends the looking, not the run
+    envcheck runs stop 20261121-0915    end it as Ctrl-C would
+    """
+    ctx.obj = (folder, as_json)
+    if ctx.invoked_subcommand is None:
+        from launch.runs import known, shown
+
+        found = known.every(folder)
+        width = shutil.get_terminal_size((100, 24)).columns
+        click.echo(shown.as_json(found) if as_json else shown.as_table(found, width))
+
+
+@runs.command(short_help="How a run went, or goes.")
+@click.argument("name")
+@folder
+@options.json_output
+@click.pass_obj
+def show(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_json: bool) -> None:
+    """How a run went, or goes; with --json its whole record.
+
+    \b
+    envcheck runs show latest
+    envcheck runs show 20261121-0915 --json
+    """
+    import json
+
+    from launch.runs import known, shown
+
+    run = known.find(name, folder or outer[0])
+    click.echo(json.dumps(run.said | {"state": run.state}, indent=1) if as_json or outer[1] else shown.as_page(run))
+
+
+@runs.command(short_help="Its steps as they come, until it ends.")
+@click.argument("name", default="latest")
+@folder
+@click.pass_obj
+def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None) -> int:
+    """Its steps as they come, until it ends; the exit code is that of the training (0, 5, 130 ...).
+
+    Ctrl-C ends the looking, and not the run.
+
+    \b
+    envcheck runs follow latest
+    """
+    from launch.runs import follow as following
+    from launch.runs import known, shown
+    from launch.watch import Teller
+
+    run = known.find(name, folder or outer[0])
+    plan = run.said.get("plan")
+    steps = plan.get("steps") if isinstance(plan, dict) else None
+    most = steps.get("max") if isinstance(steps, dict) else None
+    teller = Teller(of=most if isinstance(most, int) else None)
+    try:
+        ended = following.follow(run, teller)
+    finally:
+        teller.close()
+    click.echo(shown.as_page(ended))
+    return following.code(ended)
+
+
+@runs.command(short_help="End it as Ctrl-C would.")
+@click.argument("name")
+@folder
+@options.yes
+@click.pass_obj
+def stop(outer: tuple[Path | None, bool], name: str, folder: Path | None, yes: bool) -> None:
+    """End a run as Ctrl-C in its terminal would: all of its processes, its record written.
+
+    \b
+    envcheck runs stop latest
+    envcheck runs stop 20261121-0915 --yes
+    """
+    import sys
+
+    from launch.runs import follow as following
+    from launch.runs import known, shown
+
+    run = known.find(name, folder or outer[0])
+    if run.running and not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("there is nobody to ask", "add --yes to end it")
+        click.confirm(f"End the run {run.id}?", abort=True)
+    click.echo(shown.as_page(following.stop(run)))

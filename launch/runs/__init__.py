@@ -1,0 +1,1 @@
+"""The runs of this machine, seen from their records: listed, shown, followed, stopped."""

@@ -1,0 +1,65 @@
+"""A run that goes on without us: its steps as they come, until it ends; and how to end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from envcheck import errors
+from envcheck.errors import StepError, UsageError
+from launch.logs import reader
+from launch.logs.step import Step
+from launch.runs import known
+from launch.runs.known import Run
+from launch.watch import Tail
+
+LOOK_EVERY_S = 0.3
+STOP_S = 60.0  # a checkpoint may be written first
+
+
+def follow(run: Run, say: Callable[[Step], None]) -> Run:
+    """Until it has ended; what was said before is said again, the end of it alone when it is much."""
+    tails: dict[str, Tail] = {}
+    while True:
+        now = known.read(run.folder) or run
+        for path in sorted((run.folder / "log").glob("*log*")):
+            tails.setdefault(path.name, Tail(path))
+        for tail in tails.values():
+            _tell(tail, say, final=not now.running)
+        if not now.running:
+            return now
+        time.sleep(LOOK_EVERY_S)
+
+
+def _tell(tail: Tail, say: Callable[[Step], None], final: bool) -> None:
+    while lines := tail.read(final):
+        for step in filter(None, map(reader.read, lines)):
+            say(step)
+
+
+def code(run: Run) -> int:
+    """The exit code of the training itself, or 3 where nobody knows how it ended."""
+    status = run.said.get("exit")
+    found = status.get("code") if isinstance(status, dict) else None
+    return found if isinstance(found, int) and run.state != known.LOST else errors.UNTOLD
+
+
+def stop(run: Run, wait_s: float = STOP_S) -> Run:
+    """As Ctrl-C does.  UsageError when it does not run, StepError when it does not end in time."""
+    if not run.running or run.pid is None:
+        raise UsageError(f"the run {run.id} does not run: it is {run.state}", "envcheck runs lists those that do")
+    try:
+        os.kill(run.pid, signal.SIGTERM)
+    except PermissionError:
+        raise StepError(f"process {run.pid} is somebody else's", f"as its owner: kill {run.pid}") from None
+    except ProcessLookupError:
+        pass
+    until = time.monotonic() + wait_s
+    while time.monotonic() < until:
+        now = known.read(run.folder) or run
+        if not now.running:
+            return now
+        time.sleep(0.2)
+    raise StepError(f"the run {run.id} has not ended after {wait_s:.0f} s", f"look at it: ps -fp {run.pid}")

@@ -1,0 +1,126 @@
+"""Which runs there are: the records below the folders that trainings were started with."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from envcheck import places
+from envcheck.errors import UsageError
+from launch.record import NAME
+
+LIMIT = 64 << 20  # bytes of a record; a run of 200,000 steps has 4 MB
+FOLDERS = 1000
+LOST = "lost"  # says "running", and nobody runs it: its envcheck was killed, or the machine went down
+
+
+@dataclass(frozen=True)
+class Run:
+    """`pid` is the envcheck that watches it, while it is there; `said` the whole record."""
+
+    folder: Path
+    state: str
+    pid: int | None = None
+    said: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def running(self) -> bool:
+        return self.state == "running"
+
+    def text(self, key: str) -> str:
+        value = self.said.get(key)
+        return value if isinstance(value, str) else ""
+
+
+def remember(runs: Path) -> None:
+    """So that a run is found from wherever one asks.  Not being able to write it down ends nothing."""
+    with contextlib.suppress(OSError):
+        if str(runs) not in _index():
+            places.home().mkdir(parents=True, exist_ok=True)
+            with _file().open("a", encoding="utf-8") as file:
+                file.write(f"{runs}\n")
+
+
+def _file() -> Path:
+    return places.home() / "runs.txt"
+
+
+def _index() -> list[str]:
+    try:
+        return [line for line in _file().read_text("utf-8").splitlines() if line][-FOLDERS:]
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def every(runs: Path | None) -> tuple[Run, ...]:
+    """Newest first: of that folder, or of all that are known and ./runs."""
+    folders = [runs] if runs else [*map(Path, _index()), Path("runs").absolute()]
+    found = (run for folder in dict.fromkeys(folders) for run in of(folder))
+    return tuple(sorted(found, key=lambda run: (run.text("started"), run.id), reverse=True))
+
+
+def of(runs: Path) -> Iterable[Run]:
+    with contextlib.suppress(OSError):
+        for folder in sorted(runs.iterdir()):
+            if (run := read(folder)) is not None:
+                yield run
+
+
+def read(folder: Path) -> Run | None:
+    """None where no record of ours lies."""
+    path = folder / NAME
+    try:
+        if not path.is_file() or path.stat().st_size > LIMIT:
+            return None
+        said = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or not isinstance(said.get("state"), str):
+        return None
+    pid = _alive(said)
+    state = said["state"]
+    return Run(folder, LOST if state == "running" and pid is None else state, pid, said)
+
+
+def _alive(said: dict[str, Any]) -> int | None:
+    """The process that the record names, if it is that one still: numbers are given out again."""
+    pid, began = said.get("pid"), said.get("pid_began")
+    if not isinstance(pid, int) or isinstance(pid, bool) or not isinstance(began, (int, float)):
+        return None
+    try:
+        process = psutil.Process(pid)
+        same = abs(process.create_time() - began) < 2 and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, ValueError, OverflowError):
+        return None
+    return pid if same else None
+
+
+def find(name: str, runs: Path | None) -> Run:
+    """By its id, the beginning of one that means a single run, "latest", or its folder."""
+    if "/" in name or name in (".", ".."):
+        if found := read(Path(name).expanduser().absolute()):
+            return found
+        raise UsageError(f"{name} holds no run", "envcheck runs lists those that there are")
+    known = every(runs)
+    if not known:
+        raise UsageError("there is no run yet", "envcheck train starts one; --runs DIR names where they stand")
+    if name == "latest":
+        return known[0]
+    exact = [run for run in known if run.id == name] or [run for run in known if run.id.startswith(name)]
+    if len(exact) == 1:
+        return exact[0]
+    if exact:
+        raise UsageError(f"{name} means {len(exact)} runs", f"say which: {', '.join(run.id for run in exact[:5])}")
+    near = difflib.get_close_matches(name, [run.id for run in known], 3, 0.4) or [known[0].id]
+    raise UsageError(f"there is no run {name[:100]!r}", f"near it: {', '.join(near)}; envcheck runs lists all")

@@ -1,0 +1,102 @@
+"""Runs as a table, and one of them as a page, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from tabulate import tabulate
+
+from launch.logs.step import duration
+from launch.record import SCHEMA
+from launch.runs.known import LOST, Run
+
+STATES = {LOST: "lost: its envcheck was killed, or the machine went down"}
+
+
+def as_json(runs: Sequence[Run]) -> str:
+    return json.dumps({"schema": SCHEMA, "runs": [_values(run) for run in runs]}, indent=1)
+
+
+def _values(run: Run) -> dict[str, Any]:
+    """What `show --json` has whole, in short."""
+    keys = ("recipe", "model", "method", "device", "container", "started", "ended", "seconds", "exit")
+    return {"id": run.id, "folder": str(run.folder), "state": run.state} | {key: run.said.get(key) for key in keys}
+
+
+def as_table(runs: Sequence[Run], width: int) -> str:
+    if not runs:
+        return "no runs yet; envcheck train starts one"
+    rows: list[tuple[str, ...]] = [
+        tuple(map(printable, (r.id, r.state, r.text("method"), _long(r), _loss(r)))) for r in runs
+    ]
+    heads: tuple[str, ...] = ("run", "state", "method", "for", "loss")
+    if width < 80:
+        rows, heads = [(row[0], row[1], row[3]) for row in rows], ("run", "state", "for")
+    return tabulate(rows, heads, tablefmt="plain", disable_numparse=True)
+
+
+def as_page(run: Run) -> str:
+    """Everything that a person asks first; the rest stands in the record."""
+    said = run.said
+    status = said.get("exit") if isinstance(said.get("exit"), dict) else {}
+    worker = said.get("first_failed_worker")
+    rows = [
+        ("run", run.id),
+        ("state", STATES.get(run.state, run.state) + _code(status)),
+        ("trains", f"{run.text('model')} by {run.text('method')}, recipe {run.text('recipe')}"),
+        ("on", f"{run.text('device')}{', in the container ' + run.text('container') if run.text('container') else ''}"),
+        ("started", f"{run.text('started')}, {_long(run)}"),
+        ("loss", _loss(run)),
+        ("why", _why(said)),
+        ("worker", f"{worker.get('rank')} failed first, code {worker.get('code')}" if isinstance(worker, dict) else ""),
+        ("checkpoint", next(iter(_texts(said.get("checkpoints"))[-1:]), "")),
+        ("waived", ", ".join(_texts(said.get("waived")))),
+        ("record", str(run.folder / "run.json")),
+        ("logs", str(run.folder / "log")),
+    ]
+    return "\n".join(f"{name:<12}{printable(text)}" for name, text in rows if text)
+
+
+def printable(text: str) -> str:
+    """What a stranger's record says moves no cursor."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _code(status: Any) -> str:
+    return f" (exit {status['code']})" if isinstance(status, dict) and isinstance(status.get("code"), int) else ""
+
+
+def _why(said: dict[str, Any]) -> str:
+    error = said.get("error")
+    return error if isinstance(error, str) else ""
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
+def _long(run: Run) -> str:
+    seconds = run.said.get("seconds")
+    if isinstance(seconds, (int, float)):
+        return duration(seconds)
+    began = _time(run.text("started"))
+    return duration((datetime.now(timezone.utc) - began).total_seconds()) if run.running and began else "?"
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
+
+
+def _loss(run: Run) -> str:
+    """From the first step to the last one, where the record holds them."""
+    loss = run.said.get("loss")
+    points = [p for p in loss if isinstance(p, list) and len(p) == 2] if isinstance(loss, list) else []
+    values = [p[1] for p in points if isinstance(p[1], (int, float))]
+    return f"{values[0]:.3f} -> {values[-1]:.3f}, {len(points)} steps" if values else ""

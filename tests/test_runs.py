@@ -1,0 +1,149 @@
+"""`envcheck runs` and detached trainings: real ones of the tiny model, and records of strangers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from launch.runs import shown
+from launch.runs.known import Run
+from tests.test_train import left, record, train, variables
+
+
+def runs(home: Path, cwd: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "envcheck", "runs", *more]
+    return subprocess.run(argv, cwd=cwd, env=variables(home), capture_output=True, text=True, timeout=120)
+
+
+def until_steps(home: Path, cwd: Path, seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if any('"step": 2' in log.read_text(errors="replace") for log in cwd.glob("runs/*/log/workerlog.0")):
+            return
+        time.sleep(0.2)
+    raise AssertionError("no step was made")
+
+
+def test_detached_followed_stopped(paddle_home: Path, tmp_path: Path) -> None:
+    """A detached run goes on without us, is listed and shown from anywhere, followed, and ended as by Ctrl-C."""
+    done = train(paddle_home, tmp_path, "--detach", "--steps", "100000", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    name = Path(said["folder"]).name
+    try:
+        until_steps(paddle_home, tmp_path)
+        assert said["state"] == "running"
+        assert os.getsid(said["pid"]) == said["pid"]  # no closed terminal reaches it
+
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        listed = json.loads(runs(paddle_home, elsewhere, "--json").stdout)["runs"]
+        assert {"id": name, "state": "running"}.items() <= next(run for run in listed if run["id"] == name).items()
+        assert "running" in runs(paddle_home, elsewhere, "show", name).stdout
+
+        follower = subprocess.Popen(
+            [sys.executable, "-m", "envcheck", "runs", "follow", name],
+            cwd=elsewhere, env=variables(paddle_home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        asked = runs(paddle_home, elsewhere, "stop", name)
+        assert (asked.returncode, "nobody to ask" in asked.stderr) == (2, True)
+        stopped = runs(paddle_home, elsewhere, "stop", name, "--yes")
+        assert stopped.returncode == 0, stopped.stderr
+        out, err = follower.communicate(timeout=30)
+        assert follower.returncode == 130, err
+        assert "step " in err
+        assert "interrupted" in out
+    finally:
+        for process in left(tmp_path):
+            process.kill()
+    assert record(tmp_path)["state"] == "interrupted"
+    assert not left(tmp_path)
+
+
+def test_detached_that_cannot_start(paddle_home: Path, tmp_path: Path) -> None:
+    """What ends before its launcher was started is told at once, with its words and its code."""
+    script = tmp_path / "recipes" / "broken.toml"
+    script.parent.mkdir()
+    script.write_text(
+        'name = "broken"\ntitle = "no such program"\ndevice = "cpu"\nframework = "envcheck"\nmodels = ["broken"]\n'
+        'source = "a test"\n[hardware]\nproduct = "any"\nsource = "a test"\n[[jobs]]\nmethod = "lora"\ntitle = "none"\n'
+        'source = "a test"\nlauncher = ["/no/such/program"]\n'
+    )
+    argv = [sys.executable, "-m", "envcheck", "train", "--recipe", "broken", "--recipes", str(script.parent), "--yes"]
+    done = subprocess.run(
+        [*argv, "--provision", "--detach"], cwd=tmp_path, env=variables(tmp_path / "home"), capture_output=True,
+        text=True, timeout=240,
+    )  # fmt: skip
+
+    assert done.returncode == 4, done.stderr
+    assert "cannot start /no/such/program" in done.stderr
+    assert record(tmp_path)["state"] == "unstarted"
+
+
+def test_killed_watcher_is_lost(paddle_home: Path, tmp_path: Path) -> None:
+    """A run whose envcheck was killed outright is not told as running, and cannot be stopped any more."""
+    done = train(paddle_home, tmp_path, "--detach", "--steps", "100000")
+    assert done.returncode == 0, done.stderr
+    try:
+        os.kill(record(tmp_path)["pid"], signal.SIGKILL)
+        time.sleep(0.5)
+
+        shown = runs(paddle_home, tmp_path, "show", "latest", "--runs", "runs")
+        stopped = runs(paddle_home, tmp_path, "stop", "latest", "--runs", "runs", "--yes")
+        assert "lost: its envcheck was killed" in shown.stdout
+        assert (stopped.returncode, "it is lost" in stopped.stderr) == (2, True)
+    finally:
+        for process in left(tmp_path):
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "",
+        "[]",
+        "{}",
+        '{"state": 5}',
+        "[" * 100_000,
+        '{"state": "running", "pid": 1e400}',
+        '{"state": "finished", "loss": [[1, null], 7, "x"], "seconds": "long", "exit": [], "recipe": 3, "plan": 1}',
+        '{"state": "\\u001b[2J", "started": "yesterday", "exit": {"code": {}}, "checkpoints": [{}], "waived": 3}',
+    ),
+)
+def test_strange_records(tmp_path: Path, text: str) -> None:
+    """Records that strangers made are listed or left out, never a fault, and move no cursor."""
+    (tmp_path / "runs/a-run").mkdir(parents=True)
+    (tmp_path / "runs/a-run/run.json").write_text(text)
+
+    for more in ((), ("show", "a-run"), ("--json",)):
+        done = runs(tmp_path / "home", tmp_path, *more)
+        assert done.returncode in (0, 2), done.stderr
+        assert "bug" not in done.stderr
+
+
+def test_a_record_moves_no_cursor(tmp_path: Path) -> None:
+    """Nor does a terminal get what a plain file does not."""
+    run = Run(tmp_path / "a\x1b[2J", "\x1b]0;x\a", None, {"recipe": "\x1b[1m", "error": "\r\x08"})
+
+    for text in (shown.as_page(run), shown.as_table([run], 100), shown.as_table([run], 40)):
+        assert all(c.isprintable() or c == "\n" for c in text)
+
+
+def test_names(tmp_path: Path) -> None:
+    """A run is found by the beginning of its id, its folder or "latest"; what is meant twice or by none says so."""
+    for name in ("20261121-1-a", "20261121-2-b"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").write_text(f'{{"state": "finished", "started": "{name}"}}')
+
+    for name in ("20261121-2", "latest", "runs/20261121-2-b", str(tmp_path / "runs/20261121-2-b")):
+        assert "20261121-2-b" in runs(tmp_path / "home", tmp_path, "show", name).stdout, name
+    for name, words in (("20261121", "means 2 runs"), ("2026x", "there is no run"), ("/etc", "holds no run")):
+        done = runs(tmp_path / "home", tmp_path, "show", name)
+        assert (done.returncode, words in done.stderr) == (2, True), done.stderr
