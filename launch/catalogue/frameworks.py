@@ -23,6 +23,8 @@ class Kernels:
     `repeat_kv`: keys and values are repeated to the number of heads.  `expert_copies`, `expert_trained` of h for each
     of a token's experts: always, and when experts are trained; `expert_gradient` at once in the backward pass.
     `latent_views`: of latent attention the value is a view of the up-projection's result.
+    `frozen_inputs`: a product keeps both operands, whichever of them is trained.  `rotated` of queries and keys: what
+    the rotation by position keeps.  `choice` for each of a token's experts: indices and weights of choosing, sorting.
     `mask` of length: a causal mask that every layer is called with where attention is a plain product.
     `score`, `score_gradient` of heads x length: what is kept of the score matrix, and what its backward pass adds.
     """
@@ -45,6 +47,9 @@ class Kernels:
     expert_gradient: float
     latent_views: bool
     mask: float
+    rotated: float = 0.0
+    frozen_inputs: bool = False
+    choice: float = 40.0
 
 
 @dataclass(frozen=True)

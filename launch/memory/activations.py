@@ -22,6 +22,11 @@ def norm_copy(job: Job) -> float:
     return k.norm_copy_fp32 if m.fp32_scale else k.norm_copy
 
 
+def keeps(job: Job) -> bool:
+    """Whether products keep their inputs: for a trained operand's gradient; under Paddle for a frozen one's, too."""
+    return job.trains_all or job.kernels.frozen_inputs
+
+
 def norms(job: Job, count: int, outputs: int = 1) -> Saved:
     """Per norm: input as saved, normalised copy if trained, 4 for its scale; of `outputs` the matrices need the result.
 
@@ -30,7 +35,7 @@ def norms(job: Job, count: int, outputs: int = 1) -> Saved:
     """
     m, k = job.model, job.kernels
     saved_in = C if m.norm == "layernorm" else k.norm_in
-    released = (norm_copy(job) + k.norm_out * outputs / max(1, count)) * job.trains_all
+    released = (norm_copy(job) + k.norm_out * outputs / max(1, count)) * keeps(job)
     each = saved_in + released
     chain = 5 * saved_in if saved_in > C else 2 * C
     return Saved(whole=count * (m.hidden * each + 4.0), gradient=m.hidden * (C + chain - released))
@@ -48,11 +53,12 @@ def attention(job: Job) -> Saved:
     keys = m.q_size if k.repeat_kv or not job.flash else m.kv_size
     kept = C * (m.q_size + 2 * keys)
     # A kernel keeps its output and row statistics itself; a plain product's output is the next matrix's to keep.
-    kept += C * m.q_size + 4.0 * m.heads if job.flash else C * m.q_size * job.trains_all
+    kept += C * m.q_size + 4.0 * m.heads if job.flash else C * m.q_size * keeps(job)
     if k.shared_qkv and keys == m.kv_size:  # repeated values are a copy, which lets the fused result go
         kept += C * (m.q_size + m.kv_size)
     if m.qk_norm:
-        kept += (k.norm_in + norm_copy(job) * job.trains_all) * (m.q_size + m.kv_size) + 4.0 * (m.heads + m.kv_heads)
+        kept += (k.norm_in + norm_copy(job) * keeps(job)) * (m.q_size + m.kv_size) + 4.0 * (m.heads + m.kv_heads)
+    kept += k.rotated * (m.q_size + m.kv_size)
     grads = C * (2 * m.q_size + 2 * keys) if job.flash else _plain_gradient(job)
     return Saved(divided=kept, gradient=C * m.hidden + grads, score=score(job))
 
@@ -70,8 +76,8 @@ def _latent(job: Job) -> Saved:
     heads = C * m.heads * (2 * (x.nope + x.rope) + x.value) + 4.0 * m.heads
     heads += C * m.heads * (x.nope + x.value if k.latent_views and job.flash else x.value)
     heads -= 0.0 if job.flash else C * m.heads * x.value + 4.0 * m.heads
-    ordered = C * m.heads * x.value * job.trains_all * (k.latent_views or not job.flash)
-    latent = (x.q_rank + x.kv_rank) * (k.norm_in + (k.norm_copy + k.norm_out) * job.trains_all)
+    ordered = C * m.heads * x.value * keeps(job) * (k.latent_views or not job.flash)
+    latent = (x.q_rank + x.kv_rank) * (k.norm_in + (k.norm_copy + k.norm_out) * keeps(job))
     grads = heads if job.flash else _plain_gradient(job)
     return Saved(whole=latent, divided=heads + ordered, gradient=C * m.hidden + grads, score=score(job))
 
@@ -86,7 +92,7 @@ def score(job: Job) -> float:
 
 def _plain_gradient(job: Job) -> float:
     """What the softmax's backward pass adds, less the output, kept for its projection's gradient and gone by then."""
-    return _matrix(job, job.kernels.score_gradient) - C * job.model.out_size * job.trains_all
+    return _matrix(job, job.kernels.score_gradient) - C * job.model.out_size * keeps(job)
 
 
 def _matrix(job: Job, each: float) -> float:
@@ -99,14 +105,14 @@ def _mlp_bytes(job: Job) -> float:
     """Bytes per element of an MLP's width: gate, activation, up, and the product where the last matrix is trained."""
     k, gated = job.kernels, job.model.gated
     keep, trained = (k.mlp_keep, k.mlp_trained) if gated else (k.plain_keep, k.plain_trained)
-    return keep + trained * job.trains_all
+    return keep + trained * keeps(job)
 
 
 def _mlp_gradient(job: Job) -> float:
     """Bytes per element of an MLP's width at its backward peak: gradients of product, activation and up (of activation
     and input without a gate), less the product, which is gone by then."""
     k, gated = job.kernels, job.model.gated
-    return (3 if gated else 2) * C - (k.mlp_trained if gated else k.plain_trained) * job.trains_all
+    return (3 if gated else 2) * C - (k.mlp_trained if gated else k.plain_trained) * keeps(job)
 
 
 def dense_mlp(job: Job) -> Saved:
@@ -115,8 +121,8 @@ def dense_mlp(job: Job) -> Saved:
 
 
 def mixture(job: Job, moe: Moe) -> Saved:
-    """k (MLP bytes x fe + copies of h) + shared + 4 nE for the router's fp32 probabilities + 40 k for the indices and
-    weights of choosing, sorting and undoing that.
+    """k (MLP bytes x fe + copies of h) + shared + 4 nE for the router's fp32 probabilities + `choice` k for the
+    indices and weights of choosing, sorting and undoing that.
 
     `expert_copies` counts the bytes per element of h that dispatch and combination keep of each of a token's k copies,
     `expert_trained` what experts keep of their input for their own gradient.  A gate on the shared expert keeps its
@@ -126,7 +132,7 @@ def mixture(job: Job, moe: Moe) -> Saved:
     """
     m, per = job.model, _mlp_bytes(job)
     inner = moe.active * per * moe.ffn
-    copies = moe.active * (job.kernels.expert_copies + job.kernels.expert_trained * job.trains_all) * m.hidden
+    copies = moe.active * (job.kernels.expert_copies + job.kernels.expert_trained * keeps(job)) * m.hidden
     sliced = job.layout.expert_tp < job.layout.tp
     within = _mlp_gradient(job) * moe.ffn
     around = job.kernels.expert_gradient * m.hidden
@@ -142,7 +148,10 @@ def mixture(job: Job, moe: Moe) -> Saved:
         # output and incoming gradient.
         gradient = max(gradient, 3 * C * (moe.active + 1) * m.hidden - later)
     return Saved(
-        whole=4.0 * moe.experts + 40.0 * moe.active + C * m.hidden * moe.shared_gate + _router_input(job, moe),
+        whole=4.0 * moe.experts
+        + job.kernels.choice * moe.active
+        + C * m.hidden * moe.shared_gate
+        + _router_input(job, moe),
         divided=inner + per * moe.shared_ffn + (copies if sliced else 0.0),
         fixed=0.0 if sliced else copies,
         gradient=gradient,
@@ -152,7 +161,7 @@ def mixture(job: Job, moe: Moe) -> Saved:
 def _router_input(job: Job, moe: Moe) -> float:
     """Routers with a correction bias cast their input to fp32 (DeepSeek-V3, GLM-4.5, ERNIE 4.5), which autocast brings
     back: a copy of 2 h for their own gradient.  gpt-oss's bias is a plain one, its router has no copy."""
-    return C * job.model.hidden * (moe.router_bias and not moe.expert_bias and job.trains_all)
+    return C * job.model.hidden * (moe.router_bias and not moe.expert_bias and keeps(job))
 
 
 def layer(job: Job, moe_layer: bool) -> Saved:
@@ -164,7 +173,7 @@ def layer(job: Job, moe_layer: bool) -> Saved:
     behind = int(m.norms > 3)
     between = norms(job, m.norms - 1 - behind) if m.norms > 1 else Saved()
     before = norms(job, 1) + attention_adapters(job) + quantised_inputs(job) + masks
-    whole = before + attention(job) + between + inner + mlp_adapters(job) + adapter_cast(job)
+    whole = before + attention(job) + between + inner + mlp_adapters(job, moe_layer) + adapter_cast(job, moe_layer)
     return whole + norms(job, 1, outputs=0) if behind else whole
 
 
@@ -190,8 +199,8 @@ def edges(job: Job, first: bool, last: bool) -> float:
     m, k = job.model, job.kernels
     saved_in = C if m.norm == "layernorm" else k.norm_in
     spared = 0.0
-    if first and not job.trains_all and job.recompute.kind == "none":
-        spared = m.hidden * saved_in
+    if first and not job.trains_all and "embed" not in job.adapter.saved and job.recompute.kind == "none":
+        spared = m.hidden * (saved_in + norm_copy(job) * k.frozen_inputs)
         if m.qk_norm and job.adapter.targets == "qv":  # nor do the first keys
             spared += k.norm_in * m.kv_size + 4.0 * m.kv_heads
     return (norms(job, 1).kept if last else 0.0) - spared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launch.memory import activations, adapters, gather, holdings, pipeline, quantised, states
+from launch.memory import activations, adapted, adapters, gather, holdings, pipeline, quantised, states
 from launch.memory import loss as losses
 from launch.memory.holdings import Holding
 from launch.memory.job import Job
@@ -113,7 +113,7 @@ def beside(job: Job, stage: int) -> float:
 def parts(job: Job, stage: int) -> Parts:
     """Everything that stage `stage` may hold."""
     holding = holdings.holding(job.model, job.layout, stage)
-    scratch = 0.0
+    scratch = few = 0.0
     if job.trains_all:
         kept, trained = states.full(job, holding), holding.total - holding.vision
     else:
@@ -128,17 +128,19 @@ def parts(job: Job, stage: int) -> Parts:
     loads = 1.0 if x.layer_split else pipeline.in_flight(x.pp, stage, x.vpp, job.grad_accum)
     last = stage == job.layout.pp - 1
     ends = activations.edges(job, stage == 0, last) * job.tokens + activations.positions(job)
+    mine = holdings.stage_layers(job.model.layers, x.pp)[stage]
+    cast, again = adapted.narrowed(job, few) / max(1, mine), recomputed(job, mine)  # of one layer
     block = holding.dense / max(1, holdings.stage_layers(job.model.layers, job.layout.pp)[stage])
     block += holding.experts / max(1, job.model.layers)
     return Parts(
         states=kept,
         trained=trained,
         kept=(
-            ("activations", (block_set.sets + activations.masks(job)) * loads + ends),
+            ("activations", (block_set.sets + activations.masks(job)) * loads + ends + cast * (mine - again)),
             ("attention scores", block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
         ),
-        working=block_set.working,
+        working=block_set.working + cast * bool(again),
         gradient=activations.backward(job, block_set.gradient / job.tokens, block_set.working / job.tokens, last)
         * job.tokens,
         loss=losses.loss(job) if last else 0.0,
