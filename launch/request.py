@@ -52,6 +52,9 @@ class Request:
     yes: bool = False
     as_json: bool = False
     detach: bool = False
+    no_stop: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    watch: bool = False
 
 
 def choose(request: Request, installed: Versions | None = None) -> Offer:
@@ -61,7 +64,7 @@ def choose(request: Request, installed: Versions | None = None) -> Offer:
     if request.recipe:
         recipes = (catalogue.by_name(recipes, request.recipe),)
     recipe, job = _select(recipes, request)
-    job = shape.shaped(job, request.nnodes, request.cards)
+    job = shape.shaped(recipe, job, request.nnodes, request.cards)
     there = {**_found(request, recipe, installed), **_said(request.installed)}
     job, _ = dialects.spoken(recipe, job, there)
     _of_use(request, recipe, job)

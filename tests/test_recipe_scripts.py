@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,92 +16,14 @@ from click.testing import CliRunner
 from envcheck import cli
 from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe
-from launch.command import BLANKS, Command, render, shell
+from launch.command import BLANKS, render, shell
 from launch.preview import as_text
 from launch.script import script as as_script
+from tests.script_parts import SAID, elsewhere, filled, heard, prepare, run
 
 OFFERS = [(recipe, job) for recipe in catalogue.load_all() for job in recipe.jobs]
 NAMES = ["-".join(filter(None, (recipe.name, job.method, job.variant, job.role))) for recipe, job in OFFERS]
 each_job = pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
-
-# What a job platform or an earlier run leaves behind; none of it may reach the program.
-STALE = (
-    "PADDLE_MASTER",
-    "PADDLE_TRAINER_ID",
-    "PADDLE_TRAINER_ENDPOINTS",
-    "PADDLE_NNODES",
-    "FLAGS_START_PORT",
-    "POD_IP",
-)
-SAID = {"NODE_RANK": "3", "MASTER_ADDR": "192.0.2.1", "HOST_ADDR": "192.0.2.4", "SOCKET_IFNAMES": "eth0,eth1"}
-STAND_IN = """#!/bin/sh
-printf '%s\\0' "$(basename "$0")" "$@" > "$RECORD/argv"
-env -0 > "$RECORD/env"
-pwd > "$RECORD/cwd"
-exit 7
-"""
-# As the vendors' own: it reads variables that may not exist, fails on the way, and sets paths.
-SET_ENV = """
-if [ "$NEVER_SET_BEFORE" = x ]; then echo never; fi
-false
-export PYTHONPATH=/toolkit/python:$PYTHONPATH
-export FLAGS_npu_jit_compile=1
-"""
-
-
-def moved(value: Any, root: Path) -> Any:
-    """The same with every absolute path below `root`, so that the real paths need not exist."""
-    if isinstance(value, str):
-        return f"{root}{value}" if value.startswith(("/usr/", "/workspace", "/app")) else value
-    if isinstance(value, tuple):
-        return tuple(moved(item, root) for item in value)
-    return {key: moved(item, root) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def elsewhere(command: Command, root: Path) -> Command:
-    fields = {each.name: getattr(command, each.name) for each in dataclasses.fields(command)}
-    return Command(**{name: moved(value, root) for name, value in fields.items()})
-
-
-def prepare(command: Command, root: Path) -> None:
-    """The folders and files that the job needs, below a root with a blank and a quote in its name."""
-    (root / "bin").mkdir(parents=True)
-    for name in ("python", "python3", "torchrun", "swift", "llamafactory-cli"):
-        (root / "bin" / name).write_text(STAND_IN)
-        (root / "bin" / name).chmod(0o755)
-    (root / "record").mkdir()
-    workdir = Path(command.workdir or root / "here")
-    for path in (root / "here", workdir):
-        path.mkdir(parents=True, exist_ok=True)
-    for text in command.requires:
-        path = workdir / text.replace("{adapter}", str(root / "adapter"))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    for text in command.scripts:
-        Path(text).parent.mkdir(parents=True, exist_ok=True)
-        Path(text).write_text(SET_ENV)
-
-
-def run(command: Command, root: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    base = dict.fromkeys((*STALE, *command.unset), "left over")
-    own = {"PATH": f"{root / 'bin'}:{os.environ['PATH']}", "RECORD": str(root / "record"), "HOME": str(root)}
-    script = root / "job.sh"
-    script.write_text(as_script(command))
-    return subprocess.run(
-        [shutil.which("bash") or "bash", str(script)],
-        env={**base, **own, **SAID, "ADAPTER_DIR": str(root / "adapter"), **more},
-        cwd=root / "here",
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-
-def filled(text: str, seen: dict[str, str]) -> str:
-    """What stands where a token was: what the user said, or the folder that the script made."""
-    for token, blank in BLANKS.items():
-        text = text.replace(f"{{{token}}}", seen.get(blank.variable, ""))
-    return text
 
 
 @each_job
@@ -114,9 +35,8 @@ def test_starts_what_render_says(recipe: Recipe, job: Job, tmp_path: Path) -> No
     folder = str(root / "one run")
     done = run(command, root, RUN_DIR=folder)
     assert done.returncode == 7, done.stderr
-    argv = (root / "record" / "argv").read_text().split("\0")[:-1]
-    lines = (root / "record" / "env").read_text().split("\0")[:-1]
-    env = dict(line.split("=", 1) for line in lines)
+    told = heard(root)
+    argv, env = told.argv, told.env
     seen = {**SAID, "ADAPTER_DIR": str(root / "adapter"), "OUTPUT_DIR": f"{folder}/output", "LOG_DIR": f"{folder}/log"}
 
     assert argv == [filled(text, seen) for text in command.argv]
@@ -124,7 +44,7 @@ def test_starts_what_render_says(recipe: Recipe, job: Job, tmp_path: Path) -> No
         name: filled(text, seen) for name, text in command.environment.items()
     }
     assert [name for name in command.unset if name in env] == []
-    assert (root / "record" / "cwd").read_text().rstrip("\n") == (command.workdir or str(root / "here"))
+    assert told.cwd == (command.workdir or str(root / "here"))
     for name, text in command.prepend.items():
         assert env[name].split(":")[0] == filled(text, seen)
         assert ("/toolkit/python" in env[name]) == bool(command.scripts)
@@ -288,9 +208,9 @@ def test_values_are_only_values(evil: str, tmp_path: Path) -> None:
     prepare(command, root)
     done = run(command, root, RUN_DIR=str(root / "run"))
     assert done.returncode == 7, done.stderr
-    env = dict(line.split("=", 1) for line in (root / "record" / "env").read_text().split("\0")[:-1])
+    env = heard(root).env
 
-    assert (root / "record" / "argv").read_text().split("\0")[-4:-1] == ["--data", evil, evil]
+    assert heard(root).argv[-3:] == ["--data", evil, evil]
     assert (env["TOLD"], env["PYTHONPATH"]) == (evil, evil)
     assert list(tmp_path.rglob("pwned")) == []
 

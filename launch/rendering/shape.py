@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.errors import UsageError
-from installers.recipes.recipe import Job
+from installers.recipes.recipe import Job, Recipe
 from launch.catalogue.tables import beside
 from launch.rendering.rows import arguments, merged, rows
 
 
-def shaped(job: Job, nodes: int | None, cards: int | None) -> Job:
+def shaped(recipe: Recipe, job: Job, nodes: int | None, cards: int | None) -> Job:
     """The job on so many nodes of so many cards; UsageError with the counts that would do."""
     wanted = (job.nodes if nodes is None else nodes, job.processes if cards is None else cards)
     if wanted == (job.nodes, job.processes):
@@ -23,7 +23,8 @@ def shaped(job: Job, nodes: int | None, cards: int | None) -> Job:
             f"{job.method} ({job.role}) is a part of {job.nodes} nodes of {job.processes} cards and no other number",
             "leave --nnodes and --cards out",
         )
-    if "{devices}" not in " ".join((*job.launcher, *job.arguments, *job.environment.values())):
+    texts = (*job.launcher, *job.arguments, *job.environment.values(), *recipe.environment.values())
+    if not job.parallel or "{devices}" not in " ".join(texts):
         raise UsageError(f"{job.method} names no cards that --cards or --nnodes could change", "leave them out")
     world = math.prod(wanted)
     fixed = math.prod(degree for name, degree in job.parallel.items() if name != "data")
@@ -35,7 +36,15 @@ def shaped(job: Job, nodes: int | None, cards: int | None) -> Job:
     grown = replace(
         job, nodes=wanted[0], cards=wanted[1], processes=wanted[1], parallel={**job.parallel, "data": world // fixed}
     )
-    return grown if wanted[0] == 1 else several(grown)
+    return several(ranked(grown)) if wanted[0] > 1 else ranked(grown)
+
+
+def ranked(job: Job) -> Job:
+    """The job with what makes its launcher start a process for each card, where that is a variable."""
+    found = next((table for word, table in _tables("ranks").items() if word in job.launcher), None)
+    if found is None or job.processes == 1:
+        return job
+    return replace(job, environment={**job.environment, **found["environment"]})
 
 
 def _degrees(job: Job) -> str:
@@ -44,7 +53,7 @@ def _degrees(job: Job) -> str:
 
 def several(job: Job) -> Job:
     """The job with what its launcher wants to know where there are other nodes; it may know already."""
-    for word, table in _launchers().items():
+    for word, table in _tables("several").items():
         if word in job.launcher:
             *ahead, program = job.launcher
             options = rows(ahead[ahead.index(word) + 1 :]) if table.get("options") else {}
@@ -58,6 +67,6 @@ def several(job: Job) -> Job:
     raise UsageError(f"the launcher of {job.method} is started on one node alone", "leave --nnodes out")
 
 
-def _launchers() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = beside(__file__, "launchers")["several"]
+def _tables(name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = beside(__file__, "launchers")[name]
     return found
