@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from hypothesis import strategies as st
 from envcheck.errors import UsageError
 from launch.catalogue import configs
 from launch.catalogue.architecture import Model
+from launch.planner import asked, machines, verdict
 
 PUBLISHED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data/configs/published.json").read_text())
 # Vision towers of Llama 4 join by a pixel shuffle and two matrices that are not counted.
 PART_COUNTED = {"llama4-scout": 0.001, "llama4-maverick": 0.001}
+# Classes of transformers 5.23 with their defaults, and what torch counted of them on its meta device.
+DEFAULTS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data/configs/defaults.json").read_text())
 SMALL = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 99}
 
 
@@ -27,6 +31,25 @@ def test_count_of_the_published_weights(case: dict[str, Any]) -> None:
     counted = configs.parse(case["config"], case["name"], "config.json").params
 
     assert abs(counted - case["parameters"]) <= PART_COUNTED.get(case["name"], 0) * case["parameters"]
+
+
+@pytest.mark.parametrize("case", DEFAULTS, ids=lambda case: str(case["name"]))
+def test_count_of_default_classes(case: dict[str, Any]) -> None:
+    """Activations, norms' epsilons and lists of layers tell what the type does not, to the last parameter."""
+    assert configs.parse(case["config"], case["name"], "config.json").params == case["parameters"]
+
+
+@pytest.mark.parametrize("fields", [{"layer_types": ["linear_attention", "full_attention"]}, {"mamba_d_state": 16}])
+def test_layers_that_are_not_modelled(fields: dict[str, Any]) -> None:
+    """A model with such layers gets a verdict only where twice and half of the figure agree on it, and says why."""
+    known, odd = (configs.parse({**SMALL, **more}, "x", "config.json") for more in ({}, fields))
+    job = asked.build(machines.described("nvidia", 1, 80), "llama-2-7b", "lora", {})
+    tight = replace(job, memory_gib=1.3 * verdict.answer(job).need_gib)
+
+    assert not known.foreign and odd.foreign in str(configs.assumptions({**SMALL, **fields}))
+    assert verdict.answer(tight).verdict == "fits"
+    told = verdict.answer(replace(tight, model=replace(job.model, foreign=odd.foreign)))
+    assert told.verdict == "cannot-tell" and told.reason.endswith(f"{odd.foreign} layers")
 
 
 @pytest.mark.parametrize("case", PUBLISHED, ids=lambda case: str(case["name"]))

@@ -66,7 +66,7 @@ class Model:
     """A decoder's shape.  `norm` is rmsnorm, layernorm or none (without parameters); `norms` how many a layer has (1:
     parallel block); `qk_norm_whole`: over all heads together, not over each.  `caps_logits`, `caps_scores`: soft
     capping, cap x tanh(x / cap); `fp32_scale`: norms multiply by their scale in fp32 (Gemma); `some_windows`: a sliding
-    window in some layers only."""
+    window in some layers only; `foreign`: what of its layers is not modelled."""
 
     name: str
     layers: int
@@ -98,6 +98,7 @@ class Model:
     moe: Moe | None = None
     mla: Mla | None = None
     vision_params: int = 0
+    foreign: str = ""
     published_params: int | None = None
     hub_id: str = ""
     source: str = ""

@@ -14,8 +14,8 @@ from launch.catalogue.config_file import LIMIT, NAMES, Reader, cap, flag, load
 INNER = ("text_config", "llm_config", "language_config", "thinker_config")
 NESTED = ("attn_config", "ffn_config")  # DBRX, MPT
 
-FLAGS = ("attention_bias", "add_qkv_bias", "qkv_bias", "use_qkv_bias", "mlp_bias", "add_bias_linear",
-         "use_qk_norm", "qk_layernorm", "tie_word_embeddings", "multi_query", "bias", "use_bias", "no_bias",
+FLAGS = ("attention_bias", "attention_out_bias", "add_qkv_bias", "qkv_bias", "use_qkv_bias", "mlp_bias",
+         "add_bias_linear", "use_qk_norm", "qk_layernorm", "tie_word_embeddings", "multi_query", "bias", "use_bias", "no_bias",
          "lm_head_bias")  # fmt: skip
 READ = {name for names in NAMES.values() for name in names} | {*FLAGS, *INNER, *NESTED, "vision_config"}
 # Numbers that look like dimensions and make no parameters.
@@ -23,6 +23,12 @@ HARMLESS = re.compile(
     r"(^use_|^max_|_token|_id$|_ids$|^pretraining_tp|_eps|_std|init|rope|rotary|window|cache|dropout|group|num_labels"
     r"|_layer_end_index|_capacity|aux|chunk|^n_ctx$|word_embed_proj_dim|beams|quant|_factor|_scale|deepstack|version)"
 )
+# State-space, recurrent, convolution and linear-attention layers, and Gemma's embeddings of every layer.
+FOREIGN = re.compile(
+    r"^(mamba_|ssm_|state_size|lru_|conv_L|linear_(key|value|num|conv|head)|laurel_|hidden_size_per_layer"
+    r"|attn_layer_(period|offset)|hybrid_override|n_mamba|time_mix|num_layers_per_stack)"
+)
+KINDS = ("layer_types", "layers_block_type", "block_types")
 SIZED = re.compile(r"(hidden|dim|rank|head|layer|expert|size|ffn|inner|width|embed)")
 
 
@@ -53,7 +59,8 @@ def parse(data: Mapping[str, Any], name: str, where: str) -> Model:
     like = families.family(text)
     get = Reader(text, where)
     hidden, heads, layers = get.need("hidden"), get.need("heads"), get.need("layers")
-    kv_heads = get("kv_heads") or (1 if text.get("multi_query") is True and not get("kv_heads") else heads)
+    one = text.get("multi_query") is True and text.get("new_decoder_architecture") is not True  # Falcon, GPT-BigCode
+    kv_heads = 1 if one else get("kv_heads") or heads
     get.check("heads", heads, hidden if not get("head_dim") else LIMIT)
     get.check("kv_heads", kv_heads, heads)
     ffn = (get("ffn") or hidden * (get("mlp_ratio") or 4)) // like.ffn_parts
@@ -75,7 +82,7 @@ def parse(data: Mapping[str, Any], name: str, where: str) -> Model:
         norm=like.norm,
         norms=2 if like.norms == 1 and text.get("new_decoder_architecture") is True else like.norms,
         qkv_bias=attention,
-        out_bias=flag(text, ("attention_bias",), like.out_bias or plain) if like.out_follows else False,
+        out_bias=like.out_follows and flag(text, ("attention_out_bias", "attention_bias"), like.out_bias or plain),
         mlp_bias=flag(text, ("mlp_bias", "add_bias_linear", "bias", "use_bias"), like.mlp_bias),
         head_bias=flag(text, ("lm_head_bias",), like.head_bias),
         qk_norm=flag(text, ("use_qk_norm", "qk_layernorm"), bool(like.qk_norm))
@@ -93,6 +100,7 @@ def parse(data: Mapping[str, Any], name: str, where: str) -> Model:
         moe=moe,
         mla=latent(get, hidden // heads),
         vision_params=vision(data, where, hidden),
+        foreign=foreign(text),
         source=where,
     )
 
@@ -100,7 +108,7 @@ def parse(data: Mapping[str, Any], name: str, where: str) -> Model:
 def mixture(get: Reader, like: families.Family, layers: int) -> Moe | None:
     """Experts; where they do not stand in every layer behind the first, the plain layers are counted as the first."""
     experts = get.numbers("experts")[:1]
-    if not experts or experts[0] < 2:
+    if not experts or experts[0] < 2 or get.data.get("is_moe") is False:
         return None
     ffns = get.numbers("expert_ffn") or [get("ffn") // like.ffn_parts]
     active = max(1, get("active"))
@@ -133,8 +141,18 @@ def mixed(kinds: object) -> bool:
 
 def listed(data: Mapping[str, Any]) -> list[int]:
     """Layers that are named as plain ones."""
-    named = data.get("mlp_only_layers")
-    return [n for n in named if isinstance(n, int)] if isinstance(named, list) else []
+    named, kinds = data.get("mlp_only_layers"), data.get("mlp_layer_types")
+    found = [n for n in named if isinstance(n, int)] if isinstance(named, list) else []
+    return found + ([n for n, kind in enumerate(kinds) if kind == "dense"] if isinstance(kinds, list) else [])
+
+
+def foreign(text: Mapping[str, Any]) -> str:
+    """The first field that tells of layers, or of embeddings in each layer, that are not modelled; empty where none
+    does."""
+    lists = (text.get(key) for key in KINDS)
+    kinds = [str(kind) for listing in lists if isinstance(listing, list) for kind in listing]
+    odd = next((kind for kind in kinds if not kind.endswith("attention") or kind.startswith("linear")), "")
+    return odd[:60] or next((key[:60] for key, value in text.items() if FOREIGN.match(key) and value), "")
 
 
 def latent(get: Reader, usual: int) -> Mla | None:
@@ -163,7 +181,9 @@ def assumptions(data: Mapping[str, Any]) -> list[str]:
     text = text_of(data)
     kind, found = families.kind_of(text), []
     if kind not in families.FAMILIES:
-        found.append(f"model type {(kind or 'unknown')[:60]}: modules are taken as Llama's")
+        like = families.guessed(text)
+        two = "" if like.gated else ", two matrices in an MLP"
+        found.append(f"model type {(kind or 'unknown')[:60]}: modules are taken as Llama's{two}")
     if families.family(text).defaults and any(
         key not in {**data, **(data.get("text_config") or {})} for key in ("vocab_size",)
     ):
@@ -171,6 +191,8 @@ def assumptions(data: Mapping[str, Any]) -> list[str]:
     odd = [k for k, v in text.items() if isinstance(v, int) and not isinstance(v, bool) and v > 1 and unread(k)]
     if odd:
         found.append(f"not counted, since not known: {', '.join(f'{k[:40]} = {text[k]}' for k in sorted(odd)[:6])}")
+    if foreign(text):
+        found.append(f"{foreign(text)}: counted as layers of attention, which may be half or twice as large")
     if Reader(text, "").numbers("every")[:1] not in ([], [0], [1]):
         found.append("layers without experts are counted as the first ones")
     tower = data.get("vision_config")

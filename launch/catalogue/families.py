@@ -48,7 +48,7 @@ CAPS = {"final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0, **WINDO
 FAMILIES = {
     **dict.fromkeys(
         ("llama", "mistral", "baichuan", "internlm2", "phi3", "deepseek", "deepseek_v2", "ernie4_5",
-         "mistral3", "ministral", "aquila", "orion", "seed_oss", "smollm3", "hunyuan", "xverse"), LLAMA
+         "mistral3", "ministral", "aquila", "orion", "seed_oss", "smollm3", "hunyuan", "xverse", "bitnet"), LLAMA
     ),
     **dict.fromkeys(("minicpm", "minicpm3", "granite", "granitemoe"), Family(tied=True)),
     **dict.fromkeys(("deepseek_v3", "kimi_k2", "ernie4_5_moe"), Family(router_bias=True)),
@@ -64,10 +64,13 @@ FAMILIES = {
     "gemma3_text": Family(tied=True, norms=4, qk_norm="head", fp32_scale=True, defaults=GEMMA3),
     "llama4_text": LLAMA,
     "olmo": Family(norm="none"),
-    "olmo2": Family(qk_norm="all"),
+    **dict.fromkeys(("olmo2", "olmo3", "olmoe", "flex_olmo", "minimax_m2"), Family(qk_norm="all")),
+    **dict.fromkeys(("exaone4", "exaone_moe", "hy_v3"), Family(qk_norm="head")),
     "cohere": Family(tied=True, norms=1),
     "cohere2": Family(tied=True, norms=1),
-    "nemotron": Family(gated=False, norm="layernorm"),
+    **dict.fromkeys(("nemotron", "jais2"), Family(**PLAIN)),
+    "arcee": Family(gated=False),
+    "apertus": Family(gated=False, qk_norm="head"),
     "stablelm": Family(norm="layernorm"),
     "phimoe": Family(norm="layernorm"),
     "dbrx": LLAMA,
@@ -75,6 +78,8 @@ FAMILIES = {
     "gpt_bigcode": Family(**PLAIN, **BIASES, tied=True, positions=0),
     "opt": Family(**PLAIN, **BIASES, tied=True, positions=2),
     "gpt_neox": Family(**PLAIN, **BIASES),
+    "gpt_neo": Family(**PLAIN, out_bias=True, mlp_bias=True, tied=True, positions=0),
+    **dict.fromkeys(("gptj", "codegen"), Family(**PLAIN, mlp_bias=True, norms=1, head_bias=True)),
     "bloom": Family(**PLAIN, **BIASES, tied=True, embedding_rows=2),
     "phi": Family(**PLAIN, **BIASES, norms=1, head_bias=True),
     "falcon": Family(**PLAIN, tied=True, norms=1),
@@ -99,4 +104,16 @@ def kind_of(text: Mapping[str, Any]) -> str:
 
 
 def family(text: Mapping[str, Any]) -> Family:
-    return FAMILIES.get(kind_of(text), LLAMA)
+    return FAMILIES.get(kind_of(text)) or guessed(text)
+
+
+# Activations that decoders of transformers 5 do not gate, but for BitNet: Gemma's is gelu_pytorch_tanh, the rest silu.
+UNGATED = ("relu", "relu2", "relu_squared", "xielu", "gelu", "gelu_new", "gelu_fast", "quick_gelu")
+
+
+def guessed(text: Mapping[str, Any]) -> Family:
+    """Of an unknown type: two matrices in an MLP or three by its activation, the kind of norm by the name of its
+    epsilon; the rest as Llama has it."""
+    gated = str(text.get("hidden_act") or text.get("activation_function") or "silu") not in UNGATED
+    layer_norm = any(key in text for key in ("layer_norm_eps", "layer_norm_epsilon")) and "rms_norm_eps" not in text
+    return Family(gated=gated, norm="layernorm" if layer_norm else "rmsnorm")
