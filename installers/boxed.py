@@ -52,7 +52,7 @@ class Boxed:
         try:
             with engine_lock.held(host.url, seat.container):
                 seat.end()
-                ground = Ground(seat, InsideFiles(seat))
+                ground = Ground(seat, InsideFiles(seat), supply=self.supply)
                 here = place.read(self.folder)
                 yield Work(self.recipe, self.folder, here, ground, report, client, self.role, self.supply)
         finally:

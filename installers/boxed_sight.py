@@ -127,7 +127,9 @@ def _with_engine(
         drawn=drawn,
         standing=stands,
         environment=seat.environment() if seat and running else None,
-        sources=sources.unknown(recipe, Ground(seat), role) if seat and running and recipe.checkouts else Sources(),
+        sources=sources.unknown(recipe, Ground(seat, supply=supply), role)
+        if seat and running and recipe.checkouts
+        else sources.unseen(recipe, supply, role),
     )
 
 

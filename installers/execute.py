@@ -16,6 +16,7 @@ from installers.bundles import lock_notes, lockfile
 from installers.plan import Plan, Step
 from installers.progress import Event, Report
 from installers.recipes.recipe import Recipe
+from installers.software import builds
 from installers.software.packages import PipError
 from installers.steps import Work
 
@@ -164,7 +165,8 @@ def _settle(step: Step, work: Work) -> None:
 def _keep_lock(work: Work) -> None:
     recipe, there = work.terms.recipe, work.seat.environment()
     before, commits = lock_notes.load(work.folder, recipe), lock_notes.commits(work.recipe, work.seat)
-    settled = lock_notes.settled(before, there.packages, there.python, steps.boxed_image(work), commits)
+    made = builds.results(work.seat, builds.of_role(work.recipe, work.role))
+    settled = lock_notes.settled(before, there.packages, there.python, steps.boxed_image(work), commits, made)
     lockfile.write(lock_notes.path(work.folder), settled)
 
 

@@ -18,6 +18,7 @@ from installers.recipes.recipe import Recipe
 from installers.seat import Host
 from installers.software import sources
 from installers.software.builds import Ground
+from installers.software.sources import Sources
 from installers.steps import Work
 
 
@@ -39,7 +40,7 @@ class Hosted:
     def look(self) -> Plan:
         """Clones and builds are looked at with the environment's own Python, so not before it is there."""
         env = environment.read(self.folder)
-        ground = Ground(Host(self.folder))
+        ground = Ground(Host(self.folder), supply=self.supply)
         ready = env.kind is Kind.ENVIRONMENT and env.works and bool(self.recipe.checkouts)
         return hosted_plan.plan(
             self.recipe,
@@ -47,7 +48,7 @@ class Hosted:
             place.read(self.folder, self.recipe.libraries, [each.directory for each in self.recipe.checkouts]),
             in_container=self.by_hand,
             driver=self.driver,
-            seen=sources.unknown(self.recipe, ground, self.role) if ready else None,
+            seen=(sources.unknown if ready else _unseen)(self.recipe, ground, self.role),
             role=self.role,
             supply=self.supply,
             weights=weights_plan.look(self.recipe, self.supply, Path.cwd(), boxed=False) if self.supply else None,
@@ -58,5 +59,15 @@ class Hosted:
     def work(self, lock: int, report: Report) -> Iterator[Work]:
         seat = Host(self.folder, lock)
         yield Work(
-            self.recipe, self.folder, place.read(self.folder), Ground(seat), report, role=self.role, supply=self.supply
+            self.recipe,
+            self.folder,
+            place.read(self.folder),
+            Ground(seat, supply=self.supply),
+            report,
+            role=self.role,
+            supply=self.supply,
         )
+
+
+def _unseen(recipe: Recipe, ground: Ground, role: str) -> Sources:
+    return sources.unseen(recipe, ground.supply, role)

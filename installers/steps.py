@@ -219,8 +219,9 @@ def clone(step: Step, work: Work) -> str:
     assert step.checkout
     source = from_bundle.clone(work.terms, work.ground, step.checkout)
     clone_back.begun(work, step.checkout)
-    with from_bundle.links(work.terms, work.ground) as folder:
-        told, commit = sources.clone(work.recipe, work.seat, step.checkout, work.say, source, folder)
+    with from_bundle.tools(work.terms, work.ground) as tools:
+        terms = checkouts.Terms(note=_noting(work), locked=work.terms.lock is not None, source=source, tools=tools)
+        told, commit = sources.clone(work.recipe, work.seat, step.checkout, work.say, terms)
     for whole in work.terms.recipe.checkouts if work.terms.lock else ():
         if whole.directory == step.checkout.directory:
             checkouts.name(work.seat, whole, commit.commit)
@@ -231,9 +232,14 @@ def clone(step: Step, work: Work) -> str:
 def build(step: Step, work: Work) -> str:
     assert step.build
     before = clone_back.untracked(work, step.build.checkout)
-    result = sources.build(work.recipe, work.ground, step.build, work.role, work.say)
+    result = sources.build(work.recipe, work.ground, step.build, work.role, work.say, _noting(work))
     clone_back.built(work, step.build.checkout, before)
     return f"{step.build.name} {'taken from the cache' if result.from_cache else 'built'}"
+
+
+def _noting(work: Work) -> packages.Note:
+    """What pip is about to put in comes into the lock before it does: a run that is cut off later knows of it."""
+    return lambda wheels: lock_notes.add_wheels(work.folder, work.terms.recipe, wheels)
 
 
 def fetch_weights(step: Step, work: Work) -> str:

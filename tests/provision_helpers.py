@@ -32,10 +32,15 @@ def wheel(index: Path, name: str, version: str, files: Mapping[str, str] | None 
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for inside, text in files.items():
             archive.writestr(inside, text)
-    links = (f'<a href="{w.name}#sha256={hashlib.sha256(w.read_bytes()).hexdigest()}">{w.name}</a>' for w in
-             sorted(folder.glob("*.whl")))  # fmt: skip
-    (folder / "index.html").write_text("<html>" + "\n".join(links) + "</html>")
+    page(folder)
     return path
+
+
+def page(folder: Path) -> None:
+    """The index's page of a package, with the sums of its files."""
+    links = (f'<a href="{w.name}#sha256={hashlib.sha256(w.read_bytes()).hexdigest()}">{w.name}</a>' for w in
+             sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")]))  # fmt: skip
+    (folder / "index.html").write_text("<html>" + "\n".join(links) + "</html>")
 
 
 class Index(http.server.ThreadingHTTPServer):

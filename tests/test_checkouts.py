@@ -23,7 +23,7 @@ from envcheck.errors import StepError, UsageError
 from installers.recipes.recipe import Checkout
 from installers.seat import Host
 from installers.software import checkouts, git_words
-from installers.software.checkouts import Clone, need, perform, there
+from installers.software.checkouts import Clone, Terms, need, perform, there
 from installers.software.need import Need, So
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="there is no git on this machine")
@@ -270,7 +270,7 @@ def test_editable(origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     planned = need(asked, there(seat, asked))
 
     assert isinstance(planned, Need) and "installed" in planned.why
-    perform(seat, asked, quiet, limits=("numpy<2",))
+    perform(seat, asked, quiet, Terms(limits=("numpy<2",)))
     assert isinstance(need(asked, there(seat, asked)), So)
     assert seat.environment().packages["demo"] == "1"
 
@@ -294,7 +294,7 @@ def test_bundle(origin: Path, seat: Host, tmp_path: Path) -> None:
     git(origin / "project.git", "bundle", "create", "-q", str(bundle), "--all")
     asked = wanted("https://unreachable.example/project.git", commit_of(origin, "main"), tmp_path)
 
-    assert perform(seat, asked, quiet, source=str(bundle)).commit == asked.ref
+    assert perform(seat, asked, quiet, Terms(source=str(bundle))).commit == asked.ref
 
 
 HOSTILE = ("--upload-pack=touch x", "-x", "a..b", "x^{commit}", "a b", "", "refs/heads/x.lock", "@{-1}", "a:b", "x\n")

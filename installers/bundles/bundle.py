@@ -5,6 +5,8 @@
     envcheck/*.whl                    envcheck itself and what it needs
     wheels/*.whl                      the recipe's packages
     checkouts/*.bundle                clones, as git bundles
+    tools/*.whl                       what builds clones that are installed editable; not installed itself
+    builds/SHA256                     what the recipe's builds made, by their sums
     image/{oci-layout,index.json,blobs/sha256/*}
     manifest.json                     last: name, size and sha256 of every other member, in order
 
@@ -32,8 +34,8 @@ MANIFEST_LIMIT = 8 << 20
 CHUNK = 1 << 20
 MEMBER = re.compile(
     r"envcheck-bundle\.json|recipe\.toml|envcheck\.lock|manifest\.json|image/oci-layout|image/index\.json"
-    r"|image/blobs/sha256/[0-9a-f]{64}|(?:wheels|envcheck)/[A-Za-z0-9][\w.+!-]{0,250}\.whl"
-    r"|checkouts/[A-Za-z0-9][\w.-]{0,100}\.bundle"
+    r"|image/blobs/sha256/[0-9a-f]{64}|(?:wheels|tools|envcheck)/[A-Za-z0-9][\w.+!-]{0,250}\.whl"
+    r"|builds/[0-9a-f]{64}|checkouts/[A-Za-z0-9][\w.-]{0,100}\.bundle"
 )
 AGAIN = "copy it again from where it was made, or make a new one: envcheck bundle"
 

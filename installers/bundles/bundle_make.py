@@ -5,18 +5,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from platform import machine
 from typing import Any, Protocol
 
 from envcheck import __version__
 from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.units import MIB, mib
-from installers.bundles import bundle_image, bundle_parts, lockfile
+from installers.bundles import bundle_image, bundle_kitchen, bundle_parts, lockfile
 from installers.bundles.bundle import HEAD, LOCK, RECIPE, SCHEMA, Head, head_text
+from installers.bundles.bundle_kitchen import Kitchen
 from installers.bundles.bundle_parts import Target
 from installers.bundles.bundle_tar import Writer
-from installers.bundles.lockfile import Commit, Image, Lock
+from installers.bundles.lockfile import Built, Commit, Image, Lock, Wheel
 from installers.plan import SIZES_MIB, SMALL_MIB
 from installers.progress import Event, Report
 from installers.recipes.recipe import Recipe
@@ -41,6 +43,9 @@ class Source(Protocol):
     def find(self, references: Iterable[str]) -> Found | None: ...
 
     def export(self, reference: str) -> AbstractContextManager[Iterable[bytes]]: ...
+
+    def kitchen(self, reference: str, recipe: Recipe, folder: Path, report: Report) -> AbstractContextManager[Kitchen]:
+        """A container of the image, to be thrown away."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ def plan(recipe: Recipe, architecture: str, path: Path, source: Source | None) -
     if recipe.hardware.architectures and architecture not in recipe.hardware.architectures:
         raise UsageError(f"{recipe.name} is not for {architecture}", f"--arch {recipe.hardware.architectures[0]}")
     aim, image = bundle_parts.target(recipe, architecture), None
+    inside = _cooks_inside(recipe, architecture)
     parts = [Part(f"envcheck {__version__} and what it needs", "here, and the configured index", OWN_MIB)]
     if recipe.image:
         image = _image(recipe, architecture, source)
@@ -78,10 +84,21 @@ def plan(recipe: Recipe, architecture: str, path: Path, source: Source | None) -
         names = ", ".join(p.name + p.specifier for p in packages)
         size = sum(SIZES_MIB.get(p.name, SMALL_MIB) for p in packages)
         parts.append(
-            Part(f"wheels for Python {aim.python} on {architecture}: {names}", index or "the configured index", size)
+            Part(f"wheels for {_python(aim, inside)} on {architecture}: {names}", index or "the configured index", size)
         )
     parts += [Part(f"clone at {c.ref[:12]}", c.url, 100) for c in recipe.checkouts]
+    parts += [Part(f"{b.name}, built from source", "what this machine has kept of it", 1024) for b in recipe.builds]
     return Plan(recipe, aim, path.absolute(), tuple(parts), image)
+
+
+def _cooks_inside(recipe: Recipe, architecture: str) -> bool:
+    """The image runs on this machine, and its Python is the one that counts."""
+    wanted = recipe.packages or recipe.builds or any(each.editable for each in recipe.checkouts)
+    return bool(recipe.image and wanted) and architecture == machine()
+
+
+def _python(aim: Target, inside: bool) -> str:
+    return "the image's Python" if inside else f"Python {aim.python}"
 
 
 def _image(recipe: Recipe, architecture: str, source: Source | None) -> Found:
@@ -130,25 +147,50 @@ def _scratch(path: Path) -> Iterator[Path]:
 
 def _fill(asked: Plan, source: Source | None, report: Report, writer: Writer, scratch: Path) -> Lock:
     recipe, aim = asked.recipe, asked.aim
-    head = Head(SCHEMA, __version__, recipe.name, recipe.device, aim.architecture, aim.python, recipe.image is not None)
-    writer.add(HEAD, [head_text(head)])
-    writer.add_file(RECIPE, Path(recipe.file))
     report(Event("begin", "collect envcheck and what it needs"))
-    bundle_parts.envcheck_wheels(aim, scratch, report)
-    report(Event("begin", f"collect {len(recipe.packages)} packages and what they need"))
-    wheels = bundle_parts.wheels(recipe, aim, scratch, report)
+    own = replace(aim, python=bundle_parts.minor_here()) if recipe.image else aim  # it runs beside the container
+    bundle_parts.envcheck_wheels(own, scratch, report)
     commits: tuple[Commit, ...] = ()
     if recipe.checkouts:
         report(Event("begin", "clone " + ", ".join(c.url for c in recipe.checkouts)))
         commits = bundle_parts.checkouts(recipe.checkouts, scratch)
-    for kind in ("envcheck", "wheels", "checkouts"):
+    report(Event("begin", f"collect {len(recipe.packages)} packages and what they need"))
+    wheels, made, python = _cooked(asked, source, report, scratch, commits)
+    head = Head(SCHEMA, __version__, recipe.name, recipe.device, aim.architecture, python, recipe.image is not None)
+    writer.add(HEAD, [head_text(head)])
+    writer.add_file(RECIPE, Path(recipe.file))
+    for kind in ("envcheck", "wheels", "tools", "builds", "checkouts"):
         for path in sorted((scratch / kind).glob("*")):
             writer.add_file(f"{kind}/{path.name}", path)
             path.unlink()
-    lock = Lock(lockfile.SCHEMA, __version__, recipe.name, lockfile.recipe_hash(recipe), aim.architecture, aim.python,
-                _put_image(asked, source, report, writer), None, wheels, commits)  # fmt: skip
+    lock = Lock(lockfile.SCHEMA, __version__, recipe.name, lockfile.recipe_hash(recipe), aim.architecture, python,
+                _put_image(asked, source, report, writer), None, wheels, commits, (), made)  # fmt: skip
     writer.add(LOCK, [lockfile.dump(lock).encode()])
     return lock
+
+
+def _cooked(
+    asked: Plan, source: Source | None, report: Report, scratch: Path, commits: tuple[Commit, ...]
+) -> tuple[tuple[Wheel, ...], tuple[Built, ...], str]:
+    """Wheels, results of builds, and the Python that they are for.  For a machine that this one cannot stand for wheels
+    are only fetched."""
+    recipe, aim = asked.recipe, asked.aim
+    bundles = {c.directory: scratch / "checkouts" / bundle_parts.bundle_name(c) for c in recipe.checkouts}
+    if _cooks_inside(recipe, aim.architecture) and asked.image and source:
+        place = source.kitchen(asked.image.reference, recipe, scratch, report)
+    elif aim.here and not recipe.image:
+        place = bundle_kitchen.environment(scratch, report)
+    else:
+        if recipe.builds:
+            why = f"what {recipe.name} builds from source for Python {aim.python} on {aim.architecture} is not here"
+            raise EnvcheckError(why, "run envcheck bundle on a machine like the one that it is for")
+        return bundle_parts.wheels(recipe, aim, scratch, report, bundles), (), aim.python
+    try:
+        with place as kitchen:
+            made = bundle_kitchen.cook(kitchen, recipe, commits, bundles)
+            return tuple(kitchen.wheels.values()), made, kitchen.python
+    except StepError as err:
+        raise bundle_parts.with_log(err, scratch / "kitchen") from None
 
 
 def _put_image(asked: Plan, source: Source | None, report: Report, writer: Writer) -> Image | None:
@@ -189,6 +231,9 @@ class EngineSource:
             machine = {go: ours for ours, go in bundle_image.GO_NAMES.items()}.get(told.get("Architecture"), "")
             return Found(reference, digests[0] if digests else "", machine, int(told.get("Size") or 0))
         return None
+
+    def kitchen(self, reference: str, recipe: Recipe, folder: Path, report: Report) -> AbstractContextManager[Kitchen]:
+        return bundle_kitchen.container(self._client.api, reference, recipe, folder, report)
 
     def export(self, reference: str) -> AbstractContextManager[Iterable[bytes]]:
         @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import email
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -12,7 +13,7 @@ import platform
 import re
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -60,7 +61,7 @@ class Target:
     @property
     def here(self) -> bool:
         """Whether this very Python could use them: then packages without a wheel can be built."""
-        return (self.architecture, self.python) == (platform.machine(), _minor(platform.python_version()))
+        return (self.architecture, self.python) == (platform.machine(), minor_here())
 
 
 def target(recipe: Recipe, architecture: str) -> Target:
@@ -74,6 +75,10 @@ def target(recipe: Recipe, architecture: str) -> Target:
     return Target(architecture, fitting[0])
 
 
+def minor_here() -> str:
+    return _minor(platform.python_version())
+
+
 def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
@@ -84,16 +89,39 @@ def groups(recipe: Recipe) -> list[tuple[str, tuple[Package, ...]]]:
     return [(index, tuple(packages)) for index, packages in found]
 
 
-def wheels(recipe: Recipe, aim: Target, folder: Path, report: Report) -> tuple[Wheel, ...]:
-    """The recipe's packages and all that they need, as wheels in `folder`/wheels."""
+def wheels(recipe: Recipe, aim: Target, folder: Path, report: Report, clones: Mapping[str, Path]) -> tuple[Wheel, ...]:
+    """The recipe's packages and all that they need, and what clones need, as wheels in `folder`/wheels; what builds the
+    clones in `folder`/tools.  `clones` are git bundles by the clone's folder."""
     into, known = folder / "wheels", dict[str, Wheel]()
     into.mkdir()
-    for index, packages in groups(recipe):
+    editable = [clones[each.directory] for each in recipe.checkouts if each.editable]
+    more = tuple(Package(line) for bundle in editable for line in _of_clone(bundle, aim, folder, report))
+    for index, packages in (*groups(recipe), *((("", more),) if more else ())):
         others = [p.name.partition("[")[0] + p.specifier for p in recipe.packages if p not in packages]
         limits = [*others, *(f"{w.name}=={w.version}" for w in known.values() if w.name not in map(_bare, others))]
         _pip(aim, into, [p.name + p.specifier for p in packages], limits, index, folder, report)
         known |= {w.file: w for w in _read(into, index) if w.file not in known}
     return tuple(known.values())
+
+
+def _of_clone(bundle: Path, aim: Target, folder: Path, report: Report) -> Iterator[str]:
+    """What a project says that it needs: its wheel is made here for that, though it be for another machine."""
+    from installers.bundles.bundle_kitchen import LEGACY, required
+
+    place, made, tools = folder / f"of-{bundle.stem}", folder / f"made-{bundle.stem}", folder / "tools"
+    _git("clone", "--quiet", "--", str(bundle), str(place), what=bundle.name)
+    if said := _failed(_run(("wheel", "--no-deps", f"--wheel-dir={made}", str(place)), folder, report)):
+        raise _in_words(said, aim)
+    tools.mkdir(exist_ok=True)
+    file = place / "pyproject.toml"
+    wanted = required(file.read_text("utf-8", "replace") if file.is_file() else "")
+    _pip(aim, tools, list(dict.fromkeys((*wanted, *LEGACY))), [], "", folder, report)
+    with zipfile.ZipFile(next(made.glob("*.whl"))) as archive:
+        name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        about = email.message_from_bytes(archive.read(name))
+    lines = [Requirement(line) for line in about.get_all("Requires-Dist") or ()]
+    # A marker that names an extra is another's wish; the others speak of that Python, which is asked for by pip.
+    yield from (str(line) for line in lines if "extra ==" not in str(line.marker or ""))
 
 
 def _bare(requirement: str) -> str:
@@ -174,6 +202,15 @@ def _in_words(said: str, aim: Target) -> StepError:
     return StepError(redact(sentence), step.replace("the log", str(log)) + other)
 
 
+def with_log(err: StepError, kitchen: Path) -> StepError:
+    """The same, with pip's log where it stays: the kitchen goes."""
+    log, kept = kitchen / ".envcheck" / "pip.log", places.home() / "bundle-pip.log"
+    if log.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        keep(kept, log.read_text("utf-8", "replace"))
+    return StepError(err.message.replace("; nothing was installed", ""), err.next_step.replace(str(log), str(kept)))
+
+
 def _surroundings(scratch: Path) -> dict[str, str]:
     """The caller's environment, without what leads pip astray; its temporary files beside what it fetches."""
     (scratch / "tmp").mkdir(exist_ok=True)
@@ -241,12 +278,13 @@ def checkouts(found: Iterable[Checkout], folder: Path) -> tuple[Commit, ...]:
 
 
 def bundle_name(checkout: Checkout) -> str:
-    """The file's name in checkouts/, after the folder that the clone will have."""
-    return f"{PurePosixPath(checkout.directory).name}.bundle"
+    """The file's name in checkouts/, after the folder that the clone will have; two may be called alike."""
+    name = re.sub(r"[^A-Za-z0-9_.-]|^[^A-Za-z0-9]", "x", PurePosixPath(checkout.directory).name)[:60]
+    return f"{name}-{hashlib.sha256(checkout.directory.encode()).hexdigest()[:8]}.bundle"
 
 
 def _checkout(each: Checkout, into: Path, scratch: Path) -> Commit:
-    bare = scratch.with_name(f"clone-{PurePosixPath(each.directory).name}")
+    bare = scratch.with_name(f"clone-{bundle_name(each)}")
     _git("clone", "--bare", "--quiet", "--", each.url, str(bare), what=each.url)
     ref = next((r for r in (each.ref, f"refs/tags/{each.ref}") if r and not r.startswith("-")), "HEAD")
     commit = _git("-C", str(bare), "rev-parse", "--verify", f"{ref}^{{commit}}", what=each.url).strip()

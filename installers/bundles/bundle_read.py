@@ -92,6 +92,15 @@ class Parts:
         return self.folder / "checkouts"
 
     @property
+    def tools(self) -> Path:
+        return self.folder / "tools"
+
+    @property
+    def builds(self) -> Path:
+        """Each named after its sum."""
+        return self.folder / "builds"
+
+    @property
     def envcheck(self) -> Path:
         return self.folder / "envcheck"
 
@@ -226,6 +235,8 @@ def _agree(head: Head, recipe: Recipe, lock: Lock, members: Mapping[str, Member]
             raise BundleError(f"{name} has no clone of {checkout.url}", AGAIN)
     wanted = {f"wheels/{wheel.file}": wheel.sha256 for wheel in lock.wheels}
     there = {m.name: m.sha256 for m in members.values() if m.name.startswith("wheels/")}
+    wanted |= {f"builds/{built.sha256}": built.sha256 for built in lock.builds}
+    there |= {m.name: m.sha256 for m in members.values() if m.name.startswith("builds/")}
     for file in sorted({*wanted, *there}):
         if wanted.get(file) != there.get(file):
             raise BundleError(f"{name}: {file} is not the one of its lock", AGAIN)
@@ -336,7 +347,7 @@ def unpack(found: Bundle) -> Parts:
 
 
 def _take_out(found: Bundle, wanted: list[Member], fresh: Path) -> None:
-    for name in ("wheels", "envcheck", "checkouts"):
+    for name in ("wheels", "tools", "builds", "envcheck", "checkouts"):
         (fresh / name).mkdir()
     with _opened(found.path) as file:
         for member in wanted:

@@ -45,6 +45,22 @@ def links(supply: Supply, ground: Ground) -> Iterator[str]:
     ground.seat.fresh(BUNDLE)
 
 
+@contextlib.contextmanager
+def tools(supply: Supply, ground: Ground) -> Iterator[str]:
+    """The same with what builds clones."""
+    if not supply.parts:
+        yield ""
+        return
+    if isinstance(ground.seat, Host):
+        yield str(supply.parts.tools)
+        return
+    folder = ground.seat.fresh("tools")
+    for path in sorted(supply.parts.tools.iterdir()):
+        ground.files.put(path, f"{folder}/{path.name}")
+    yield folder
+    ground.seat.fresh("tools")
+
+
 def clone(supply: Supply, ground: Ground, checkout: Checkout) -> str:
     """The clone's git bundle, as the seat sees it; "" where there is none."""
     if not supply.parts:

@@ -13,7 +13,7 @@ from envcheck import __version__
 from envcheck.errors import EnvcheckError
 from installers import mark
 from installers.bundles import lockfile
-from installers.bundles.lockfile import Commit, DriverFile, Image, Lock, Wheel
+from installers.bundles.lockfile import Built, Commit, DriverFile, Image, Lock, Wheel
 from installers.environment import fits
 from installers.recipes.recipe import Package, Recipe
 from installers.seat import Seat
@@ -58,12 +58,17 @@ def _merged(before: Sequence[Wheel], more: Sequence[Wheel]) -> tuple[Wheel, ...]
 
 
 def settled(
-    before: Lock, there: Mapping[str, str], python: str, image: Image | None, commits: Sequence[Commit]
+    before: Lock,
+    there: Mapping[str, str],
+    python: str,
+    image: Image | None,
+    commits: Sequence[Commit],
+    builds: Sequence[Built] = (),
 ) -> Lock:
     """The lock without what is there no more.  Pure."""
     wheels = tuple(wheel for wheel in before.wheels if fits(Package(wheel.name, f"=={wheel.version}"), there))
     minor = ".".join(python.split(".")[:2])
-    return replace(before, python=minor, image=image, wheels=wheels, checkouts=tuple(commits))
+    return replace(before, python=minor, image=image, wheels=wheels, checkouts=tuple(commits), builds=tuple(builds))
 
 
 def commits(recipe: Recipe, seat: Seat) -> tuple[Commit, ...]:

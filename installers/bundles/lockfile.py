@@ -26,6 +26,7 @@ SCHEMA = 1
 NAME = "envcheck.lock"
 SIZE_LIMIT = 2 << 20  # bytes; 200 wheels take 50 KB
 NEXT = "make a new one: envcheck bundle or envcheck provision writes it"
+PATH_LIMIT = 1000
 HEAD = "# What exactly was put in place.  envcheck provision --locked installs this and nothing else.\n"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -46,13 +47,24 @@ class Image:
 
 @dataclass(frozen=True)
 class Wheel:
-    """`file` without the address it came from; `index` is the recipe's own index, "" for the configured one."""
+    """`file` without the address it came from; `index` is the recipe's own index, "" for the configured one.
+
+    `source` is the archive that the file was built from where there is no wheel to fetch, with its own sum: whoever has
+    the lock and an index builds it from that one.
+    """
 
     name: str
     version: str
     file: str
     sha256: str
     index: str = ""
+    source: str = ""
+    source_sha256: str = ""
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Those of the files that may be installed."""
+        return tuple(filter(None, (self.sha256, self.source_sha256)))
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,16 @@ class Commit:
     url: str
     commit: str
     directory: str = ""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A file that a build of the recipe made from this commit; `name` is the build's, `path` stands below its clone."""
+
+    name: str
+    path: str
+    sha256: str
+    commit: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +110,7 @@ class Lock:
     wheels: tuple[Wheel, ...] = ()
     checkouts: tuple[Commit, ...] = ()
     installers: tuple[DriverFile, ...] = ()
+    builds: tuple[Built, ...] = ()
 
 
 def recipe_hash(recipe: Recipe) -> str:
@@ -162,7 +185,19 @@ def _complaints(lock: Lock) -> Iterator[tuple[str, str]]:
         yield from _fits(f"checkouts[{number}].commit", commit.commit, _COMMIT, "a whole commit in hexadecimal digits")
         if commit.url.startswith("-") or not commit.url:
             yield f"checkouts[{number}].url", "expected the address of a repository"
+    for number, built in enumerate(lock.builds):
+        yield from _built(f"builds[{number}]", built)
     yield from _wheels(lock)
+
+
+def _built(key: str, built: Built) -> Iterator[tuple[str, str]]:
+    yield from _fits(f"{key}.name", built.name, _PLAIN, "a build's name")
+    yield from _fits(f"{key}.sha256", built.sha256, _SHA256, "64 hexadecimal digits")
+    if built.commit:
+        yield from _fits(f"{key}.commit", built.commit, _COMMIT, "a whole commit in hexadecimal digits")
+    parts = built.path.split("/")
+    if not built.path.isprintable() or len(built.path) > PATH_LIMIT or not all(parts) or ".." in parts:
+        yield f"{key}.path", f"expected a file below the clone, found {built.path[:80]!r}"
 
 
 def _wheels(lock: Lock) -> Iterator[tuple[str, str]]:
@@ -172,6 +207,9 @@ def _wheels(lock: Lock) -> Iterator[tuple[str, str]]:
         yield from _fits(f"{key}.sha256", wheel.sha256, _SHA256, "64 hexadecimal digits")
         if not is_of(wheel.file, wheel.name, wheel.version):
             yield f"{key}.file", f"{wheel.file[:100]!r} is no file of {wheel.name[:60]} {wheel.version[:40]}"
+        if wheel.source or wheel.source_sha256:
+            yield from _fits(f"{key}.source_sha256", wheel.source_sha256, _SHA256, "64 hexadecimal digits")
+            yield from _fits(f"{key}.source", wheel.source, _PLAIN, "the name of a file")
         if wheel.index and not re.match(r"https?://", wheel.index):
             yield f"{key}.index", "expected an https:// address"
         if canonicalize_name(wheel.name) in seen:

@@ -45,7 +45,7 @@ def narrowed(recipe: Recipe, lock: Lock, architecture: str, *, boxed: bool = Tru
     return dataclasses.replace(
         recipe,
         image=_image(recipe, lock) if boxed else recipe.image,
-        packages=tuple(_package(p, versions, lock) for p in recipe.packages) if lock.wheels else recipe.packages,
+        packages=(*(_package(p, versions, lock) for p in recipe.packages), *_beside(recipe, lock)),
         checkouts=tuple(_checkout(c, lock) for c in recipe.checkouts),
     )
 
@@ -76,6 +76,12 @@ def _package(package: Package, versions: Mapping[str, str], lock: Lock) -> Packa
     return dataclasses.replace(package, specifier=f"=={versions[bare]}")
 
 
+def _beside(recipe: Recipe, lock: Lock) -> Iterator[Package]:
+    """What clones and builds need, from an index that no package of the recipe's comes from: one more group for pip."""
+    known = {package.index for package in recipe.packages}
+    yield from (Package(w.name, f"=={w.version}", w.index) for w in lock.wheels if w.index not in known)
+
+
 def _checkout(checkout: Checkout, lock: Lock) -> Checkout:
     for commit in lock.checkouts:
         if commit.url == checkout.url and commit.directory in ("", checkout.directory):
@@ -89,7 +95,7 @@ def requirements(lock: Lock, index: str | None = None) -> str:
     Given with --no-deps: the lock holds the dependencies too.
     """
     wheels = [w for w in lock.wheels if index is None or w.index == index]
-    return "".join(f"{w.name}=={w.version} --hash=sha256:{w.sha256}\n" for w in wheels)
+    return "".join(f"{w.name}=={w.version}{''.join(f' --hash=sha256:{s}' for s in w.sums)}\n" for w in wheels)
 
 
 def pip_arguments(file: str, *, index: str = "", find_links: str = "") -> tuple[str, ...]:

@@ -10,24 +10,29 @@ import json
 import posixpath
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from envcheck.errors import StepError
 from envcheck.secrets import redact
 from envcheck.units import GIB
-from installers.bundles.lockfile import Wheel
+from installers.bundles.lockfile import Built, Lock, Wheel
 from installers.recipes.recipe import Build, Checkout, Recipe, Tool
-from installers.seat import Seat, answer, last_lines
+from installers.seat import Host, Seat, answer, last_lines
 from installers.software import build_cache, packages
 from installers.software.build_cache import Files, HostFiles, Kept
 from installers.software.build_rules import filled
 from installers.software.checkout_rules import COMMIT
 from installers.software.need import Need, So
 
+if TYPE_CHECKING:
+    from installers.bundles.supply import Supply
+
+NOWHERE = Host(Path("/nowhere"))  # the seat of what nobody has looked at
 LOOK_S = 60.0
 TELL_S = 5.0  # between two lines of a build that are shown; the log has all
 JOB_BYTES = 2 * GIB  # memory that one compiler may take: a guess for Paddle's kernels
@@ -40,22 +45,35 @@ _GLOB = (
 
 @dataclass(frozen=True)
 class Ground:
-    """Where it is built; `files` carries results to this host's cache and from it."""
+    """Where it is built; `files` carries results to this host's cache and from it.
+
+    `supply` says which results alone may be installed, where there is a lock, and has them where there is a bundle.
+    """
 
     seat: Seat
     files: Files = field(default_factory=HostFiles)
     cache: Path | None = None
+    supply: Supply | None = None
+
+    @property
+    def lock(self) -> Lock | None:
+        return self.supply.lock if self.supply else None
 
 
 @dataclass(frozen=True)
 class State:
-    """What is known of a build before it is begun.  `done`: commands that ended well in a run that was cut off."""
+    """What is known of a build before it is begun.  `done`: commands that ended well in a run that was cut off.
+
+    `bundled`: the result comes from this bundle; `refused`: the lock's result is not to be had, and why.
+    """
 
     key: str
     missing: tuple[Tool, ...] = ()
     cached: bool = False
     done: int = 0
     whole: bool = False
+    bundled: str = ""
+    refused: str = ""
 
 
 def of_role(recipe: Recipe, role: str) -> tuple[Build, ...]:
@@ -79,9 +97,66 @@ def there(ground: Ground, build: Build, commit: str, before: Sequence[str] = ())
     noted = _noted(seat, build)
     ours = noted.get("key") == key
     whole = ours and bool(noted.get("whole")) and _in_place(seat, build, noted, env.packages)
-    cached = not whole and bool(build_cache.find(key, ground.cache))
     done, same = noted.get("done"), ours and seat.read(_marker(build)) == key
-    return State(key, missing, cached, done if same and isinstance(done, int) else 0, whole)
+    known = State(key, missing, False, done if same and isinstance(done, int) else 0, whole)
+    if ground.lock:
+        return _by_lock(ground, build, known, noted)
+    return replace(known, cached=not whole and bool(build_cache.find(key, ground.cache)))
+
+
+def unseen(build: Build, supply: Supply) -> State:
+    """As far as a lock tells while nobody can look."""
+    return _by_lock(Ground(NOWHERE, supply=supply), build, State(""), {})
+
+
+def _by_lock(ground: Ground, build: Build, known: State, noted: Mapping[str, object]) -> State:
+    """What is not the lock's very result is not whole, and none but that one is taken."""
+    supply, lock = ground.supply, ground.lock
+    assert supply and lock
+    wanted = _wanted(lock, build)
+    here = {(path, sha256) for path, sha256 in _files(noted)}
+    if known.whole and here == wanted:
+        return known
+    refused = "" if wanted else f"the lock has no result of the build {build.name}"
+    bundled = supply.name if wanted and supply.bundle else ""
+    cached = bool(wanted) and bool(supply.bundle or (known.key and _of_lock(ground, build, known.key)))
+    if wanted and known.key and not cached:
+        first = min(wanted)
+        refused = f"{build.name}: the lock has {first[0]} with SHA-256 {first[1]}, which this machine has not kept"
+    return replace(known, whole=False, cached=cached, bundled=bundled, refused=refused)
+
+
+def _wanted(lock: Lock, build: Build) -> set[tuple[str, str]]:
+    return {(built.path, built.sha256) for built in lock.builds if built.name == build.name}
+
+
+def _of_lock(ground: Ground, build: Build, key: str) -> tuple[Kept, ...]:
+    """The lock's very files, from the bundle or from this host's cache; none where they are in neither."""
+    assert ground.lock and ground.supply
+    wanted = _wanted(ground.lock, build)
+    if parts := ground.supply.parts:
+        kept = tuple(Kept(path, parts.builds / sha256, sha256) for path, sha256 in sorted(wanted))
+        return kept if all(build_cache.digest(each.file) == each.sha256 for each in kept) else ()
+    kept = build_cache.find(key, ground.cache)
+    return kept if {(each.path, each.sha256) for each in kept} == wanted else ()
+
+
+def _files(noted: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Paths and sums of a note."""
+    said = noted.get("files")
+    pairs = [each for each in said if isinstance(each, list) and len(each) == 2] if isinstance(said, list) else []
+    return [(str(path), str(sha256)) for path, sha256 in pairs]
+
+
+def results(seat: Seat, wanted: Iterable[Build]) -> tuple[Built, ...]:
+    """What stands there of these builds, for the lock."""
+    noted = [(build, _noted(seat, build)) for build in wanted]
+    return tuple(
+        Built(build.name, path, sha256, str(said.get("commit") or ""))
+        for build, said in noted
+        if said.get("whole")
+        for path, sha256 in _files(said)
+    )
 
 
 def need(build: Build, state: State) -> Need | So:
@@ -90,6 +165,14 @@ def need(build: Build, state: State) -> Need | So:
         return So(f"{build.name}, built from source")
     size = int((build.space_gib or 1) * 1024)
     undo = f"pip uninstall {build.name}" if build.installs else f"rm {build.checkout}/{build.yields}"
+    if state.refused:
+        remedy = "take the bundle of the machine that built it: envcheck bundle; or go without --locked"
+        return Need(f"build {build.name}", "", "", "", size, state.refused, remedy)
+    if state.bundled:
+        why, changes = "it was built for the bundle", f"puts {build.yields} in place"
+        return Need(
+            f"take {build.name} from the bundle {state.bundled}", why, changes, undo, 1024 if build.installs else 10
+        )
     if state.cached:
         why, changes = "built before, from the same sources and commands, and kept", f"puts {build.yields} in place"
         return Need(f"take {build.name} from the cache", why, changes, undo, 1024 if build.installs else 10)
@@ -114,26 +197,37 @@ class Result:
 
 
 def perform(
-    ground: Ground, build: Build, commit: str, say: Line, *, before: Sequence[str] = (), limits: Sequence[str] = ()
+    ground: Ground,
+    build: Build,
+    commit: str,
+    say: Line,
+    *,
+    before: Sequence[str] = (),
+    limits: Sequence[str] = (),
+    note: packages.Note = lambda wheels: None,
 ) -> Result:
-    """Build it, or take it from the cache; install it where it is a wheel.  `limits` are requirement lines to keep."""
+    """Build it, or take it from the cache; install it where it is a wheel.  `limits` are requirement lines to keep,
+    `note` hears which wheels that brings."""
     state = there(ground, build, commit, before)
-    kept = build_cache.find(state.key, ground.cache)
+    kept = _of_lock(ground, build, state.key) if ground.lock else build_cache.find(state.key, ground.cache)
     from_cache = bool(kept)
     if kept:
         say(f"{build.name} was built before, and is taken from {kept[0].file.parent}")
         for each in kept:
             ground.files.put(each.file, posixpath.join(build.checkout, each.path))
     else:
-        if state.missing:
+        if state.missing or ground.lock:
             planned = need(build, state)
             assert isinstance(planned, Need)
-            raise StepError(planned.obstacle, planned.remedy)
+            raise StepError(
+                planned.obstacle or f"{build.name} of the bundle is damaged", planned.remedy or "take it anew"
+            )
         _run_all(ground.seat, build, state, say)
         kept = build_cache.put(state.key, _made(ground.seat, build), build.checkout, ground.files, ground.cache)
         say(f"kept in {kept[0].file.parent}")
-    wheel = _install(ground.seat, build, kept[0], say, limits) if build.installs else None
-    made = {"package": wheel.name, "version": wheel.version} if wheel else {}
+    wheel = _install(ground, build, kept[0], say, limits, note) if build.installs else None
+    made: dict[str, object] = {"package": wheel.name, "version": wheel.version} if wheel else {}
+    made |= {"commit": commit, "files": [(each.path, each.sha256) for each in kept]}
     _note(ground.seat, build, {"key": state.key, "done": len(build.commands), "whole": True, **made})
     return Result(state.key, from_cache, kept, wheel)
 
@@ -223,7 +317,9 @@ def _made(seat: Seat, build: Build) -> list[str]:
     return found
 
 
-def _install(seat: Seat, build: Build, kept: Kept, say: Line, limits: Sequence[str]) -> Wheel:
+def _install(ground: Ground, build: Build, kept: Kept, say: Line, limits: Sequence[str], note: packages.Note) -> Wheel:
+    """What it needs comes from the index, as far as no lock has brought that already."""
+    seat = ground.seat
     file, path = posixpath.basename(kept.path), posixpath.join(build.checkout, kept.path)
     try:
         name, version, _, _ = parse_wheel_filename(file)
@@ -231,9 +327,8 @@ def _install(seat: Seat, build: Build, kept: Kept, say: Line, limits: Sequence[s
         raise StepError(f"{build.name}: {file[:100]} is no wheel's name", "look at the recipe's yields") from None
     pip = packages.Pip(seat, say)
     pip.run("install", "--no-deps", "--force-reinstall", path)
-    constraints = f"{seat.fresh('limits')}/constraints.txt"
-    seat.write(constraints, "".join(f"{line}\n" for line in limits))
-    pip.run("install", f"--constraint={constraints}", path)
+    if not ground.lock:
+        packages.needs(pip, (path,), limits, note)
     if seat.environment().packages.get(canonicalize_name(name)) != str(version):
         raise StepError(f"pip was content, yet {name} {version} is not there", f"see {seat.notes / 'pip.log'}")
     return Wheel(name, str(version), file, kept.sha256)

@@ -126,14 +126,25 @@ def refused(checkout: Checkout, clone: Clone) -> tuple[str, str] | None:
     return None
 
 
-def perform(
-    seat: Seat, checkout: Checkout, say: Line, *, limits: Sequence[str] = (), source: str = "", wheels: str = ""
-) -> Commit:
+@dataclass(frozen=True)
+class Terms:
+    """`limits` are requirement lines that an editable installation must keep; `note` hears what it brings.
+
+    `locked`: all that it needs is there.  `source` is a git bundle of the seat's to fetch from instead of the address,
+    `tools` a folder from which pip takes what builds it instead of an index: no network is asked.
+    """
+
+    limits: Sequence[str] = ()
+    note: packages.Note = lambda wheels: None
+    locked: bool = False
+    source: str = ""
+    tools: str = ""
+
+
+def perform(seat: Seat, checkout: Checkout, say: Line, terms: Terms = Terms()) -> Commit:
     """The clone at its commit, installed where the recipe says so; what the lock says of it.
 
-    `limits` are requirement lines that an editable installation must keep; `source` is a git bundle of the seat's to
-    fetch from instead of the address, `wheels` a folder that pip uses instead of an index.  StepError in words;
-    nothing of anybody's is overwritten.
+    StepError in words; nothing of anybody's is overwritten.
     """
     clone = there(seat, checkout)
     if refusal := refused(checkout, clone):
@@ -141,7 +152,7 @@ def perform(
     git = Git(seat, checkout.directory, say)
     commit = clone.wanted if clone.wanted and not clone.making else ""
     if not commit:
-        commit = _fetched(git, checkout, clone, source)
+        commit = _fetched(git, checkout, clone, terms.source)
     if clone.making or clone.commit != commit:
         force = ("--force",) if clone.absent or clone.making else ()
         git.must("checkout", "--quiet", *force, "--detach", commit, "--")
@@ -150,7 +161,7 @@ def perform(
         raise StepError(f"{checkout.directory} is at {head or 'no commit'}, wanted is {commit}", git_words.AGAIN)
     git.run("config", "--local", "--unset-all", MAKING)
     if checkout.editable and not clone.editable:
-        _install(seat, git.folder(), say, limits, wheels)
+        _install(seat, git.folder(), say, terms)
     return Commit(public(checkout.url), commit, checkout.directory)
 
 
@@ -204,15 +215,22 @@ def _worth_more(done: CommandResult) -> bool:
     return any(word in done.out + done.err for word in words)
 
 
-def _install(seat: Seat, folder: str, say: Line, limits: Sequence[str], wheels: str) -> None:
-    file = f"{seat.fresh('limits')}/constraints.txt"
-    seat.write(file, "".join(f"{line}\n" for line in limits))
+def _install(seat: Seat, folder: str, say: Line, terms: Terms) -> None:
+    """What it needs first, from the index, as far as no lock has brought that already."""
     say(f"installing {folder} editable")
-    # What builds it is not among a bundle's wheels: then the seat's own setuptools does.
-    offline = ("--no-index", f"--find-links={wheels}", "--no-build-isolation") if wheels else ()
-    packages.Pip(seat, say).run("install", f"--constraint={file}", *offline, "--editable", folder)
+    pip = packages.Pip(seat, say)
+    if not terms.locked:
+        packages.needs(pip, ("--editable", folder), terms.limits, terms.note)
+    pip.run("install", "--no-deps", *offline(seat, terms.tools), "--editable", folder)
     if folder not in _editables(seat):
         raise StepError(f"pip was content, yet {folder} is not installed editable", f"see {seat.notes / 'pip.log'}")
+
+
+def offline(seat: Seat, tools: str) -> tuple[str, ...]:
+    """What builds it comes from a folder; where a bundle brought none, the seat's own setuptools does."""
+    where = ("--no-index", f"--find-links={tools}") if tools else ()
+    isolated = any(name.endswith(".whl") for name in seat.names(tools)) if tools else True
+    return where if isolated else (*where, "--no-build-isolation")
 
 
 def _editables(seat: Seat) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -36,7 +36,10 @@ UNSET = (
     "PIP_PYTHON",
     "PIP_ISOLATED",
 )
+CONFIGURED = (Package(""),)  # whatever it is, from the configured index
 Line = Callable[[str], None]
+Note = Callable[[Sequence[Wheel]], None]
+Exact = tuple[str, str, tuple[str, ...]]  # name, version, the sums of the files that may be it
 
 
 class PipError(StepError):
@@ -121,11 +124,11 @@ def install(
     """
     if locked is None:
         return _asked(pip, packages, others, force)
-    _refuse(solver.pairs({canonicalize_name(w.name): w.version for w in locked}))
+    refuse(solver.pairs({canonicalize_name(w.name): w.version for w in locked}))
     mine = [w for w in locked if find_links or w.index == packages[0].index]
     _put(
         pip,
-        [(w.name, w.version, w.sha256) for w in mine],
+        [(w.name, w.version, w.sums) for w in mine],
         _source(packages, (find_links,) if find_links else ()),
         force,
     )
@@ -144,16 +147,38 @@ def _asked(pip: Pip, packages: Sequence[Package], others: Sequence[Package], for
         pip.say(f"pip {answer.pip} is older than 22.2 and cannot tell beforehand: versions are compared afterwards")
         pip.run("install", *asked, *wanted)
         there = dict(pip.seat.environment().packages)
-        _refuse(solver.pairs(there), changed=True)
+        refuse(solver.pairs(there), changed=True)
         return ()
-    _refuse(solver.judge(answer, [*packages, *others]))
+    refuse(solver.judge(answer, [*packages, *others]))
     for change in solver.changes(answer):
         pip.say(change)
     if answer.found:
-        _put(pip, [(f.name, f.version, f.sha256) for f in answer.found], _from(answer, store, packages), force)
+        _put(pip, exactly(answer.found), origin(answer, store, packages), force)
         _compare(pip, answer.found)
     pip.seat.fresh("wheels")
     return solver.wheels(answer, index)
+
+
+def needs(pip: Pip, wanted: Sequence[str], limits: Sequence[str], note: Note) -> None:
+    """What a file or a folder (`wanted`, in pip's words) needs beside itself, judged and put in; `note` hears of the
+    files beforehand, since a cut may come at any time.  `limits` are requirement lines."""
+    store, file = pip.seat.fresh("wheels"), f"{pip.seat.fresh('limits')}/constraints.txt"
+    pip.seat.write(file, "".join(f"{line}\n" for line in limits))
+    answer = pip.solve(store, f"--constraint={file}", *wanted)
+    if answer.found is None:
+        pip.run("install", f"--constraint={file}", *wanted)
+        return
+    answer = replace(answer, found=tuple(each for each in answer.found if not each.direct))
+    if answer.found:
+        refuse(solver.added(answer))
+        note(solver.wheels(answer))
+        _put(pip, exactly(answer.found), origin(answer, store, CONFIGURED), force=False)
+        _compare(pip, answer.found)
+    pip.seat.fresh("wheels")
+
+
+def exactly(found: Sequence[Found]) -> list[Exact]:
+    return [(f.name, f.version, (f.sha256,) if f.sha256 else ()) for f in found]
 
 
 def _source(packages: Sequence[Package], folders: Sequence[str] = ()) -> tuple[str, ...]:
@@ -162,19 +187,25 @@ def _source(packages: Sequence[Package], folders: Sequence[str] = ()) -> tuple[s
     return own + (("--no-index", *(f"--find-links={folder}" for folder in folders)) if folders else ())
 
 
-def _from(answer: Answer, store: str, packages: Sequence[Package]) -> tuple[str, ...]:
+def origin(answer: Answer, store: str, packages: Sequence[Package]) -> tuple[str, ...]:
     """The files that the dry run fetched; the index as well where one of them is not there, or is to be built."""
     local = {posixpath.dirname(url2pathname(urlsplit(f.url).path)) for f in answer.found or () if f.url[:5] == "file:"}
     folders = (store, *sorted(local))
     return _source(packages, folders) if answer.local else (*_source(packages), f"--find-links={store}")
 
 
-def _put(pip: Pip, exactly: Sequence[tuple[str, str, str]], source: Sequence[str], force: bool) -> None:
-    """These versions and hashes, and no dependency that is not among them."""
-    hashed = all(sha256 for _, _, sha256 in exactly)
-    lines = [f"{name}=={version}" + (f" --hash=sha256:{sha256}" if hashed else "") for name, version, sha256 in exactly]
+def requirements(pip: Pip, wanted: Sequence[Exact]) -> str:
+    """A file of these versions and hashes for pip; where one has no hash, pip takes none at all."""
+    hashed = all(sums for _, _, sums in wanted)
     file = f"{pip.seat.fresh('exactly')}/requirements.txt"
+    lines = (f"{n}=={v}" + "".join(f" --hash=sha256:{s}" for s in sums if hashed) for n, v, sums in wanted)
     pip.seat.write(file, "".join(f"{line}\n" for line in lines))
+    return file
+
+
+def _put(pip: Pip, wanted: Sequence[Exact], source: Sequence[str], force: bool) -> None:
+    """These versions and hashes, and no dependency that is not among them."""
+    file = requirements(pip, wanted)
     pip.run("install", "--no-deps", *source, *(("--force-reinstall",) if force else ()), f"--requirement={file}")
 
 
@@ -183,7 +214,7 @@ def _compare(pip: Pip, found: Sequence[Found | Wheel]) -> None:
         raise StepError(f"pip was content, yet {wrong}", f"see {pip.seat.notes / 'pip.log'}, then repeat")
 
 
-def _refuse(problems: Iterable[Problem], *, changed: bool = False) -> None:
+def refuse(problems: Iterable[Problem], *, changed: bool = False) -> None:
     """PipError with the first problem."""
     for problem in problems:
         before = "" if changed else "; nothing was installed"

@@ -10,7 +10,7 @@ import posixpath
 import re
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from packaging.markers import UndefinedEnvironmentName
@@ -140,11 +140,24 @@ def judge(answer: Answer, wanted: Iterable[Package]) -> Iterator[Problem]:
     """Why this answer must not be installed, the first reason first; `wanted` are all packages of the recipe."""
     packages = list(wanted)
     after = {_bare(f.name): f for f in (*answer.there, *(answer.found or ()))}
-    before = {_bare(f.name): f for f in answer.there}
     for found in answer.found or ():
         yield from _of_itself(found)
     yield from _pins(packages, {name: f.version for name, f in after.items()})
     yield from pairs({name: f.version for name, f in after.items()})
+    yield from _moved(answer)
+
+
+def added(answer: Answer) -> Iterator[Problem]:
+    """The same of what something that is asked for by its place needs: that may be compiled, as it may itself."""
+    for found in answer.found or ():
+        yield from _of_itself(replace(found, compiles=""))
+    yield from _moved(answer)
+
+
+def _moved(answer: Answer) -> Iterator[Problem]:
+    """Touchy packages that would not suit others any more."""
+    after = {_bare(f.name): f for f in (*answer.there, *(answer.found or ()))}
+    before = {_bare(f.name): f for f in answer.there}
     changed = {_bare(f.name) for f in answer.found or ()}
     for name, needs, why in _broken(after, answer.markers):
         old = before.get(name)

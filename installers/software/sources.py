@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from envcheck.errors import EnvcheckError
 from installers.bundles.lockfile import Commit
@@ -12,8 +13,12 @@ from installers.recipes.recipe import Build, Checkout, Recipe
 from installers.seat import Seat
 from installers.software import builds, checkouts
 from installers.software.builds import Ground, State
-from installers.software.checkouts import Clone
+from installers.software.checkouts import Clone, Terms
 from installers.software.need import Need, So
+from installers.software.packages import Note
+
+if TYPE_CHECKING:
+    from installers.bundles.supply import Supply
 
 
 @dataclass(frozen=True)
@@ -65,20 +70,21 @@ def obstacles(recipe: Recipe, seen: Sources, role: str) -> Iterator[Obstacle]:
 
 
 def clone(
-    recipe: Recipe, seat: Seat, checkout: Checkout, say: Callable[[str], None], source: str = "", wheels: str = ""
+    recipe: Recipe, seat: Seat, checkout: Checkout, say: Callable[[str], None], terms: Terms
 ) -> tuple[str, Commit]:
-    """The clone at its commit; what was done in words, and what the lock says of it.  `source` is a git bundle
-    and `wheels` a folder of the seat's, where no network is to be asked."""
-    commit = checkouts.perform(seat, checkout, say, limits=pins(recipe), source=source, wheels=wheels)
+    """The clone at its commit; what was done in words, and what the lock says of it."""
+    commit = checkouts.perform(seat, checkout, say, replace(terms, limits=pins(recipe)))
     return f"{checkout.directory} is at {commit.commit[:12]}", commit
 
 
-def build(recipe: Recipe, ground: Ground, wanted: Build, role: str, say: Callable[[str], None]) -> builds.Result:
+def build(
+    recipe: Recipe, ground: Ground, wanted: Build, role: str, say: Callable[[str], None], note: Note
+) -> builds.Result:
     commits = {each.directory: checkouts.there(ground.seat, each).commit for each in recipe.checkouts}
     known = states(recipe, ground, role, commits)
     commit = builds.commit_of(wanted, recipe.checkouts, commits)
     before = [known[name].key for name in wanted.after]
-    return builds.perform(ground, wanted, commit, say, before=before, limits=pins(recipe))
+    return builds.perform(ground, wanted, commit, say, before=before, limits=pins(recipe), note=note)
 
 
 def pins(recipe: Recipe) -> Sequence[str]:
@@ -91,4 +97,11 @@ def unknown(recipe: Recipe, ground: Ground, role: str) -> Sources:
     try:
         return look(recipe, ground, role)
     except EnvcheckError:
-        return Sources()
+        return unseen(recipe, ground.supply, role)
+
+
+def unseen(recipe: Recipe, supply: Supply | None, role: str) -> Sources:
+    """Where nobody can look yet; of a lock's builds it is known whether they are to be had."""
+    locked = supply if supply and supply.lock else None
+    known = builds.of_role(recipe, role) if locked else ()
+    return Sources(builds={each.name: builds.unseen(each, locked) for each in known if locked})
