@@ -15,8 +15,8 @@ INNER = ("text_config", "llm_config", "language_config", "thinker_config")
 NESTED = ("attn_config", "ffn_config")  # DBRX, MPT
 
 FLAGS = ("attention_bias", "attention_out_bias", "add_qkv_bias", "qkv_bias", "use_qkv_bias", "mlp_bias",
-         "add_bias_linear", "use_qk_norm", "qk_layernorm", "tie_word_embeddings", "multi_query", "bias", "use_bias", "no_bias",
-         "lm_head_bias")  # fmt: skip
+         "add_bias_linear", "use_qk_norm", "qk_layernorm", "tie_word_embeddings", "multi_query", "bias", "use_bias",
+         "no_bias", "lm_head_bias")  # fmt: skip
 READ = {name for names in NAMES.values() for name in names} | {*FLAGS, *INNER, *NESTED, "vision_config"}
 # Numbers that look like dimensions and make no parameters.
 HARMLESS = re.compile(
