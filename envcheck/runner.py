@@ -100,6 +100,16 @@ def end_all(grace_s: float = 1.0) -> None:
             time.sleep(0.01)
 
 
+def end_what_runs(argv: Sequence[str]) -> None:
+    """End a command that `run` waits for in another thread; by its name without folders, and its arguments."""
+    wanted = (Path(argv[0]).name, *argv[1:])
+    for child in list(_running):
+        words = [str(word) for word in child.args] if isinstance(child.args, (list, tuple)) else []
+        if words and (Path(words[0]).name, *words[1:]) == wanted:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+
+
 def _terminated(*_: object) -> None:
     raise SystemExit(128 + signal.SIGTERM)
 

@@ -31,7 +31,8 @@ class Vendor:
     of an idle device; `plugin_index` the only package index that has the plugin;
     `commands` are ready to paste, by what they are for; `pci_classes` how the
     classes of accelerators begin (pci.ids).  `devices` are the questions that list
-    devices, steadiest first (the first that answers counts); `details` go with them; `per_device` are asked once for
+    devices, steadiest first (the first that answers counts); `samples` ask for memory, load, power and health alone,
+    every few seconds of a run, where that is cheaper; `details` go with them; `per_device` are asked once for
     each id, `{id}` replaced.  `device_type` is paddle's name for the device, `launch_option` the launcher's,
     `chips_per_card` how many devices the tool lists for a card that is bought.  Cards come into a container by names of
     `cdi_kind`, by the engine's `runtime`, which reads `runtime_env`, or, where `nodes_suffice`, by the nodes alone.
@@ -50,6 +51,7 @@ class Vendor:
     runtime: str | None
     chips_per_card: int
     devices: tuple[Question, ...]
+    samples: tuple[Question, ...] = ()
     details: tuple[Question, ...] = ()
     per_device: tuple[Question, ...] = ()
     pci_classes: tuple[str, ...] = ("12", "03", "0b4")
@@ -197,6 +199,14 @@ VENDORS: dict[str, Vendor] = {
         cdi_kind="nvidia.com/gpu",
         chips_per_card=1,
         devices=(_run("nvidia-smi", "-q", "-x"), _run("nvidia-smi")),
+        samples=(  # a tenth of what -q -x costs
+            _run(
+                "nvidia-smi",
+                "--query-gpu=index,uuid,memory.used,memory.total,utilization.gpu,power.draw,temperature.gpu,"
+                "ecc.errors.uncorrected.volatile.total",
+                "--format=csv",
+            ),
+        ),
         details=(_run("nvidia-smi", "topo", "-m"), _read("/proc/driver/nvidia/version")),
         pci_classes=("03",),
         driver_floor="535.171",

@@ -113,6 +113,16 @@ def survivors(run: Path) -> list[psutil.Process]:
     return [process for process, mark in _marked() if mark == str(run)]
 
 
+def ranks(mark: str) -> dict[int, int]:
+    """The workers of a run, rank → pid, as this host sees them: of a container too, for root."""
+    found: dict[int, int] = {}
+    for process, its in _marked():
+        rank = _rank(process) if its == mark else None
+        if rank is not None:
+            found.setdefault(rank, process.pid)
+    return found
+
+
 def orphan(runs: Path) -> str | None:
     """A process of a run in this folder whose envcheck was killed before it could end it."""
     found = [process.pid for process, mark in _marked() if mark.startswith(f"{runs}/")]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from envcheck.model import Finding
 from envcheck.secrets import redact
 from envcheck.stopping import heard_by
 from launch import blame
@@ -17,13 +19,18 @@ from launch.logs.step import Step
 from launch.stage import Stage, Training
 from launch.watch import Watch
 
+if TYPE_CHECKING:
+    from launch.watching.guard import Guard
+
 LOOK_EVERY_S = 0.2
 TEXT_LIMIT = 1 << 20
+MOURNING_S = 1.5  # in which a launcher should notice that a worker failed; torchrun ends the others for half a minute
 
 
 @dataclass(frozen=True)
 class Ending:
-    """`how` is finished, failed, unstarted (no worker was seen), interrupted, deadline; `status` is the launcher's."""
+    """`how` is finished, failed, unstarted (no worker was seen), interrupted, deadline, stopped (by a rule, which
+    is told in `stopped`); `status` is the launcher's; `cards` are their peaks."""
 
     how: str
     status: int | None
@@ -33,6 +40,8 @@ class Ending:
     seconds: float
     launcher_lines: tuple[str, ...]
     outputs: tuple[str, ...] = ()
+    stopped: Finding | None = None
+    cards: Mapping[str, Any] = field(default_factory=dict)
 
 
 def launch(
@@ -43,8 +52,10 @@ def launch(
     say: Callable[[Step], None],
     deadline_s: float | None = None,
     started: Callable[[], None] = lambda: None,
+    guard: Guard | None = None,
 ) -> Ending:
-    """Runs in `command.workdir`; the launcher's own words and its workers' go to `run`/log; `started` is called when its processes are.
+    """Runs in `command.workdir`; the launcher's own words and its workers' go to `run`/log; `started` is called when
+    its processes are; `guard` may end it.
 
     Ctrl-C is an ending like others.  StepError when the first program cannot be started at all.
     """
@@ -54,16 +65,20 @@ def launch(
         training = stage.start(command, clean, run)
         started()
         watch = Watch(run / "log", training.family, say)
+        if guard:
+            guard.start()
         try:
-            ended = _follow(training, watch, stop, None if deadline_s is None else began + deadline_s)
+            how = _follow(training, watch, stop, None if deadline_s is None else began + deadline_s, guard)
         finally:
             training.end()
+            if guard:
+                guard.close()
             watch.family.close()
     watch.look(final=True)
     status, text = training.poll(), _tail(run / "log" / "launcher.log")
-    failed = None if stop or status == 0 else blame.first_failed(watch.workers(), text)
+    failed = None if stop or status == 0 or how == "stopped" else blame.first_failed(watch.workers(), text)
     return Ending(
-        how=_how(bool(stop), ended, status, watch.begun),
+        how=how or _how(status, watch.begun),
         status=status,
         failed=failed,
         steps=tuple(watch.steps),
@@ -71,6 +86,8 @@ def launch(
         seconds=time.monotonic() - began,
         launcher_lines=tuple(text.splitlines()[-40:]),
         outputs=tuple(training.outputs()),
+        stopped=guard.stopped if guard else None,
+        cards=guard.cards() if guard else {},
     )
 
 
@@ -83,19 +100,31 @@ def argv(command: Command) -> tuple[str, ...]:
     return ("bash", "-c", "\n".join([*lines, *ahead, 'exec "$@"']), "bash", *command.argv)
 
 
-def _follow(training: Training, watch: Watch, stop: list[int], deadline: float | None) -> bool:
-    """To the launcher's end: True; False when somebody asked to stop, or the deadline came first."""
+def _follow(
+    training: Training, watch: Watch, stop: list[int], deadline: float | None, guard: Guard | None
+) -> str | None:
+    """To the launcher's end: None; else how it is to end: somebody asked to stop, the deadline came, a rule."""
     while training.poll() is None:
-        if stop or (deadline is not None and time.monotonic() > deadline):
-            return False
+        if stop:
+            return "interrupted"
+        if deadline is not None and time.monotonic() > deadline:
+            return "deadline"
         watch.look()
+        if guard and guard.check(watch):
+            return "stopped"
+        if _bereft(watch):
+            return "failed"
         watch.family.wait(LOOK_EVERY_S)
-    return True
+    return "interrupted" if stop else None
 
 
-def _how(stopped: bool, ended: bool, status: int | None, workers: bool) -> str:
-    if stopped or not ended:
-        return "interrupted" if stopped else "deadline"
+def _bereft(watch: Watch) -> bool:
+    """A worker failed, and the launcher has not ended in spite of it."""
+    fell = [when for when, code in watch.family.dead.values() if code not in (None, 0)]
+    return bool(fell) and time.time() - min(fell) > MOURNING_S
+
+
+def _how(status: int | None, workers: bool) -> str:
     if status == 0:
         return "finished"
     return "failed" if workers else "unstarted"

@@ -87,13 +87,16 @@ def ending(end: Ending, code: int) -> Record:
         "loss": [[s.step, _finite(s.loss)] for s in end.steps],
         "tokens_per_s": _middle([s.tokens_per_s for s in end.steps]),
         "peak_memory_mib": {"host": round(end.peak_bytes / MIB), "worker": _most(end.steps)},
+        "stopped": findings([end.stopped])[0] if end.stopped else None,
+        "cards": dict(end.cards),
     }
 
 
 def measured(end: Ending, device: str) -> int | None:
-    """Bytes of the fullest card that reported; on the CPU the programs tell of host memory, which is another thing."""
-    most = None if device == "cpu" else _most(end.steps)
-    return None if most is None else round(most * MIB)
+    """Bytes of the fullest card: what its program reserved, as the plan counts; else by how much the vendor's tool saw
+    it fill up.  On the CPU the programs tell of host memory, which is another thing."""
+    most = _most(end.steps) or end.cards.get("grown_mib")
+    return None if device == "cpu" or most is None else round(most * MIB)
 
 
 def checkpoints(output: Path) -> list[str]:

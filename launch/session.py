@@ -27,11 +27,13 @@ from launch.runs import detach, known
 from launch.situation import Situation
 from launch.stage import Sight, Stage
 from launch.stage.choose import choose as choose_stage
+from launch.watching import guarding
 
 CODES = {
     "finished": errors.FIT,
     "failed": errors.TRAINING_FAILED,
     "deadline": errors.TRAINING_FAILED,
+    "stopped": errors.TRAINING_FAILED,
     "unstarted": errors.STEP_FAILED,
     "interrupted": errors.INTERRUPTED,
 }
@@ -57,6 +59,7 @@ def _train(request: Request) -> int:
     recipe, job = choose(request)
     if request.data and request.data.expanduser().is_dir():
         raise UsageError(f"--data {request.data}: a folder, and a file is wanted", "name the file in it")
+    guarding.asked(request.no_stop, request.limits)  # what is no rule is said before anything starts
     if request.provision and (code := _provision(request, recipe)):
         if request.as_json:
             _unstarted(code, recipe=recipe.name)
@@ -162,9 +165,10 @@ def _stay(request: Request, seen: Situation, found: tuple[Finding, ...], run: Pa
     begun = {**_head(seen), **_begun(request, seen, found, run, made, tidy, now)}
     _write(run, begun)
     telling.start(run, made)
+    guard = guarding.guard(request, seen, run)
     teller = watch.Teller(of=seen.job.steps.get("max"))
     try:
-        end = launcher.launch(seen.stage, made, tidy, run, teller, request.deadline_s, started)
+        end = launcher.launch(seen.stage, made, tidy, run, teller, request.deadline_s, started, guard)
     except StepError as err:
         _write(run, {**begun, "state": "unstarted", "exit": {"code": err.code, "status": None}, "error": err.message})
         raise

@@ -23,6 +23,7 @@ _HOW = {
     "failed": "the training ended badly",
     "deadline": "ended at its deadline",
     "unstarted": "could not be started",
+    "stopped": "ended early",
     "interrupted": "interrupted, all its processes ended,",
 }
 
@@ -73,6 +74,8 @@ def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int) -> Non
     if plot := curve.text(ending.steps):
         _say(plot)
     _say(f"{_HOW[ending.how]} after {ending.seconds:.0f} s{_losses(ending)}{_memory(ending)}")
+    if ending.stopped:
+        _stopped(ending.stopped)
     if ending.how in ("failed", "unstarted"):
         _blame(run, ending)
     for path in checkpoints[-1:]:
@@ -81,6 +84,13 @@ def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int) -> Non
     _say(f"loss curve  {run / 'loss.svg'}")
     if code not in (errors.FIT, errors.INTERRUPTED):
         _say(f"logs        {run / 'log'}")
+
+
+def _stopped(why: Finding) -> None:
+    _say(f"{why.name}: {why.seen}")
+    for line in why.evidence[:LAST_LINES]:
+        _say(f"  | {line[:300]}")
+    _say(f"  next: {why.remedy.words if why.remedy else ''}")
 
 
 def _losses(ending: Ending) -> str:

@@ -1,0 +1,124 @@
+"""The watchman of a run: puts the moment together for the stop rules, and keeps what the run record tells of cards."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from envcheck.model import Finding
+from launch import family
+from launch.logs import eta
+from launch.watch import Watch
+from launch.watching import rules, stacks
+from launch.watching.cards import Sampler
+from launch.watching.state import State
+
+JUDGE_EVERY_S = 1.0
+BUSY_EVERY_S = 5.0
+FIRST_STEPS, LAST_STEPS = 10, 50
+
+
+class Guard:
+    """`limits` are the rules in force, of `rules.in_force`; without a sampler nothing is known of cards."""
+
+    def __init__(self, limits: Mapping[str, rules.Limits], sampler: Sampler | None, logs: Path, mark: str) -> None:
+        self.limits, self.sampler, self.logs, self.mark = limits, sampler, logs, mark
+        self.stopped: Finding | None = None
+        self.began = time.monotonic()
+        self.judged = 0.0
+        self.busy: float | None = None
+        self._spent: tuple[float, float] | None = None
+
+    def start(self) -> None:
+        self.began = time.monotonic()
+        if self.sampler:
+            self.sampler.start()
+
+    def close(self) -> None:
+        if self.sampler:
+            self.sampler.close()
+
+    def check(self, watch: Watch) -> bool:
+        """Whether the run must end; `stopped` then says why.  Cheap when called often."""
+        now = time.monotonic()
+        if now - self.judged < JUDGE_EVERY_S:
+            return False
+        self.judged = now
+        self._measure(watch, now)
+        found = rules.judge(self.state(watch, now), self.limits)
+        if found and found.name == "watch.stalled":
+            where = stacks.dump(self._processes(watch), self.logs)
+            found = Finding(
+                found.name, found.severity, found.seen, found.remedy, (*found.evidence, *where), found.source
+            )
+        self.stopped = found
+        return found is not None
+
+    def state(self, watch: Watch, now: float) -> State:
+        steps, at = watch.steps, watch.stepped_at
+        window = steps if len(steps) <= FIRST_STEPS + LAST_STEPS else [*steps[:FIRST_STEPS], *steps[-LAST_STEPS:]]
+        recent = zip(at[-eta.WINDOW :], steps[-eta.WINDOW :], strict=True)
+        return State(
+            now=now,
+            began_at=self.began,
+            grew_at=max(self.began, watch.grew_at),
+            steps=tuple(window),
+            marks=tuple((moment, step.step) for moment, step in recent if step.step is not None),
+            first_step_at=at[0] if at else None,
+            stepped_at=at[-1] if at else None,
+            before=self.sampler.before if self.sampler else None,
+            samples=self.sampler.latest if self.sampler else (),
+            busy_cores=self.busy,
+            host_free=_host_free(),
+        )
+
+    def cards(self) -> dict[str, Any]:
+        """For the run record: the peaks of each card, and what it took to know them."""
+        if not self.sampler or not self.sampler.asked:
+            return {}
+        s = self.sampler
+        return {
+            "peaks": s.peaks,
+            "grown_mib": s.grown_mib(),
+            "samples": s.asked,
+            "untold": s.untold,
+            "seconds": round(s.spent_s, 1),
+        }
+
+    def _measure(self, watch: Watch, now: float) -> None:
+        """How many processors were kept busy since the last look: by the workers, or by all where they are not seen."""
+        if self._spent and now - self._spent[0] < BUSY_EVERY_S:
+            return
+        spent = _cpu_s(watch)
+        if self._spent and now > self._spent[0]:
+            self.busy = max(0.0, (spent - self._spent[1]) / (now - self._spent[0]))
+        self._spent = (now, spent)
+
+    def _processes(self, watch: Watch) -> dict[int, int]:
+        if isinstance(watch.family, family.Family):
+            return {rank: process.pid for rank, process in watch.family.alive.items() if rank not in watch.family.dead}
+        return family.ranks(self.mark)
+
+
+def _cpu_s(watch: Watch) -> float:
+    if not isinstance(watch.family, family.Family):
+        machine = psutil.cpu_times()
+        return float(machine.user + machine.nice + machine.system)
+    total = 0.0
+    for process in watch.family.alive.values():
+        with contextlib.suppress(psutil.Error):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+def _host_free() -> float | None:
+    with contextlib.suppress(OSError, RuntimeError):
+        memory = psutil.virtual_memory()
+        return float(memory.available / memory.total) if memory.total else None
+    return None

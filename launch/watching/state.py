@@ -1,0 +1,53 @@
+"""What the stop rules look at: plain values of one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launch.logs.eta import Mark
+from launch.logs.step import Step
+
+
+@dataclass(frozen=True)
+class Card:
+    """A device as its tool shows it; `label` is the tool's own number for it."""
+
+    label: str
+    used_mib: int | None = None
+    total_mib: int | None = None
+    percent: float | None = None  # of its computing units
+    power_w: float | None = None
+    temperature_c: float | None = None
+    health: str | None = None
+    ecc_uncorrected: int | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All cards at one moment of the monotonic clock; `cards` is empty where the tool did not tell, `why` not."""
+
+    at: float
+    cards: tuple[Card, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """One moment of a run, times on the monotonic clock.
+
+    `before` are the cards as they were before the start, `samples` the latest ones that told something, newest last;
+    `marks` when the latest numbered steps came; `grew_at` when a log last grew; `busy_cores` of the host's processors
+    were kept busy by the run's processes lately; `host_free` is the part of the host's memory that is available.
+    """
+
+    now: float
+    began_at: float
+    grew_at: float
+    steps: tuple[Step, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    first_step_at: float | None = None
+    stepped_at: float | None = None
+    before: Sample | None = None
+    samples: tuple[Sample, ...] = ()
+    busy_cores: float | None = None
+    host_free: float | None = None
