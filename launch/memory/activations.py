@@ -30,14 +30,14 @@ def keeps(job: Job) -> bool:
 def norms(job: Job, count: int, outputs: int = 1) -> Saved:
     """Per norm: input as saved, normalised copy if trained, 4 for its scale; of `outputs` the matrices need the result.
 
-    Backward: residual 2 h and, where it computes in fp32, five such tensors (counted on torch), else two of 2 h; the
+    Backward: residual 2 h and, where it computes in fp32, five fp32 tensors (counted on torch), else two of 2 h; the
     copy and the output are gone by then.
     """
     m, k = job.model, job.kernels
     saved_in = C if m.norm == "layernorm" else k.norm_in
     released = (norm_copy(job) + k.norm_out * outputs / max(1, count)) * keeps(job)
     each = saved_in + released
-    chain = 5 * saved_in if saved_in > C else 2 * C
+    chain = 5 * 4.0 if saved_in > C else 2 * C
     return Saved(whole=count * (m.hidden * each + 4.0), gradient=m.hidden * (C + chain - released))
 
 
