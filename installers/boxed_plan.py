@@ -121,7 +121,7 @@ def _container(sight: Sight, drawn: Drawn) -> Iterator[Step]:
         f"docker rm --force {drawn.spec.name}",
         drawn=drawn,
         recreate=action is Action.RECREATE,
-        root=f"{', '.join(sight.of_root)} would be in a folder of root's" if sight.of_root else "",
+        root=f"{', '.join(sight.of_root)} would be root's" if sight.of_root else "",
     )
 
 

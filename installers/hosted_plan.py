@@ -97,7 +97,7 @@ def plan(
 def _by_root(step: Step, env: Environment, place: Place) -> Step:
     """Packages go below the environment's folder, clones and builds into folders that the recipe names."""
     folder = _folder(step, env)
-    return replace(step, root=f"{folder} is in a folder of root's") if folder in place.of_root else step
+    return replace(step, root=f"{folder} is root's") if folder in place.of_root else step
 
 
 def _folder(step: Step, env: Environment) -> str:

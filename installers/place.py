@@ -57,9 +57,10 @@ def nearest(path: Path) -> Path:
 
 
 def is_of_root(path: Path) -> bool:
-    """Root alone may write there.  Where others cannot even go, as below /root, it is the home of somebody, and no
-    system folder."""
+    """Root alone may write there.  One's own home, and where others cannot even go, is no system folder."""
     near = nearest(path).absolute()
+    if Path.home() in (near, *near.parents):
+        return False
     told = near.stat()
     entered = all(above.stat().st_mode & stat.S_IXOTH for above in (near, *near.parents))
     return told.st_uid == 0 and entered and not told.st_mode & (stat.S_IWOTH | stat.S_IWGRP)

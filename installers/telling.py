@@ -73,8 +73,8 @@ def _lines(plan: Plan, columns: int | None) -> Iterator[str]:
     for number, step in enumerate(plan.steps, 1):
         size = f", about {mib(step.size_mib)}" if step.size_mib else ""
         yield f"  step {number:<8}{step.title}"
-        yield f"{MARGIN}why: {step.why}; changes: {step.changes}{size}{_long(step)}; root: {root(step)}"
-        yield f"{MARGIN}undo: {step.undo}"
+        yield f"{MARGIN}why: {step.why}; changes: {step.changes}{size}{_long(step)}"
+        yield f"{MARGIN}root: {root(step)}; undo: {step.undo}"
         if step.drawn:
             yield from (MARGIN + line for line in container_telling.lines(step.drawn, columns and columns - 15))
     for hand in plan.by_hand:

@@ -59,7 +59,7 @@ def _lines(seen: Seen, facts: Facts) -> Iterator[str]:
         yield f"  cannot tell  {words}"
     yield f"  step 1       run {command(seen)}"
     yield f"{MARGIN}why: {why(seen)}; changes: {changes(seen)}"
-    yield f"{MARGIN}undo: {undo(seen)}"
+    yield f"{MARGIN}root: needed; undo: {undo(seen)}"
     yield f"  licence      {licence(seen, facts)}"
     yield f"  reboot       {reboot(seen)}"
     for words in seen.driver.caution:
@@ -124,6 +124,7 @@ def _step(seen: Seen) -> Mapping[str, object]:
         "why": why(seen),
         "changes": changes(seen),
         "undo": undo(seen),
+        "root": True,
     }
 
 

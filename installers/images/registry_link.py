@@ -64,7 +64,8 @@ class Link:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # urllib3's about the TLS that the engine does not verify, either
-                more |= {"auth": _as_it_is, "timeout": (CONNECT_S, self.read_s), "verify": self.verify, "stream": True}
+                more |= {"auth": _as_it_is, "verify": self.verify, "stream": True}
+                more |= {"timeout": (min(CONNECT_S, self.read_s), self.read_s)}
                 with self.session.get(url, headers=headers, **more) as said:
                     body = b"".join(self._bounded(said, limit, until))
                     return said.status_code, body, {k.lower(): v for k, v in said.headers.items()}
