@@ -102,7 +102,7 @@ WRONG = (
     ('like = "base"', "like = 7", "expected text"),
     ('like = "base"', 'like = "own"', "and so on"),
     ('like = "sft"', 'like = "dpo"', "there is no job 'dpo'"),
-    ('without = ["--full"]', 'without = ["--half"]', "'--half' is no option of sft"),
+    ('without = ["--full"]', 'without = ["--half"]', "'--half' is no option of 'sft'"),
     ('without = ["--full"]', "without = 7", "expected a list of texts"),
     ('instead = { "train.py" = "lora.py" }', "instead = { a = 7 }", "expected a table of texts"),
     ('like = "sft"', "", "without"),

@@ -60,11 +60,13 @@ def model_of(recipe: Recipe) -> str | None:
 
 
 def method_of(job: Job) -> str | None:
-    """A training method by the job's own name, or by the tuner that its arguments name; None for chat and inference."""
+    """A training method by the job's own name and the tuner that its arguments name (dpo-lora), or by the tuner alone;
+    None for chat and inference."""
+    words = dict(zip(job.arguments, (*job.arguments[1:], ""), strict=True))
+    tuner = next((words[key] for key in TUNERS if key in words), "lora" if "--lora" in words else "full")
     if job.method in asked.METHODS:
-        return job.method
-    words = dict(zip(job.arguments, job.arguments[1:], strict=False))
-    tuner = next((words[key] for key in TUNERS if key in words), None)
+        both = f"{job.method}-{tuner}"
+        return both if both in asked.METHODS and tuner != "full" else job.method
     return tuner if tuner in asked.METHODS and "{output}" in " ".join(job.arguments) else None
 
 
