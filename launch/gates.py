@@ -199,7 +199,7 @@ def left_overs(s: Situation) -> Finding:
 def complete(s: Situation) -> Finding:
     """Everything in the command is filled in."""
     seen = f"not said: {', '.join(s.command.missing)}" if s.command.missing else "nothing left open"
-    words = "Look at it with --dry-run; with several nodes, run the script of --dry-run --as-script on each."
+    words = "Look at it with --dry-run; a job of several nodes wants --master ADDRESS, the same on each."
     return _answer("gate.command", not s.command.missing, seen, words)
 
 

@@ -52,6 +52,7 @@ class Request:
     yes: bool = False
     as_json: bool = False
     detach: bool = False
+    gather_s: float = 600.0
     no_stop: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     watch: bool = False
@@ -125,11 +126,9 @@ def _of_use(request: Request, recipe: Recipe, job: Job) -> None:
             words = f"the command of {recipe.name}, {job.method}, has no place for --{option}"
             raise UsageError(words, f"leave --{option} out, or give a recipe of your own by --recipes")
     for option in ("master", "host"):
-        address = _address(getattr(request, option) or "")[0]
-        if job.nodes > 1 and _LOOPBACK.fullmatch(address):
-            raise UsageError(
-                f"--{option} {address} means each node itself", "give the address by which others reach it"
-            )
+        where = address(getattr(request, option) or "")[0]
+        if job.nodes > 1 and _LOOPBACK.fullmatch(where):
+            raise UsageError(f"--{option} {where} means each node itself", "give the address by which others reach it")
     if request.rank is not None and (request.rank >= job.nodes or job.rank not in (None, request.rank)):
         may = f"rank {job.rank}" if job.rank is not None else f"one of 0 to {job.nodes - 1}"
         raise UsageError(f"--rank {request.rank}: this node is {may}", "every number is given once, 0 to the master")
@@ -180,13 +179,13 @@ def values(request: Request, recipe: Recipe, run: Path | None) -> dict[str, str]
         found["python"] = str(interpreter_folder(request, recipe) / "bin" / "python")
     if request.data:
         found["data"] = str(request.data.expanduser().absolute())
-    address, port = _address(request.master or "")
-    own = {"rank": request.rank, "master": address, "host": request.host, "port": request.port or port}
+    master, port = address(request.master or "")
+    own = {"rank": request.rank, "master": master, "host": request.host, "port": request.port or port}
     found |= {token: str(value) for token, value in own.items() if value not in (None, "")}
     return found if run is None else {**found, "output": str(run / "output"), "log_dir": str(run / "log")}
 
 
-def _address(text: str) -> tuple[str, int | None]:
+def address(text: str) -> tuple[str, int | None]:
     """HOST or HOST:PORT; an IPv6 address with a port has brackets."""
     host, colon, port = text.rpartition(":")
     if colon and port.isdecimal() and (":" not in host or host.startswith("[")):

@@ -21,12 +21,14 @@ from installers.recipes.catalogue import device_of
 from installers.recipes.recipe import Job, Recipe, wanted
 from launch import clean, command, curve, family, gates, launcher, record, situation, telling, watch
 from launch.launcher import Ending
+from launch.nodes import own
 from launch.planner import fit
-from launch.request import Request, choose, interpreter_folder, values, words
+from launch.request import Request, choose, interpreter_folder, words
 from launch.runs import detach, known
 from launch.situation import Situation
-from launch.stage import Sight, Stage
+from launch.stage import Sight
 from launch.stage.choose import choose as choose_stage
+from launch.stage.choose import filled
 from launch.watching import guarding
 
 CODES = {
@@ -57,6 +59,8 @@ def _unstarted(code: int, **more: object) -> None:
 
 def _train(request: Request) -> int:
     recipe, job = choose(request)
+    auto = request.rank is None and job.rank is None
+    request = own.settled(request, job)
     if request.data and request.data.expanduser().is_dir():
         raise UsageError(f"--data {request.data}: a folder, and a file is wanted", "name the file in it")
     guarding.asked(request.no_stop, request.limits)  # what is no rule is said before anything starts
@@ -71,6 +75,12 @@ def _train(request: Request) -> int:
         if gates.closed(found):
             return _refuse(request, seen, found)
         telling.doubts(found)
+        if seen.job.nodes > 1:
+            met = own.gather(request, seen, auto, telling.say)
+            request, found = replace(request, rank=met.rank), (*found, *met.findings)
+            if gates.closed(met.findings):
+                return _refuse(request, seen, found)
+            telling.doubts(met.findings)
         return _run(request, seen, found)
 
 
@@ -96,7 +106,8 @@ def look(
     stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, inside)
     made = command.render(recipe, job, filled(request, recipe, stage, runs / "run"))  # there is no run yet to name
     sight = stage.look((*made.data, *made.requires, *made.scripts), made.workdir, runs)
-    port = situation.port_of(made.argv)
+    port = situation.port_of(made.argv, made.environment)
+    leads = job.nodes == 1 or (job.rank if request.rank is None else request.rank) in (0, None)
     return Situation(
         recipe=recipe,
         job=job,
@@ -110,14 +121,10 @@ def look(
         runs_error=runs_error,
         holder=holder or family.orphan(runs) or _inside(sight),
         port=port,
-        port_error=None if port is None else situation.port_error(port),
+        port_error=situation.port_error(port) if port is not None and leads else None,
         stale=clean.stale(sight.environment, made, device),
         options=words(request, recipe, job),
     )
-
-
-def filled(request: Request, recipe: Recipe, stage: Stage, run: Path) -> dict[str, str]:
-    return {**stage.values(run), **values(request, recipe, None)}
 
 
 def _inside(sight: Sight) -> str | None:

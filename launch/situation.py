@@ -9,7 +9,7 @@ import os
 import re
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,8 +111,8 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def port_of(argv: Iterable[str]) -> int | None:
-    """The port that the launcher would open on this machine: of --master HOST:PORT, --master_port or --start_port.
+def port_of(argv: Iterable[str], environment: Mapping[str, str]) -> int | None:
+    """The port that the launcher would open on node 0: of --master HOST:PORT, --master_port, --start_port, MASTER_PORT.
 
     Without these paddle looks for free ones itself.
     """
@@ -122,7 +122,8 @@ def port_of(argv: Iterable[str]) -> int | None:
         found = re.fullmatch(r"(?:.*:)?(\d{1,5})", joined or text)
         if name in ("--master", "--master_port", "--master-port", "--start_port") and found:
             return int(found[1])
-    return None
+    text = environment.get("MASTER_PORT", "")
+    return int(text) if re.fullmatch(r"\d{1,5}", text) else None
 
 
 def port_error(port: int) -> str | None:

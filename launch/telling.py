@@ -28,69 +28,69 @@ _HOW = {
 }
 
 
-def _say(text: str = "") -> None:
+def say(text: str = "") -> None:
     with unheard():
         click.echo(text, err=True)
 
 
 def closed(shut: Sequence[Finding]) -> None:
     """Which gates, why, and what would open them."""
-    _say(f"envcheck: {len(shut)} {'gate is' if len(shut) == 1 else 'gates are'} closed; nothing was started")
+    say(f"envcheck: {len(shut)} {'gate is' if len(shut) == 1 else 'gates are'} closed; nothing was started")
     for finding in shut:
-        _say(f"  {finding.name}: {finding.seen}")
+        say(f"  {finding.name}: {finding.seen}")
         for line in finding.evidence:
-            _say(f"    {line}")
+            say(f"    {line}")
         if finding.remedy:
-            _say(f"    next: {finding.remedy.words}")
+            say(f"    next: {finding.remedy.words}")
             for line in finding.remedy.commands:
-                _say(f"      $ {line}")
+                say(f"      $ {line}")
 
 
 def doubts(found: Iterable[Finding]) -> None:
     """What does not stop the run but should be known."""
     for finding in found:
         if finding.severity in (Severity.WARN, Severity.UNKNOWN):
-            _say(f"note: {finding.name}: {finding.seen}. {finding.remedy.words if finding.remedy else ''}".rstrip())
+            say(f"note: {finding.name}: {finding.seen}. {finding.remedy.words if finding.remedy else ''}".rstrip())
 
 
 def start(run: Path, made: Command) -> None:
-    _say(f"run    {run}")
-    _say(f"starts {shlex.join(made.argv)}")
+    say(f"run    {run}")
+    say(f"starts {shlex.join(made.argv)}")
 
 
 def detached(run: Path, code: int | None) -> None:
     """It runs without us, or it ended before it began."""
     if code is None:
-        _say(f"detached {run}")
-        _say(f"  next: envcheck runs follow {run.name}, or envcheck runs stop {run.name}")
+        say(f"detached {run}")
+        say(f"  next: envcheck runs follow {run.name}, or envcheck runs stop {run.name}")
         return
-    _say(f"the run ended at once, with exit code {code}; its words:")
+    say(f"the run ended at once, with exit code {code}; its words:")
     for line in (run / "log" / "envcheck.log").read_text("utf-8", "replace").splitlines()[-LAST_LINES:]:
-        _say(f"  | {line[:300]}")
+        say(f"  | {line[:300]}")
 
 
 def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int) -> None:
     """How it went: the loss as a plot, what is left, and after a failure whose fault it was."""
     if plot := curve.text(ending.steps):
-        _say(plot)
-    _say(f"{_HOW[ending.how]} after {ending.seconds:.0f} s{_losses(ending)}{_memory(ending)}")
+        say(plot)
+    say(f"{_HOW[ending.how]} after {ending.seconds:.0f} s{_losses(ending)}{_memory(ending)}")
     if ending.stopped:
         _stopped(ending.stopped)
     if ending.how in ("failed", "unstarted"):
         _blame(run, ending)
     for path in checkpoints[-1:]:
-        _say(f"checkpoint  {path}")
-    _say(f"record      {run / 'run.json'}")
-    _say(f"loss curve  {run / 'loss.svg'}")
+        say(f"checkpoint  {path}")
+    say(f"record      {run / 'run.json'}")
+    say(f"loss curve  {run / 'loss.svg'}")
     if code not in (errors.FIT, errors.INTERRUPTED):
-        _say(f"logs        {run / 'log'}")
+        say(f"logs        {run / 'log'}")
 
 
 def _stopped(why: Finding) -> None:
-    _say(f"{why.name}: {why.seen}")
+    say(f"{why.name}: {why.seen}")
     for line in why.evidence[:LAST_LINES]:
-        _say(f"  | {line[:300]}")
-    _say(f"  next: {why.remedy.words if why.remedy else ''}")
+        say(f"  | {line[:300]}")
+    say(f"  next: {why.remedy.words if why.remedy else ''}")
 
 
 def _losses(ending: Ending) -> str:
@@ -107,16 +107,14 @@ def _memory(ending: Ending) -> str:
 def _blame(run: Path, ending: Ending) -> None:
     failed = ending.failed
     if failed is None:
-        _say(f"the launcher ended with status {ending.status}; its last words:")
+        say(f"the launcher ended with status {ending.status}; its last words:")
         lines, source = ending.launcher_lines, run / "log" / "launcher.log"
     else:
-        _say(
-            f"worker {failed.rank} failed first, {_code(failed.code)} (the launcher: {ending.status}); its last words:"
-        )
+        say(f"worker {failed.rank} failed first, {_code(failed.code)} (the launcher: {ending.status}); its last words:")
         lines, source = failed.lines, run / "log" / f"workerlog.{failed.rank}"
     for line in lines[-LAST_LINES:]:
-        _say(f"  | {line[:300]}")
-    _say(f"  ({source})")
+        say(f"  | {line[:300]}")
+    say(f"  ({source})")
 
 
 def _code(code: int | None) -> str:

@@ -230,7 +230,7 @@ def test_one_holder_of_a_folder(tmp_path: Path) -> None:
 )
 def test_port_of_a_command(argv: list[str], expected: int | None) -> None:
     """The port that would be opened, in the launchers' several spellings."""
-    assert situation.port_of(argv) == expected
+    assert situation.port_of(argv, {}) == expected
 
 
 # ---- who failed first

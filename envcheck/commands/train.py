@@ -44,6 +44,15 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 )
 @click.option("--no-stop", multiple=True, metavar="RULE", help="Do not end it by: cpu, loss, stalled, health, memory.")
 @click.option("--limit", "limits", multiple=True, metavar="RULE.NAME=N", help="Another limit of such a rule.")
+@click.option(
+    "--gather",
+    "gather_s",
+    type=click.FloatRange(1, 86400),
+    default=600,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the nodes wait for each other.",
+)
 @click.option("--detach", is_flag=True, help="Go on without this terminal; `envcheck runs` lists, follows, stops it.")
 @click.option("--as-script", is_flag=True, help="With --dry-run: print a shell script.")
 @options.dry_run

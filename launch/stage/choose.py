@@ -1,10 +1,11 @@
-"""Which stage a request means."""
+"""Which stage a request means, and what request and stage fill into the command."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from installers.recipes.recipe import Job, Recipe
+from launch.request import Request, values
 from launch.stage import Stage
 from launch.stage.here import Here
 
@@ -21,3 +22,7 @@ def choose(recipe: Recipe, job: Job, folder: Path, own: bool, in_container: bool
     from launch.stage.box import Box  # loads the docker SDK
 
     return Box(recipe, job.role)
+
+
+def filled(request: Request, recipe: Recipe, stage: Stage, run: Path) -> dict[str, str]:
+    return {**stage.values(run), **values(request, recipe, None)}

@@ -1,0 +1,100 @@
+"""What this node is in a job of several: its address as the others reach it, whether it leads, what it greets with."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import socket
+import time
+from dataclasses import replace
+
+import psutil
+
+from envcheck import __version__
+from envcheck.checks.driver import driver_version
+from envcheck.checks.toolkit import toolkit_version
+from envcheck.model import VendorFacts
+from envcheck.stopping import heard_by, interrupt
+from installers.recipes.recipe import Job, Recipe
+from launch.command import Command, render
+from launch.nodes.greeting import Greeting
+from launch.nodes.meeting import meet
+from launch.nodes.met import Met, Say
+from launch.request import Request, address
+from launch.situation import Situation
+from launch.stage.choose import filled
+
+BY_NODE = ("rank", "host", "output", "log_dir", "python", "data", "interfaces")  # tokens that differ rightly
+
+
+def settled(request: Request, job: Job) -> Request:
+    """With this node's address and rank; where nobody gave it a rank, who owns the master's address is node 0 and the
+    others learn theirs when they meet."""
+    master = address(request.master or "")[0]
+    if job.nodes < 2 or not master:
+        return request
+    given = job.rank if request.rank is None else request.rank
+    rank = given if given is not None else 0 if owns(master) else 1
+    return replace(request, rank=rank, host=request.host or address_towards(master) or None)
+
+
+def gather(request: Request, seen: Situation, auto: bool, say: Say) -> Met:
+    """The nodes of the job, before their launchers start; `auto`: node 0 gives the ranks."""
+    master, given = address(request.master or "")[0], filled(request, seen.recipe, seen.stage, seen.runs / "run")
+    common = render(seen.recipe, seen.job, {token: text for token, text in given.items() if token not in BY_NODE})
+    here = greeting(seen, common, None if auto else request.rank, request.host or "")
+    with heard_by(interrupt):
+        return meet(here, master, seen.port or 0, request.gather_s, say, leads=request.rank == 0)
+
+
+def address_towards(master: str) -> str:
+    """The address of this host that packets to the master bear; "" where there is no way to it."""
+    with contextlib.suppress(OSError):
+        kind, *_, where = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(kind, socket.SOCK_DGRAM) as probe:
+            probe.connect(where)  # nothing is sent
+            return str(probe.getsockname()[0])
+    return ""
+
+
+def owns(master: str) -> bool:
+    """One of this host's own addresses is the master's."""
+    own = {a.address.partition("%")[0] for found in psutil.net_if_addrs().values() for a in found}
+    with contextlib.suppress(OSError):
+        return any(str(entry[4][0]) in own for entry in socket.getaddrinfo(master, None))
+    return False
+
+
+def greeting(seen: Situation, common: Command, rank: int | None, address: str) -> Greeting:
+    """`common` is the command with its tokens of BY_NODE left open."""
+    vendor = next((v for v in seen.facts.vendors if v.name == seen.device), VendorFacts(seen.device))
+    return Greeting(
+        host=socket.gethostname(),
+        address=address,
+        nodes=seen.job.nodes,
+        job=_hash(common),
+        rank=rank,
+        role=seen.job.role,
+        device=seen.device,
+        devices=len(vendor.devices),
+        driver=driver_version(vendor) or "",
+        toolkit="" if seen.stage.container else toolkit_version(seen.facts, vendor) or "",
+        python=seen.sight.python,
+        envcheck=__version__,
+        packages=_packages(seen.recipe, dict(seen.sight.packages)),
+        now=time.time(),
+    )
+
+
+def _packages(recipe: Recipe, there: dict[str, str]) -> dict[str, str]:
+    """Those that the recipe names: the rest may differ."""
+    from packaging.utils import canonicalize_name
+
+    names = [canonicalize_name(p.name.partition("[")[0]) for p in recipe.packages]
+    return {name: there.get(name, "") for name in names if name in there}
+
+
+def _hash(command: Command) -> str:
+    told = [list(command.argv), dict(command.environment), command.workdir]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
