@@ -36,9 +36,7 @@ def cpu(state: State, limits: Limits) -> Seen | None:
     looks = state.samples[-int(limits["looks"]) :]
     if len(state.steps) < limits["steps"] or len(looks) < limits["looks"] or (state.busy_cores or 0) < limits["cores"]:
         return None
-    if any(look.at < (state.stepped_at or 0) - 600 for look in looks) or not all(
-        _idle(state, s, limits) for s in looks
-    ):
+    if looks[0].at < (state.first_step_at or 0.0) or not all(_idle(state, look, limits) for look in looks):
         return None
     cards = looks[-1].cards
     said = f"{len(state.steps)} steps were made while all {len(cards)} cards stayed idle"

@@ -1,0 +1,206 @@
+"""Runs that must not go on, under paddle's real launcher: each is ended within its limit, with the right words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_cards import compiled
+
+from envcheck import machine
+from envcheck.simulation import machine_file, session
+from envcheck.vendors import VENDORS
+from installers.recipes import catalogue
+from installers.recipes.recipe import Hardware, Job, Recipe
+from launch import clean, family, launcher, record
+from launch.command import PROGRAMS, render
+from launch.stage.here import Here
+from launch.watching import cards, guarding, stacks
+from launch.watching.cards import Sampler
+from launch.watching.guard import Guard
+from probes import reading
+
+NAN = """
+import os, time
+for step in range(1, 2000):
+    if os.environ["PADDLE_TRAINER_ID"] == "0":
+        loss = 5 - step / 10 if step < 6 else float("nan")
+        print(f"[    INFO] - loss: {loss}, learning_rate: 1e-05, global_step: {step}", flush=True)
+    time.sleep(0.1)
+"""
+STALL = """
+import os, time
+
+def wait_for_the_others():
+    time.sleep(600)
+
+for step in range(1, 4):
+    print(f"{{'loss': {5 - step}, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'epoch': {step / 10}}}", flush=True)
+    time.sleep(0.3)
+wait_for_the_others()
+"""
+LAUNCH = ("{python}", "-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--log_dir", "{log_dir}")
+
+
+def run(code: str, environment: Path, folder: Path, *limits: str, off: tuple[str, ...] = ()) -> launcher.Ending:
+    """A program of two ranks under paddle's launcher, with these limits."""
+    (folder / "log").mkdir()
+    (folder / "program.py").write_text(textwrap.dedent(code))
+    job = Job("lora", "", (*LAUNCH, str(folder / "program.py")), processes=2)
+    recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
+    made = render(recipe, job, {"python": str(environment / "bin/python"), "log_dir": str(folder / "log")})
+    tidy = clean.clean(os.environ, made, "cpu", str(folder))
+    guard = Guard(guarding.asked(off, limits), None, folder / "log", str(folder))
+    return launcher.launch(Here(recipe, None), made, tidy, folder, lambda step: None, 120, guard=guard)
+
+
+def test_loss_that_is_no_number(paddle_environment: Path, tmp_path: Path) -> None:
+    """Three losses in a row that are none end the run, with the first of them named and nobody left."""
+    end = run(NAN, paddle_environment, tmp_path)
+
+    assert end.how == "stopped"
+    assert end.stopped
+    assert end.stopped.name == "watch.loss"
+    assert "no number since step 6" in end.stopped.seen
+    assert 8 <= len(end.steps) < 40
+    assert family.survivors(tmp_path) == []
+    said = record.ending(end, 5)
+    assert (said["state"], said["stopped"]["name"], said["first_failed_worker"]) == ("stopped", "watch.loss", None)
+
+
+def test_rule_that_is_switched_off(paddle_environment: Path, tmp_path: Path) -> None:
+    """With --no-stop loss the same run goes on to its end."""
+    end = run(NAN.replace("2000", "40"), paddle_environment, tmp_path, off=("loss",))
+
+    assert (end.how, end.stopped, len(end.steps)) == ("finished", None, 39)
+
+
+def test_no_progress(paddle_environment: Path, tmp_path: Path) -> None:
+    """A run that falls silent is ended soon after its limit, and what each worker waited in is written down."""
+    end = run(STALL, paddle_environment, tmp_path, "stalled.seconds=4")
+
+    assert end.how == "stopped"
+    assert end.stopped
+    assert end.stopped.name == "watch.stalled"
+    assert "no step for" in end.stopped.seen
+    assert [line[:8] for line in end.stopped.evidence if line.startswith("worker")] == ["worker 0", "worker 1"]
+    for rank in (0, 1):
+        told = (tmp_path / "log" / f"stack.{rank}").read_text()
+        assert "wait_for_the_others" in told or "State:" in told  # py-spy's words, or the kernel's
+    assert end.seconds < 60
+    assert family.survivors(tmp_path) == []
+
+
+def test_stack_by_py_spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where py-spy is there it is asked for each worker's pid, and its first frame is what is said of the worker."""
+    program = tmp_path / "py-spy"
+    program.write_text("#!/bin/sh\necho Process $3: python\necho Thread $3: MainThread\necho '    'wait $1 $2\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+    assert stacks.dump({3: os.getpid()}, tmp_path) == ("worker 3: wait dump --pid",)
+    assert f"Process {os.getpid()}" in (tmp_path / "stack.3").read_text()
+
+
+def test_stack_of_nobody(tmp_path: Path) -> None:
+    """A process that has gone meanwhile is no error."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+
+        assert stacks.dump({0: gone.pid}, tmp_path) == ("worker 0: nothing could be read of it",)
+
+
+# ---- cards
+
+
+@pytest.fixture
+def atlas(tmp_path: Path) -> Path:
+    """The tools of a simulated machine of eight idle 910B cards."""
+    folder = tmp_path / "atlas"
+    with session.written(machine_file.load("atlas-800t-a2"), folder):
+        return folder
+
+
+def sampler(folder: Path, name: str = "npu") -> Sampler:
+    """Looks at the simulated cards ten times a second, from their state before the start."""
+    there, vendor = machine.simulated(folder), VENDORS[name]
+    before = reading.document(vendor, there(vendor.devices[0])).devices
+    return Sampler(there, vendor, before, every_s=0.1)
+
+
+def test_training_on_the_cpu(atlas: Path, paddle_environment: Path, tmp_path: Path) -> None:
+    """The tiny model trains, by a plugin that computes on the CPU, while the machine's cards stay idle: ended, said."""
+    plugin = compiled(paddle_environment, "npu", tmp_path)
+    for name in ("log", "output"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "set_env.sh").write_text(f"export CUSTOM_DEVICE_ROOT={plugin}\n")
+    recipe = replace(catalogue.by_name(catalogue.load_all(), "tiny-npu"), scripts=(str(tmp_path / "set_env.sh"),))
+    small = ("--device", "npu", "--steps", "3000", "--batch", "2", "--seq", "16")
+    job = replace(recipe.jobs[0], arguments=(*small, "--output", "{output}", "--data", "{data}"))
+    recipe = replace(recipe, jobs=(job,))
+    filled = {"python": str(paddle_environment / "bin/python"), "data": str(PROGRAMS / "tiny.txt")}
+    filled |= {"output": str(tmp_path / "output"), "log_dir": str(tmp_path / "log")}
+    made = render(recipe, recipe.jobs[0], filled)
+    tidy = clean.clean(os.environ, made, "npu", str(tmp_path))
+    guard = Guard(guarding.asked((), ("cpu.cores=0.2",)), sampler(atlas), tmp_path / "log", str(tmp_path))
+    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, lambda step: None, 200, guard=guard)
+
+    assert end.how == "stopped", end
+    assert end.stopped
+    assert end.stopped.name == "watch.cpu"
+    assert "all 8 cards stayed idle" in end.stopped.seen
+    assert any("cores of the host busy" in line for line in end.stopped.evidence)
+    assert end.stopped.remedy
+    assert "paddle-custom-npu" in end.stopped.remedy.words
+    assert len(end.steps) < 3000
+    assert len(end.cards["peaks"]) == 8
+    assert end.cards["grown_mib"] == 0
+
+
+@pytest.mark.parametrize("name", ("atlas-800t-a2", "atlas-800t-a3", "bi-v150x8", "h200x8", "a100x8-mig"))
+def test_samples_of_each_vendor(name: str, tmp_path: Path) -> None:
+    """Memory, load and power of every card of each vendor come through the tool's own words."""
+    made = machine_file.load(name)
+    with session.written(made, tmp_path / "there"):
+        vendor = next(v for v in VENDORS.values() if v.tool and (tmp_path / "there/bin" / v.tool).exists())
+        looking = sampler(tmp_path / "there", vendor.name)
+        looking.start()
+        until = time.monotonic() + 30
+        while not looking.latest and time.monotonic() < until:
+            time.sleep(0.05)
+        looking.close()
+
+    assert looking.latest
+    found = looking.latest[-1].cards
+    assert [card.label for card in found] == [card.label for card in looking.before.cards]
+    assert all(card.used_mib is not None and card.total_mib for card in found)
+    assert looking.grown_mib() == 0
+    assert {"memory_mib"} <= set(looking.peaks[found[0].label])
+
+
+def test_tool_that_hangs_stalls_nobody(tmp_path: Path) -> None:
+    """A tool that does not answer leaves the cards untold; closing ends it at once, and no process of it is left."""
+    there = tmp_path / "bin"
+    there.mkdir()
+    (there / "npu-smi").write_text("#!/bin/sh\nsleep 300\n")
+    (there / "npu-smi").chmod(0o755)
+    looking = Sampler(machine.simulated(tmp_path), VENDORS["npu"], (), every_s=0.1)
+    looking.start()
+    time.sleep(0.5)
+    began = time.monotonic()
+    looking.close()
+
+    assert time.monotonic() - began < 5
+    assert not looking._thread.is_alive()
+    assert looking.latest == ()
+
+
+def test_cards_of_nobody() -> None:
+    """Devices that tell nothing are cards that tell nothing."""
+    assert cards.cards(()) == ()
