@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from envcheck.errors import UsageError
 from launch.memory.job import Job
-from launch.planner import advice, asked, layouts, legal, machines, search, verdict
+from launch.planner import advice, asked, calibration, layouts, legal, machines, search, verdict
 from launch.planner.asked import Machine
 from launch.planner.sweep import sweep
 
@@ -119,6 +120,21 @@ def test_found_layouts_hold(model: str, place: tuple[str, int, float], method: s
         assert not list(legal.refusals(found.plan.job))
         assert again is not None, found.name
         assert verdict.answer(again).deciding.total == pytest.approx(found.plan.deciding.total), found.name
+
+
+def test_advice_is_corrected_as_its_plan_is() -> None:
+    """What runs of this machine taught stands behind each change, too: corrected, every one of them fits."""
+    job = asked.build(machines.described("nvidia", 1, 24), "qwen2.5-7b", "lora", {"seq_len": 2048})
+    taught = calibration.Correction(1.25, 2.0**30, 3)
+
+    def verdict_of(other: Job) -> str:
+        return calibration.apply(verdict.answer(replace(other, memory_gib=job.memory_gib)), taught).verdict
+
+    changes = advice.fitting(calibration.seen(job, taught))
+
+    assert verdict_of(job) != "fits" and changes
+    assert {verdict_of(change.plan.job) for change in changes} == {"fits"}
+    assert all(not {"--seq-len": "2048"}.items() <= change.said.items() for change in changes)
 
 
 def test_smallest_change_of_its_kind() -> None:

@@ -204,6 +204,7 @@ REFUSED = [
     (("--cards", "1000000001"), "is not in the range"),
     (("--cards", "1000001"), "from 1 to 1000000"),
     (("--etp", "3", "--ep", "2"), "--etp 3 does not divide"),
+    (("--calibrate", ".", "--search"), "--calibrate corrects one plan, no --sweep or --search"),
     (("-o", "plan.jpg"), "only .svg and .png can be drawn"),
     (("--sharding", "3", "--pp", "4"), "a pipeline excludes stages 2 and 3"),
 ]
@@ -272,6 +273,16 @@ def test_calibration(tmp_path: Path) -> None:
     done = plan("--model", "21b", "--method", "lora", *DIES, "--calibrate", str(tmp_path))
 
     assert "corrected by 3 runs here: x 1.000 +0.93 GiB" in done.stdout
+
+
+def test_a_machine_that_was_not_described_is_said() -> None:
+    """How many cards and how large they are stands among what was assumed, unless both were told."""
+    said = [plan("--model", "0.3b", "--method", "lora", "--device", "npu", *more).stdout for more in (
+        ("--cards", "1"), ("--memory-gib", "64"), ("--cards", "1", "--memory-gib", "64"))]  # fmt: skip
+
+    assert "machine: ascend-910b cards, 64 GiB each as usual" in said[0]
+    assert "machine: ascend-910b cards, 8 of them as usual" in said[1]
+    assert "machine:" not in said[2]
 
 
 def test_calibration_without_runs(tmp_path: Path) -> None:

@@ -76,6 +76,8 @@ def plan(**asked: Any) -> int:
         raise UsageError("plan needs --model and --method", "as in envcheck plan --model 21b --method lora")
     if asked["sweep"] and asked["search"]:
         raise UsageError("--sweep and --search are two questions", "ask one after the other")
+    if asked["calibrate"] and (asked["sweep"] or asked["search"]):
+        raise UsageError("--calibrate corrects one plan, no --sweep or --search", "leave one of them out")
     if asked["output"] and asked["output"].suffix.lower() not in (".svg", ".png"):
         raise UsageError(f"-o {asked['output']}: only .svg and .png can be drawn", "name a file that ends in .svg")
     machine = _machine(asked)
@@ -147,28 +149,29 @@ def _machine(asked: dict[str, Any]) -> Machine:
 def _one(machine: Machine, job: Job, asked: dict[str, Any]) -> int:
     from launch.planner import machines
 
-    answer = machines.answer(machine, job)
+    answer, advised = machines.answer(machine, job), job
     if asked["calibrate"]:
         from launch.planner import calibration
 
-        answer = calibration.apply(answer, calibration.learn(asked["calibrate"]))
+        correction = calibration.learn(asked["calibrate"])
+        answer, advised = calibration.apply(answer, correction), calibration.seen(job, correction)
     if asked["output"]:
         from launch.planner import picture
 
         _save(asked["output"], picture.plan_svg(answer))
-    _print(answer, asked)
+    _print(answer, advised, asked)
     return _code(answer)
 
 
-def _print(answer: LaunchPlan, asked: dict[str, Any]) -> None:
+def _print(answer: LaunchPlan, advised: Job, asked: dict[str, Any]) -> None:
     import json
 
     from launch import planner
     from launch.planner import advice, documents, layouts, show
 
     fits = answer.verdict == planner.FITS
-    changes = () if fits else advice.fitting(answer.job)
-    left = advice.room(answer.job) if fits else None
+    changes = () if fits else advice.fitting(advised)
+    left = advice.room(advised) if fits else None
     layout = layouts.unsaid(answer.job, asked)
     if asked["as_json"]:
         click.echo(json.dumps(documents.document(answer, documents.more(changes, left, layout)), indent=1))

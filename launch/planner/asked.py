@@ -26,13 +26,14 @@ PARALLEL = ("tp", "pp", "vpp", "ep")  # degrees that a plain trainer does not ha
 
 @dataclass(frozen=True)
 class Machine:
-    """The cards at hand: how many, of what kind, GiB of each and GiB that others hold on the fullest of them."""
+    """The cards at hand: how many, of what kind, GiB of each and GiB that others hold on the fullest of them; `said`
+    is what of them was assumed."""
 
     device: Device
     cards: int
     memory_gib: float
     used_gib: float | None = None
-    said: str = "described"
+    said: str = ""
     each: tuple[Card, ...] = ()
 
 
@@ -78,7 +79,7 @@ def build(machine: Machine, model_name: str, method: str, asked: Mapping[str, An
     words.checked("optimizer", asked.get("optimizer"), words.OPTIMIZERS)
     degrees = {k: asked.get(k) for k in (*PARALLEL, "cp")}
     f, why = pick_framework(asked.get("framework"), model, wants_degrees(asked), machine.device)
-    assumed = [why] if why else []
+    assumed = [text for text in (why, machine.said) if text]
     if model.name not in models.tables():
         assumed += configs.said(Path(model_name))
     tp, pp, vpp, ep, cp = (degrees[k] or 1 for k in (*PARALLEL, "cp"))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.errors import UntoldError
-from launch.memory import GIB
+from launch.memory import GIB, meter
+from launch.memory.job import Job
 from launch.planner import FITS, NOT, UNTOLD, LaunchPlan
 
 FACTORS = (0.8, 1.25)
@@ -68,6 +69,13 @@ def learn(place: Path) -> Correction:
     if not runs:
         raise UntoldError(f"{place}: no run has a predicted and a measured peak", "leave --calibrate out")
     return fit(runs)
+
+
+def seen(job: Job, by: Correction) -> Job:
+    """The job on a card so large that it fits there exactly where it fits on its own when corrected: what is asked of
+    other jobs like it (changes, room) then holds for corrected ones."""
+    usable = meter.usable(job)
+    return replace(job, memory_gib=job.memory_gib + ((usable - by.offset) / by.factor - usable) / GIB)
 
 
 def apply(plan: LaunchPlan, by: Correction) -> LaunchPlan:

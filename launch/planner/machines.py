@@ -92,7 +92,7 @@ def of_host(facts: Facts) -> Machine:
         raise UntoldError("the host does not say how much memory it has", "describe it: --device cpu --memory-gib 64")
     total, free = host.memory_total_bytes, host.memory_available_bytes
     used = (total - free) / GIB if free is not None else None
-    return Machine(devices.of_vendor("cpu"), 1, total / GIB, used, "this machine: host memory")
+    return Machine(devices.of_vendor("cpu"), 1, total / GIB, used)
 
 
 def of_vendor(vendor: VendorFacts, cards: int | None = None) -> Machine | None:
@@ -115,7 +115,6 @@ def of_vendor(vendor: VendorFacts, cards: int | None = None) -> Machine | None:
         cards=cards or len(known),
         memory_gib=taken[-1].memory_gib,
         used_gib=taken[-1].used_gib,
-        said=f"this machine: {len(known)} x {name or kind.name}",
         each=tuple(replace(card, taken=card.place in places) for card in known),
     )
 
@@ -128,6 +127,9 @@ def card_of(place: int, device: model.Device, idle_gib: float) -> Card:
 
 
 def described(device: str, cards: int | None, memory_gib: float | None, used_gib: float | None = None) -> Machine:
-    """A machine that is not here: the vendor's usual card, and what was said of it."""
+    """A machine that is not here: what was said of it, and for the rest the vendor's usual node."""
     kind = devices.of_vendor(device) if device in VENDORS else devices.find(device)
-    return Machine(kind, cards or kind.cards_per_node, memory_gib or kind.memory_gib, used_gib)
+    usual = [] if cards else [f"{kind.cards_per_node} of them"]
+    usual += [] if memory_gib else [f"{kind.memory_gib:g} GiB each"]
+    said = f"machine: {kind.name} cards, {' and '.join(usual)} as usual" if usual else ""
+    return Machine(kind, cards or kind.cards_per_node, memory_gib or kind.memory_gib, used_gib, said)
