@@ -15,7 +15,7 @@ from typing import Any
 from launch.catalogue import frameworks
 from launch.planner import rows
 
-SWITCHED = {"torchtitan.selective": "generic"}  # the value is that framework's own
+SWITCHED = {"torchtitan.selective": "generic", "automodel.kernels": "generic"}  # the value is that framework's own
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,9 @@ MECHANISMS = (
     Fitted("torchtitan.selective", "generic", ("torchtitan",)),
     Fitted("unsloth.in_place", False, ("unsloth-context",)),
     Fitted("unsloth.quantised_inputs", True, ("unsloth-context",)),
+    Fitted("axolotl.lift", 4.0, ("axolotl-examples",)),
+    Fitted("automodel.loss", 12.0, ("nemo-automodel",)),
+    Fitted("automodel.kernels", "generic", ("nemo-automodel",)),
 )
 
 

@@ -158,6 +158,9 @@ def sharding(asked: Mapping[str, Any], f: Framework, layout: Layout, assumed: li
     if layout.dense_shards > 1 and "dist_opt" in f.sharded:
         assumed.append("sharding: optimizer states over the data-parallel group (stage1)")
         return "dist_opt"
+    if layout.dense_shards > 1 and "fsdp" in f.sharded and "tp" in f.degrees:
+        assumed.append(f"sharding: FSDP over the data-parallel group, as {f.name} has it by default")
+        return "fsdp"
     return "none"
 
 
