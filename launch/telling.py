@@ -97,7 +97,7 @@ def _losses(ending: Ending) -> str:
     if not ending.steps:
         return ""
     first, last = ending.steps[0].loss, ending.steps[-1].loss
-    return f": {len(ending.steps)} steps, loss {first:.3f} -> {last:.3f}"
+    return f": {ending.steps[-1].step or len(ending.steps)} steps, loss {first:.3f} -> {last:.3f}"
 
 
 def _memory(ending: Ending) -> str:

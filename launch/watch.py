@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 CHUNK = 1 << 20  # bytes of one log read at a time
+CHUNKS, CHUNKS_AT_END = 4, 256  # of each log at one look: a flood of lines must not keep us from all else
 LINE = 8 << 10  # bytes after which a line without an end is taken as one
-KEPT_LINES, KEPT_STEPS = 40, 200_000
-SAY_EVERY_S = 0.5
+KEPT_LINES, KEPT_STEPS = 40, 20_000  # of a longer run every second of the older steps goes, again and again
+FAMILY_SHARE = 200  # looking for processes may take a two hundredth of a core: 3 ms on a small host, 20 on a large one
+SOON_S = 60.0  # in which workers begin
+SAY_EVERY_S, CHANGE_EVERY_S = 0.5, 0.1
 FOLDERS_EVERY_S = 2.0  # looks for new logs; the first ones come soon
 LAUNCHER = "launcher.log"
 # paddle's launcher; torchrun with --log-dir: JOB_x/attempt_0/RANK/stdout.log
@@ -88,18 +91,33 @@ class Watch:
         self.launcher = Tail(logs / LAUNCHER)
         self.source: Tail | None = None
         self.steps: list[Step] = []
-        self.stepped_at: list[float] = []
+        self.first_step_at: float | None = None  # on the monotonic clock, as all that follow
+        self.stepped_at: float | None = None
+        self.marks: deque[eta.Mark] = deque(maxlen=eta.WINDOW)
+        self._family_due = 0.0
 
     def look(self, final: bool = False) -> None:
         if not final:
-            self.family.look()
+            self._relatives()
         if final or not self.steps or time.monotonic() - self.looked > FOLDERS_EVERY_S:
             self._find()
         for tail in (*self.tails.values(), self.launcher):
-            while lines := tail.read(final):
+            for _ in range(CHUNKS_AT_END if final else CHUNKS):
+                if not (lines := tail.read(final)):
+                    break
                 self._lines(tail, lines)
         if final and self.source:
             self._steps(self.source.reader.rest())
+
+    def _relatives(self) -> None:
+        """A worker that dies is seen at once anyway, by `wait`; this finds new ones, and counts memory."""
+        began = time.monotonic()
+        if began < self._family_due:
+            return
+        self.family.look()
+        took = time.monotonic() - began
+        soon = time.time() - self.began < SOON_S
+        self._family_due = began if soon else began + FAMILY_SHARE * took
 
     @property
     def begun(self) -> bool:
@@ -142,10 +160,15 @@ class Watch:
                 self._steps(steps)
 
     def _steps(self, steps: list[Step]) -> None:
-        for step in steps[: max(0, KEPT_STEPS - len(self.steps))]:
+        for step in steps:
+            now = self.stepped_at = time.monotonic()
+            self.first_step_at = self.first_step_at or now
             self.steps.append(step)
-            self.stepped_at.append(time.monotonic())
+            if step.step is not None:
+                self.marks.append((now, step.step))
             self.say(step)
+        if len(self.steps) > KEPT_STEPS:
+            self.steps = [*self.steps[: -KEPT_STEPS // 10 : 2], *self.steps[-KEPT_STEPS // 10 :]]
 
 
 class Teller:
@@ -153,23 +176,23 @@ class Teller:
 
     def __init__(self, stream: TextIO | None = None, of: int | None = None) -> None:
         self.stream, self.of = stream or sys.stderr, of
-        self.last: str | None = None
+        self.last: Step | None = None
         self.said_at = 0.0
         self.marks: deque[eta.Mark] = deque(maxlen=eta.WINDOW)
         self.status = _status(self.stream)
 
     def __call__(self, step: Step) -> None:
-        of = step.of or self.of
+        self.last = step
         if step.step is not None:
             self.marks.append((time.monotonic(), step.step))
-        said = words(step, of, eta.left_s(tuple(self.marks), of) if of != step.step else None)
-        if self.status:
-            with unheard():
-                self.status.update(said)
-        elif time.monotonic() - self.said_at >= SAY_EVERY_S:
-            self._print(said)
+        if time.monotonic() - self.said_at < (CHANGE_EVERY_S if self.status else SAY_EVERY_S):
             return
-        self.last = said
+        if self.status:
+            self.said_at = time.monotonic()
+            with unheard():
+                self.status.update(self._words(step))
+        else:
+            self._print(step)
 
     def close(self) -> None:
         if self.status:
@@ -178,10 +201,14 @@ class Teller:
         if self.last:
             self._print(self.last)
 
-    def _print(self, said: str) -> None:
+    def _print(self, step: Step) -> None:
         self.last, self.said_at = None, time.monotonic()
         with unheard():
-            print(said, file=self.stream, flush=True)
+            print(self._words(step), file=self.stream, flush=True)
+
+    def _words(self, step: Step) -> str:
+        of = step.of or self.of
+        return words(step, of, None if of == step.step else eta.left_s(tuple(self.marks), of))
 
 
 def _status(stream: TextIO) -> Status | None:

@@ -12,7 +12,6 @@ import psutil
 
 from envcheck.model import Finding
 from launch import family
-from launch.logs import eta
 from launch.watch import Watch
 from launch.watching import rules, stacks
 from launch.watching.cards import Sampler
@@ -60,17 +59,16 @@ class Guard:
         return found is not None
 
     def state(self, watch: Watch, now: float) -> State:
-        steps, at = watch.steps, watch.stepped_at
+        steps = watch.steps
         window = steps if len(steps) <= FIRST_STEPS + LAST_STEPS else [*steps[:FIRST_STEPS], *steps[-LAST_STEPS:]]
-        recent = zip(at[-eta.WINDOW :], steps[-eta.WINDOW :], strict=True)
         return State(
             now=now,
             began_at=self.began,
             grew_at=max(self.began, watch.grew_at),
             steps=tuple(window),
-            marks=tuple((moment, step.step) for moment, step in recent if step.step is not None),
-            first_step_at=at[0] if at else None,
-            stepped_at=at[-1] if at else None,
+            marks=tuple(watch.marks),
+            first_step_at=watch.first_step_at,
+            stepped_at=watch.stepped_at,
             before=self.sampler.before if self.sampler else None,
             samples=self.sampler.latest if self.sampler else (),
             busy_cores=self.busy,

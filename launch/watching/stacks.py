@@ -68,10 +68,11 @@ def _line(path: Path) -> str:
 
 
 def _where(text: str) -> str:
-    """py-spy's first frame of the main thread; else what the kernel says that it waits in."""
+    """py-spy's innermost frame of the main thread; else what the kernel says that it waits in."""
     lines = [line.strip() for line in text.splitlines()]
-    main = next((n for n, line in enumerate(lines) if "MainThread" in line), None)
-    if main is not None and main + 1 < len(lines):
+    threads = [number for number, line in enumerate(lines[:-1]) if line.startswith("Thread ")]
+    main = next((n for n in threads if "MainThread" in lines[n]), threads[0] if threads else None)
+    if main is not None:
         return lines[main + 1]
     named = {line.split(":")[0]: line for line in lines if ":" in line}
     return ", ".join(named[name] for name in ("State", "wchan") if name in named) or "nothing could be read of it"
