@@ -52,14 +52,22 @@ def read(folder: Path, libraries: Iterable[Library] = (), others: Iterable[str] 
 
 
 def nearest(path: Path) -> Path:
-    """It, or the folder above it that is there."""
-    return next(each for each in (path, *path.absolute().parents) if each.exists())
+    """It, or the folder above it that is there, as far as this user can see."""
+    return next(each for each in (path, *path.absolute().parents) if _is_there(each))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def is_of_root(path: Path) -> bool:
     """Root alone may write there.  One's own home, and where others cannot even go, is no system folder."""
     near = nearest(path).absolute()
-    if Path.home() in (near, *near.parents):
+    home = os.environ.get("HOME")
+    if home and Path(home) in (near, *near.parents):
         return False
     told = near.stat()
     entered = all(above.stat().st_mode & stat.S_IXOTH for above in (near, *near.parents))
