@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from installers.accelerator import Cards
 from installers.recipes.recipe import Hardware, Job, Recipe
 
 GIB = 1024
+NOBODY = 65534
 LORA = Job("lora", "", ("true",))
 RECIPE = Recipe("r", "", "npu", "f", ("m",), Hardware("p", 8, 64, ("x86_64",)), (LORA,))
 FIT = Cards("x86_64", "1", (64 * GIB,) * 8)
@@ -89,10 +91,31 @@ def test_folders_of_root(tmp_path: Path) -> None:
     assert not place.is_of_root(tmp_path / "closed" / "venv")
 
 
-def test_closed_folders(tmp_path: Path) -> None:
-    """Of the other folders that would be written, those that this user may not write are known beforehand."""
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
-    told = place.read(tmp_path, (), ("/usr/share/envcheck-no-such", str(tmp_path / "x")))
+def as_nobody(ask: Callable[[], str]) -> str:
+    """The answer of a process that is not root."""
+    if os.geteuid() != 0:
+        return ask()
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            os.write(writing, ask().encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as file:
+        return file.read()
 
-    assert told.closed == {"/usr/share/envcheck-no-such"}
+
+def test_closed_folders(tmp_path: Path) -> None:
+    """Of the other folders that would be written, those that this user may not write are known beforehand, and those
+    above which nothing can be looked at are among them."""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir(mode=0o000)
+    asked = ("/usr/share/envcheck-no-such", str(hidden / "a" / "b"), "/tmp")
+    told = as_nobody(lambda: " ".join(sorted(place.read(Path("/tmp"), (), asked).closed)))
+
+    assert told.split() == sorted(asked[:2])
