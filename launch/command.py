@@ -123,8 +123,14 @@ def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) ->
         data=fill(job.data),
         nodes=job.nodes,
         own_data=any("{data}" in text for text in (*job.arguments, *job.own_data)),
-        files=files,
+        files={**files, **_own_files(job, known)},
     )
+
+
+def _own_files(job: Job, known: Mapping[str, str]) -> dict[str, str]:
+    """What --data wants beside it; nothing where it was not said."""
+    folder = known.get("config", "{config}")
+    return {f"{folder}/{name}": f"{text}\n" for name, text in job.own_files.items() if "{data}" not in text}
 
 
 def _title(recipe: Recipe, job: Job) -> str:

@@ -53,13 +53,15 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
     metavar="SECONDS",
     help="How long the nodes wait for each other.",
 )
+@click.option("--watch", is_flag=True, help="A full screen: cards, loss curve, the log's end.")
 @click.option("--detach", is_flag=True, help="Go on without this terminal; `envcheck runs` lists, follows, stops it.")
 @click.option("--as-script", is_flag=True, help="With --dry-run: print a shell script.")
+@click.option("--write", callback=_path, metavar="DIR", help="Write script, options and configuration there, and stop.")
 @options.dry_run
 @options.yes
 @options.json_output
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF THE TRAINING]")
-def train(dry_run: bool, as_script: bool, **asked: object) -> int:
+def train(dry_run: bool, as_script: bool, write: Path | None, **asked: object) -> int:
     """Start a fine-tuning run, but only if it will run.
 
     The gates come first: a closed one stops with exit code 1 and says what would open it.  Then one line of progress;
@@ -76,6 +78,11 @@ def train(dry_run: bool, as_script: bool, **asked: object) -> int:
     from launch import preview, request, session
 
     wish = request.Request(**asked)  # type: ignore[arg-type]  # click has the same names and kinds
+    if write is not None and not dry_run:
+        from launch.rendering import written
+
+        click.echo("\n".join(written.write(wish, write)))
+        return 0
     if dry_run or as_script:
         click.echo(preview.preview(wish, as_script), nl=False)
         return 0

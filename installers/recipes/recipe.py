@@ -168,8 +168,9 @@ class Job:
     `launcher` and `arguments` are ordered; their {tokens} (installers.recipe_rules.TOKENS) are filled in by
     launch.command.  `processes` is per node, `rank` this role's node in a job of several roles.
     `parallel` holds tensor, pipeline, sharding, data; `steps` max, warmup, save, eval.  `requires` are files without
-    which the job cannot run, `caution` is what to know beforehand.  `own_data` are the options that --data sets;
-    `config` names the YAML file into which the arguments go, where the program takes one.
+    which the job cannot run, `caution` is what to know beforehand.  `own_data` are the options that --data sets,
+    and `own_files` what it wants beside them (name → text; {data} is written as JSON has it); `config` names the YAML
+    file into which the arguments go, where the program takes one.
     """
 
     method: str
@@ -192,6 +193,7 @@ class Job:
     caution: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     own_data: tuple[str, ...] = ()
+    own_files: Mapping[str, str] = field(default_factory=dict)
     config: str = ""
     outputs: tuple[str, ...] = ()
     product: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -122,4 +123,5 @@ def own_data(job: Job, file: str) -> Job:
         arguments=arguments({**rows(job.arguments), **asked}),
         requires=(*(path for path in job.requires if path not in paths), file),
         data=(*(path for path in job.data if path not in paths), file),
+        own_files={name: text.replace("{data}", json.dumps(file)[1:-1]) for name, text in job.own_files.items()},
     )

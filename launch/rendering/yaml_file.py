@@ -7,13 +7,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
+# Texts whatever they look like: the trainers split them at commas (PaddleFormers 1.2, cli/hparams/data_args.py).
+TEXTS = ("train_dataset_prob", "eval_dataset_prob")
 _WORDS = {"true": "true", "false": "false"}
 
 
 def text(rows: Mapping[str, Sequence[str]], head: str) -> str:
     """The file: `head` as a comment, then a line for each option."""
-    lines = [f"{name}: {_value(values)}" for name, values in rows.items()]
+    lines = [f"{name}: {json.dumps(values[0]) if name in TEXTS else _value(values)}" for name, values in rows.items()]
     return "\n".join([f"# {head}", *lines]) + "\n"
 
 

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# ernie-21b-iluvatar, lora: LoRA of rank 32 on one node of 16 chips
+# Written by envcheck train --dry-run --as-script.
+# Note: image 3.3.0 was published with driver 4.3.8 and Paddle 3.3.0, and no tag of Paddle 3.1's age is known:
+# where driver 4.3.0 runs with an older image, keep that one, by its digest, in a recipe of your own
+# Note: 4 stages and 2 accumulation steps leave the pipeline idle 3 of 5 steps (60 %)
+# Note: the six data sets are public but not in the repository: fetch and convert them first
+# Note: evaluation at the end reads up to 10000 steps of six sets: a long pause
+# Note: translated from the options of ERNIE's train.py: what they do was not compared on a card
+# Note: erniekit gives the launcher no rank: on several nodes their order is chance
+#
+# It runs inside the recipe's container, which is started and then entered by:
+#   docker run \
+#       --detach \
+#       --interactive \
+#       --tty \
+#       --privileged \
+#       --name envcheck-ernie-21b-iluvatar \
+#       --workdir /workspace \
+#       --pid host \
+#       --shm-size 64g \
+#       --mount "type=bind,source=$PWD,target=/workspace" \
+#       --mount type=bind,source=/home,target=/home \
+#       --mount type=bind,source=/dev,target=/dev \
+#       --mount type=bind,source=/usr/src,target=/usr/src \
+#       --mount type=bind,source=/lib/modules,target=/lib/modules \
+#       ccr-2vdh3abv-pub.cnc.bj.baidubce.com/device/paddle-ixuca:3.3.0 bash
+#   docker exec --interactive --tty envcheck-ernie-21b-iluvatar bash -l
+set -euo pipefail
+
+# A new folder for each run and node: the launcher appends to old logs, and nothing is removed here.
+runs=/workspace/runs
+RUN_DIR="${RUN_DIR:-$runs/$(date +%Y%m%d-%H%M%S)-ernie-21b-iluvatar-lora}"
+OUTPUT_DIR="${OUTPUT_DIR:-$RUN_DIR/output}"
+LOG_DIR="${LOG_DIR:-$RUN_DIR/log}"
+CONFIG_DIR="${CONFIG_DIR:-$RUN_DIR/config}"
+
+# The paths below start here.
+cd -- /workspace/ERNIE
+
+# Without these files the job dies late and with another message.
+need() { [ -e "$1" ] || { printf '%s: %s is missing\n' "$0" "$1" >&2; exit 1; }; }
+need /usr/local/corex/lib64/libcuda.so.1
+need baidu/ERNIE-4.5-21B-A3B-Paddle/config.json
+need examples/data/ARC-Challenge/train.json
+need examples/data/ARC-Challenge/dev.json
+need examples/data/boolq/train.json
+need examples/data/boolq/dev.json
+need examples/data/piqa/train.json
+need examples/data/piqa/dev.json
+need examples/data/winogrande/train.json
+need examples/data/winogrande/dev.json
+need examples/data/hellaswag/train.json
+need examples/data/hellaswag/dev.json
+need examples/data/ARC-Easy/train.json
+need examples/data/ARC-Easy/dev.json
+
+mkdir -p -- "$OUTPUT_DIR" "$LOG_DIR" "$CONFIG_DIR"
+
+cat > "${CONFIG_DIR}"/train.yaml <<'END_OF_FILE'
+# Written by envcheck train: the options of one run.
+model_name_or_path: "baidu/ERNIE-4.5-21B-A3B-Paddle"
+batch_size: 1
+train_dataset_path: "examples/data/ARC-Challenge/train.json,examples/data/boolq/train.json,examples/data/piqa/train.json,examples/data/winogrande/train.json,examples/data/hellaswag/train.json,examples/data/ARC-Easy/train.json"
+train_dataset_prob: "0.2,0.1,0.1,0.2,0.2,0.2"
+train_dataset_type: "erniekit,erniekit,erniekit,erniekit,erniekit,erniekit"
+eval_dataset_path: "examples/data/ARC-Challenge/dev.json,examples/data/boolq/dev.json,examples/data/piqa/dev.json,examples/data/winogrande/dev.json,examples/data/hellaswag/dev.json,examples/data/ARC-Easy/dev.json"
+eval_dataset_prob: "0.2,0.1,0.1,0.2,0.2,0.2"
+eval_dataset_type: "erniekit,erniekit,erniekit,erniekit,erniekit,erniekit"
+max_steps: 500
+max_evaluate_steps: 10000
+eval_accumulation_steps: 100
+save_steps: 100
+logging_steps: 1
+eval_steps: 500
+weight_decay: 0.01
+do_train: true
+do_eval: true
+evaluation_strategy: "steps"
+device: "iluvatar_gpu"
+tensor_parallel_degree: 4
+pipeline_parallel_degree: 4
+sharding_parallel_degree: 1
+sharding: "stage1"
+max_seq_len: 8192
+seed: 23
+gradient_accumulation_steps: 2
+warmup_steps: 50
+lr_scheduler_type: "linear"
+learning_rate: 3.0e-4
+num_samples_each_epoch: 6000000
+fp16_opt_level: "O2"
+amp_custom_white_list: ["lookup_table", "lookup_table_v2", "flash_attn", "matmul", "matmul_v2", "fused_gemm_epilogue"]
+amp_custom_black_list: ["reduce_sum", "softmax_with_cross_entropy", "c_softmax_with_cross_entropy", "elementwise_div", "sin", "cos"]
+disable_tqdm: true
+recompute: 1
+offload_optim: 0
+recompute_granularity: "full"
+dataloader_num_workers: 1
+distributed_dataloader: 1
+use_flash_attention: 1
+use_sparse_head_and_loss_fn: 0
+use_attn_mask_startend_row_indices: 0
+use_sparse_flash_attn: 0
+tensor_parallel_output: 0
+pipeline_parallel_config: "disable_partial_send_recv enable_clear_every_step_cache disable_batch_p2p_comm"
+greedy_intokens: 1
+sequence_parallel: 1
+release_grads: 1
+recompute_use_reentrant: true
+fuse_rope: 1
+moe_multimodal_dispatch_use_allgather: ""
+lora_rank: 32
+fuse_rms_norm: false
+moe_group: "mp"
+fine_tuning: "LoRA"
+compute_type: "bf16"
+stage: "SFT"
+END_OF_FILE
+
+# Left-over variables of job platforms and earlier runs win over the launcher's own options.
+unset -v ILUVATAR_GPU_VISIBLE_DEVICES XPU_VISIBLE_DEVICES
+export PADDLE_XCCL_BACKEND=iluvatar_gpu
+export LD_PRELOAD=/usr/local/corex/lib64/libcuda.so.1
+export FLAGS_embedding_deterministic=1
+export FLAGS_set_to_1d=False
+export FLAGS_dataloader_use_file_descriptor=False
+export ERNIEKIT_DIST_LOG="${LOG_DIR}"
+export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+export PYTHONPATH=/workspace/ERNIE"${PYTHONPATH:+:$PYTHONPATH}"
+
+# exec: the status of the script is the status of the job, not that of a pipe.
+exec erniekit train "${CONFIG_DIR}"/train.yaml \
+  logging_dir="${LOG_DIR}"/vdl output_dir="${OUTPUT_DIR}"

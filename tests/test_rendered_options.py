@@ -1,0 +1,254 @@
+"""The user's own options: judged by the upstream's lists, put into the command, followed by steps, degrees, files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from envcheck import cli
+from envcheck.errors import UsageError
+from installers.recipes import catalogue
+from installers.recipes.recipe import Job, Recipe
+from launch import request
+from launch.command import render
+from launch.rendering import given, known
+from launch.rendering.rows import arguments, merged, rows
+from launch.request import Request, choose
+
+OFFERS = [(recipe, job) for recipe in catalogue.load_all() for job in recipe.jobs]
+NAMES = ["-".join(filter(None, (recipe.name, job.method, job.variant, job.role))) for recipe, job in OFFERS]
+NPU = {"model": "21b", "method": "lora", "device": "npu"}
+SWIFT = {"model": "qwen-7b", "method": "lora", "framework": "swift"}
+
+
+def chosen(**more: Any) -> tuple[Recipe, Job]:
+    return choose(Request(**more))
+
+
+@pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
+def test_recipes_know_their_upstream(recipe: Recipe, job: Job) -> None:
+    """Every option of every job is one that the pinned upstream has, by the list of its own sources."""
+    found = known.of(job.launcher, recipe, {})
+    mine = (*rows(job.arguments), *rows(job.own_data))
+
+    assert [name for name in mine if found and not found.has(name)] == []
+    assert found or recipe.framework == "envcheck"
+
+
+@pytest.mark.parametrize("found", known.lists(), ids=lambda found: f"{found.program} {found.versions}")
+def test_lists_are_lists(found: known.Known) -> None:
+    """A list says where it comes from, and holds names as an upstream writes them."""
+    assert len(found.names) > 100
+    assert "wheel" in found.source
+    assert all(name.isascii() and name.replace("_", "").isalnum() for name in found.names)
+
+
+def test_set_takes_the_place() -> None:
+    """An option of --set stands where the recipe's stood, one that it lacks comes last; behind -- as well."""
+    _, plain = chosen(**NPU)
+    _, job = chosen(**NPU, settings=("learning_rate=1e-5", "max_grad_norm=1"), extra=("--lora_alpha", "64", "--rslora"))
+    before, after = rows(plain.arguments), rows(job.arguments)
+
+    assert after == {**before, "learning_rate": ("1e-5",), "max_grad_norm": ("1",), "lora_alpha": ("64",), "rslora": ()}
+    assert list(after)[: len(before)] == list(before)
+
+
+WRONG = (
+    (NPU, {"settings": ("learning_rat=1",)}, "no option 'learning_rat'", "did you mean learning_rate?"),
+    (NPU, {"extra": ("--learning-rate", "1")}, "no option 'learning-rate'", "did you mean learning_rate?"),
+    (NPU, {"settings": ("seed=1",), "extra": ("--seed", "2")}, "seed is said 2 times", "say it once"),
+    (NPU, {"settings": ("seed=1", "seed=1")}, "seed is said 2 times", "say it once"),
+    (NPU, {"extra": ("--seed", "2", "--seed=3")}, "seed is said 2 times", "say it once"),
+    (NPU, {"settings": ("seed",)}, "'seed' is not NAME=VALUE", "--set learning_rate=1e-5"),
+    (NPU, {"extra": ("tiny",)}, "'tiny' is not NAME=VALUE", "--set"),
+    (NPU, {"extra": ("7", "--seed", "2")}, "'7' behind -- belongs to no option", "an option comes first"),
+    (NPU, {"settings": ("$(id)=1",)}, "is no name of an option", "letters"),
+    (NPU, {"settings": ("output_dir=/x",)}, "output_dir is the run's own folder", "--runs"),
+    (NPU, {"settings": ("warmup_steps=900",)}, "900 is not below the 200 steps", "--set"),
+    (NPU, {"settings": ("tensor_parallel_degree=3",)}, "does not divide 16 processes", "--set"),
+    (NPU, {"installed": ("paddleformers",)}, "not NAME=VERSION", "--installed"),
+    (NPU, {"rank": 0}, "no place for --rank", "leave --rank out"),
+    (NPU, {"nnodes": 2, "rank": 2}, "this node is one of 0 to 1", "once"),
+    (NPU, {"nnodes": 2, "master": "127.0.0.1:9"}, "means each node itself", "reach"),
+    (NPU, {"cards": 5}, "are 5, and tensor 4 x pipeline 4", "envcheck plan --cards 5 --search"),
+    ({"model": "21b", "method": "lora", "node_role": "nvidia"}, {"rank": 1}, "this node is rank 0", "once"),
+    ({"model": "21b", "method": "lora", "node_role": "nvidia"}, {"cards": 4}, "a part of 2 nodes of 8 cards", "leave"),
+    ({"model": "tiny", "method": "lora", "device": "cpu"}, {"nnodes": 2}, "names no cards", "leave"),
+    ({"model": "qwen-7b", "method": "chat"}, {"data": Path("x")}, "no place for --data", "leave --data out"),
+)
+
+
+@pytest.mark.parametrize(("which", "more", "message", "step"), WRONG, ids=[row[2] for row in WRONG])
+def test_wrong(which: dict[str, Any], more: dict[str, Any], message: str, step: str) -> None:
+    """What cannot be meant is one sentence and the next step, before anything is looked at."""
+    with pytest.raises(UsageError) as caught:
+        chosen(**which, **more)
+
+    assert message in caught.value.message
+    assert step in (caught.value.next_step or "")
+
+
+def test_what_nobody_can_tell_is_a_note() -> None:
+    """Where a list is not complete, an unknown name reaches the training with a note and the nearest name."""
+    _, job = chosen(**SWIFT, settings=("learning_rat=1",))
+
+    assert rows(job.arguments)["learning_rat"] == ("1",)
+    assert "nobody could tell" in job.caution[-1]
+    assert "learning_rate" in job.caution[-1]
+
+
+def test_steps_and_degrees_follow() -> None:
+    """What gates and planner read of a job is what its options say."""
+    _, job = chosen(**NPU, settings=("max_steps=50", "tensor_parallel_degree=2", "pipeline_parallel_degree=2"))
+
+    assert (job.steps["max"], job.parallel["tensor"], job.parallel["pipeline"]) == (50, 2, 2)
+    assert request.with_steps(job, 40).steps["max"] == 40
+
+
+def test_own_model_is_looked_for() -> None:
+    """A model of one's own is the one whose config.json must be there."""
+    recipe, job = chosen(**NPU, settings=("model_name_or_path=/models/mine",))
+    made = render(recipe, job)
+
+    assert "/models/mine/config.json" in made.requires
+    assert rows(made.arguments)["model_name_or_path"] == ("/models/mine",)
+
+
+def test_own_data() -> None:
+    """--data brings what belongs to it, and the recipe's own file is no longer asked for."""
+    recipe, job = chosen(**NPU, data=Path("/my/data.jsonl"))
+    made = render(recipe, job)
+
+    assert rows(made.arguments)["train_dataset_path"] == ("/my/data.jsonl",)
+    assert rows(made.arguments)["train_dataset_prob"] == ("1.0",)
+    assert "/my/data.jsonl" in made.requires
+    assert "examples/data/sft-train.jsonl" not in (*made.requires, *made.data)
+    assert "examples/data/sft-eval.jsonl" in made.requires
+
+
+def test_own_data_of_llamafactory() -> None:
+    """LLaMA-Factory is told of a file by a dataset_info.json in the run's folder, whatever the file is called."""
+    recipe, job = chosen(model="qwen-7b", method="lora", framework="llamafactory", data=Path('/my/"data".json'))
+    made = render(recipe, job, {"output": "/run/output"})
+    text = made.files["/run/config/dataset_info.json"]
+
+    assert json.loads(text) == {"own": {"file_name": '/my/"data".json'}}
+    assert rows(made.arguments)["dataset_dir"] == ("/run/config",)
+    assert rows(made.arguments)["dataset"] == ("own",)
+    assert render(*chosen(model="qwen-7b", method="lora", framework="llamafactory")).files == {}
+
+
+@pytest.mark.parametrize(
+    ("which", "nodes", "words"),
+    (
+        (NPU, 2, ["--master", "{master}:{port}", "--nnodes", "2", "--rank", "{rank}", "--host", "{host}"]),
+        (
+            {"model": "qwen-7b", "variant": "zero2", "framework": "llamafactory"},
+            2,
+            ["--node_rank", "{rank}", "--master_addr", "{master}", "--master_port", "7007", "src/train.py"],
+        ),
+    ),
+)
+def test_several_nodes(which: dict[str, Any], nodes: int, words: list[str]) -> None:
+    """Each launcher is told what it must know where there are other nodes."""
+    recipe, job = chosen(**which, nnodes=nodes)
+    made = render(recipe, job).launcher
+    first = made.index(words[0])
+
+    assert list(made[first : first + len(words)]) == words
+    assert job.parallel["data"] == nodes * (job.processes if "tensor" not in job.parallel else 1)
+
+
+def test_several_cards_of_swift() -> None:
+    """ms-swift starts a process for each card only where a variable says so, and nodes are variables as well."""
+    _, one = chosen(**SWIFT, cards=1)
+    _, eight = chosen(**SWIFT, cards=8, nnodes=2)
+
+    assert "NPROC_PER_NODE" not in one.environment
+    assert eight.environment["NPROC_PER_NODE"] == "{processes}"
+    assert {"NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"} <= set(eight.environment)
+
+
+def test_nodes_fill_the_blanks() -> None:
+    """--rank, --master, --host and --port stand in the command, and nothing is left to be said of other nodes."""
+    wish = Request(model="300b", method="sft", rank=3, master="192.0.2.1", host="192.0.2.4", port=99)
+    recipe, job = choose(wish)
+    made = render(recipe, job, request.values(wish, recipe, None))
+    said = rows(made.launcher[3:-1])
+
+    assert (said["rank"], said["master"], said["host"]) == (("3",), ("192.0.2.1:99",), ("192.0.2.4",))
+    assert not {"rank", "master", "host", "port"} & set(made.missing)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    (
+        ("192.0.2.1:99", "192.0.2.1", "99"),
+        ("node0", "node0", "12123"),
+        ("[2001:db8::1]:99", "[2001:db8::1]", "99"),
+        ("2001:db8::1", "2001:db8::1", "12123"),
+    ),
+)
+def test_master_with_its_port(text: str, host: str, port: str) -> None:
+    """The master's address may bring its port; an IPv6 address keeps its colons."""
+    wish = Request(model="300b", method="sft", master=text)
+    recipe, job = choose(wish)
+    made = render(recipe, job, request.values(wish, recipe, None))
+
+    assert rows(made.launcher[3:-1])["master"] == (f"{host}:{port}",)
+
+
+def test_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """On the command line: --set several times, and options of the training behind --."""
+    asked = ["train", "--recipe", "ernie-21b-npu", "--method", "lora", "--dry-run", "--json", "--set", "seed=7"]
+    with pytest.raises(SystemExit) as caught:
+        cli.entry([*asked, "--set", "lora_rank=8", "--", "--lora_alpha", "-1", "--amp_custom_white_list", "a b", "c"])
+    said = rows(json.loads(capsys.readouterr().out)["command"][3:])
+
+    assert caught.value.code == 0
+    assert (said["seed"], said["lora_rank"], said["lora_alpha"]) == (("7",), ("8",), ("-1",))
+    assert said["amp_custom_white_list"] == ("a b", "c")
+
+
+words = st.lists(
+    st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(("--seed", "--seed=1", "--")), max_size=6
+)
+
+
+@for_all(words, words)
+def test_any_words(pairs: list[str], extra: list[str]) -> None:
+    """Whatever is typed is read or refused with a sentence."""
+    try:
+        found = given.read(pairs, extra)
+    except UsageError as err:
+        assert err.message and err.next_step
+    else:
+        assert all(name.replace("-", "_").isidentifier() for name in found)
+
+
+names = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
+values = st.lists(st.from_regex(r"[a-z0-9 =.]{0,5}", fullmatch=True), max_size=3)
+
+
+@for_all(st.dictionaries(names, values))
+def test_rows_and_back(found: dict[str, list[str]]) -> None:
+    """Arguments are the same after a change that changes nothing."""
+    flat = arguments(found)
+
+    assert merged(flat, {}) == flat
+    assert rows(flat) == {name: tuple(values) for name, values in found.items()}
+
+
+def test_unknown_version_has_no_list() -> None:
+    """For a version that nobody read, nothing is refused: cannot tell."""
+    recipe = catalogue.by_name(catalogue.load_all(), "qwen-7b-npu-swift")
+
+    assert known.of(("swift", "sft"), recipe, {"ms-swift": "1.0"}) is None
+    assert known.of(("swift", "sft"), recipe, {"ms-swift": "no version"}) is None
+    assert known.of(("swift", "sft"), replace(recipe, packages=()), {}) is not None
