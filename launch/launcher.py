@@ -92,12 +92,20 @@ def launch(
 
 
 def argv(command: Command) -> tuple[str, ...]:
-    """The command itself; where scripts must be sourced first (CANN's set_env.sh), inside a bash that becomes it."""
-    if not command.scripts:
+    """The command itself; where scripts must be sourced (CANN's set_env.sh) or files be written first, inside a bash
+    that does so and becomes it: it runs where the training does, on this host or in a container."""
+    if not (command.scripts or command.files):
         return command.argv
+    files = [_written(Path(path), text) for path, text in command.files.items()]
     lines = [f". {shlex.quote(script)}" for script in command.scripts]
-    ahead = [f'export {n}={shlex.quote(text)}"${{{n}:+:${n}}}"' for n, text in command.prepend.items()]
-    return ("bash", "-c", "\n".join([*lines, *ahead, 'exec "$@"']), "bash", *command.argv)
+    again = command.prepend if command.scripts else {}  # a script may have set the variable anew
+    ahead = [f'export {n}={shlex.quote(text)}"${{{n}:+:${n}}}"' for n, text in again.items()]
+    return ("bash", "-c", "\n".join([*files, *lines, *ahead, 'exec "$@"']), "bash", *command.argv)
+
+
+def _written(path: Path, text: str) -> str:
+    folder, file = shlex.quote(str(path.parent)), shlex.quote(str(path))
+    return f"mkdir -p -- {folder} && printf %s {shlex.quote(text)} > {file} || exit 1"
 
 
 def _follow(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
+from launch import launcher
 from launch.command import render
 from launch.rendering import known, yaml_file
 from launch.rendering.dialects import dialects, spoken
@@ -32,7 +35,7 @@ def plain_yaml(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("which", "installed", "launcher"),
+    ("which", "installed", "program"),
     (
         (ERNIE, {}, "paddle.distributed.launch"),
         (ERNIE, {"paddleformers": "0.3.1", "erniekit": "1.3.0"}, "paddle.distributed.launch"),
@@ -44,11 +47,11 @@ def plain_yaml(text: str) -> dict[str, Any]:
         ({"model": "tiny", "method": "lora", "device": "cpu"}, NEW, "paddle.distributed.launch"),
     ),
 )
-def test_the_installed_version_chooses(which: dict[str, str], installed: dict[str, str], launcher: str) -> None:
+def test_the_installed_version_chooses(which: dict[str, str], installed: dict[str, str], program: str) -> None:
     """The command is that of the version that is there; with none, that of the version which the recipe pins."""
     _, job = choose(Request(**which), installed)
 
-    assert launcher in job.launcher
+    assert program in job.launcher
 
 
 @pytest.mark.parametrize(
@@ -108,6 +111,24 @@ def test_script_writes_the_file(installed: dict[str, str], tmp_path: Path) -> No
     assert (said["lora_rank"], said["learning_rate"], said["stage"]) == (32, 3e-4, "SFT")
     assert said["train_dataset_prob"] == "0.2,0.1,0.1,0.2,0.2,0.2"
     assert said["amp_custom_black_list"][0] == "reduce_sum"
+
+
+def test_train_writes_the_file_as_well(tmp_path: Path) -> None:
+    """What train itself starts writes the file first, whatever stands in it, and ends with the program's own status."""
+    folder = tmp_path / "it's a run"
+    path = str(folder / "config" / "train.yaml")
+    text = '# a head\nx: "it\'s $HOME `id` %s"\n'
+    made = replace(
+        render(*choose(Request(**ERNIE), NEW)),
+        scripts=(),
+        launcher=("sh", "-c", "exit 7"),
+        arguments=(),
+        files={path: text},
+    )
+    done = subprocess.run(launcher.argv(made), check=False)
+
+    assert done.returncode == 7
+    assert Path(path).read_text() == text
 
 
 def test_several_nodes_of_the_new_upstream() -> None:
