@@ -285,6 +285,32 @@ def test_a_machine_that_was_not_described_is_said() -> None:
     assert "machine:" not in said[2]
 
 
+def simulated(machine: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    words = (sys.executable, "-m", "envcheck")
+    return subprocess.run(
+        [*words, "simulate", machine, "--", *words, "plan", *argv],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_instances_of_a_card() -> None:
+    """Of cards that MIG cuts the whole size is known, not an instance's: no promise until it is named."""
+    job = ("--model", "0.3b", "--method", "lora")
+    whole, named = (simulated("a100x8-mig", *job, *more) for more in ((), ("--memory-gib", "40")))
+
+    assert whole.returncode == 3 and "MIG is on" in whole.stdout.splitlines()[0] and "no change" not in whole.stdout
+    assert named.returncode == 0
+
+
+def test_a_layout_that_was_found_is_all_that_is_assumed() -> None:
+    """What the layout says of recompute and sharding is not contradicted by what was taken before it was found."""
+    told = [line for line in plan("--model", "qwen2.5-7b", "--method", "lora", "--device", "npu").stdout.splitlines()
+            if line.startswith("  assumed")]  # fmt: skip
+
+    assert any("layout: the fastest that fits" in line for line in told)
+    assert not [line for line in told if "recompute: full, as" in line or "sharding: " in line]
+
+
 def test_calibration_without_runs(tmp_path: Path) -> None:
     """A folder without measured runs cannot correct anything."""
     done = plan("--model", "21b", "--method", "lora", *DIES, "--calibrate", str(tmp_path))

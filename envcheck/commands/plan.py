@@ -143,7 +143,10 @@ def _machine(asked: dict[str, Any]) -> Machine:
     cards = asked["cards"] and -(-asked["cards"] // (asked["nodes"] or 1))
     nodes = {"nodes": asked["nodes"]} if asked["nodes"] else {}
     found = machines.of_facts(here, asked["device"], cards, given | nodes)
-    return replace(found, **given, each=found.each if given.keys() <= {"cards"} else ())
+    told = "memory_gib" in given
+    return replace(
+        found, **given, each=found.each if given.keys() <= {"cards"} else (), parted=found.parted and not told
+    )
 
 
 def _one(machine: Machine, job: Job, asked: dict[str, Any]) -> int:
@@ -159,22 +162,22 @@ def _one(machine: Machine, job: Job, asked: dict[str, Any]) -> int:
         from launch.planner import picture
 
         _save(asked["output"], picture.plan_svg(answer))
-    _print(answer, advised, asked)
+    _print(answer, None if machine.parted else advised, asked)
     return _code(answer)
 
 
-def _print(answer: LaunchPlan, advised: Job, asked: dict[str, Any]) -> None:
+def _print(answer: LaunchPlan, advised: Job | None, asked: dict[str, Any]) -> None:
     import json
 
     from launch import planner
     from launch.planner import advice, documents, layouts, show
 
     fits = answer.verdict == planner.FITS
-    changes = () if fits else advice.fitting(advised)
-    left = advice.room(advised) if fits else None
+    changes = advice.fitting(advised) if advised and not fits else () if advised else None
+    left = advice.room(advised) if advised and fits else None
     layout = layouts.unsaid(answer.job, asked)
     if asked["as_json"]:
-        click.echo(json.dumps(documents.document(answer, documents.more(changes, left, layout)), indent=1))
+        click.echo(json.dumps(documents.document(answer, documents.more(changes or (), left, layout)), indent=1))
         return
     for line in show.screen(answer, changes, left, asked["explain"], layout, _columns()):
         click.echo(line)

@@ -27,7 +27,7 @@ PARALLEL = ("tp", "pp", "vpp", "ep")  # degrees that a plain trainer does not ha
 @dataclass(frozen=True)
 class Machine:
     """The cards at hand: how many, of what kind, GiB of each and GiB that others hold on the fullest of them; `said`
-    is what of them was assumed."""
+    is what of them was assumed; `parted`: each is cut into instances, whose size is not told."""
 
     device: Device
     cards: int
@@ -35,6 +35,7 @@ class Machine:
     used_gib: float | None = None
     said: str = ""
     each: tuple[Card, ...] = ()
+    parted: bool = False
 
 
 def pick_model(name: str) -> Model:

@@ -40,7 +40,9 @@ def laid_out(machine: Machine, model_name: str, method: str, asked: Mapping[str,
         (best.plan.job, "the fastest that fits") if best else (search.smallest(job), "the one that needs least")
     )
     found = replace(found, **{name: getattr(job, name) for name in KEPT if asked.get(name)})
-    return replace(found, assumed=(*job.assumed, f"layout: {why}, {search.words(found)}"))
+    chosen = ("sharding: ", "recompute: ")  # what the layout says was not assumed
+    kept = (text for text in job.assumed if not text.startswith(chosen))
+    return replace(found, assumed=(*kept, f"layout: {why}, {search.words(found)}"))
 
 
 def unsaid(job: Job, asked: Mapping[str, Any]) -> dict[str, str]:

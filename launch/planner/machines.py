@@ -42,7 +42,11 @@ def plan(facts: Facts | None, job: Job) -> LaunchPlan:
 
 def answer(machine: Machine, job: Job) -> LaunchPlan:
     """The answer for a job that was laid out for this machine, with what each of its cards says."""
-    return replace(verdict.answer(job), cards=machine.each)
+    plan = replace(verdict.answer(job), cards=machine.each)
+    if not machine.parted or plan.verdict == verdict.NOT:
+        return plan
+    why = f"{machine.memory_gib:.0f} GiB are a whole card's, and MIG is on; name an instance's size: --memory-gib"
+    return replace(plan, verdict=verdict.UNTOLD, reason=why)
 
 
 def placed(machine: Machine, job: Job) -> Job:
@@ -116,6 +120,7 @@ def of_vendor(vendor: VendorFacts, cards: int | None = None) -> Machine | None:
         memory_gib=taken[-1].memory_gib,
         used_gib=taken[-1].used_gib,
         each=tuple(replace(card, taken=card.place in places) for card in known),
+        parted=any(str(vendor.devices[place].mig_mode).lower().startswith("enabled") for place in places),
     )
 
 

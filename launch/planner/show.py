@@ -141,14 +141,15 @@ def found(layouts: Iterable[Found], width: int = 0) -> list[str]:
 
 def screen(
     plan: LaunchPlan,
-    advice: Iterable[Change],
+    advice: Iterable[Change] | None,
     left: Room | None,
     explain: bool = False,
     layout: Mapping[str, str] | None = None,
     width: int = 0,
 ) -> Iterator[str]:
-    """The whole answer for a terminal; `layout` are the options of a layout that nobody said, `width` its columns."""
-    advice = tuple(advice)
+    """The whole answer for a terminal; `advice` None: nothing was sought; `layout` are the options of a layout that
+    nobody said, `width` its columns."""
+    advice = None if advice is None else tuple(advice)
     yield from wrapped(headline(plan), width)
     yield ""
     yield from bars(plan, width)
@@ -160,7 +161,7 @@ def screen(
         yield from wrapped(("", "what each term is, and where it comes from:", *explained(plan)), width)
     if left:
         yield from ("", *wrapped([room(left)], width))
-    if plan.verdict != "fits":
+    if plan.verdict != "fits" and advice is not None:
         yield from (
             "",
             "what would fit, least loss of speed first:"
