@@ -135,13 +135,23 @@ def _of_use(request: Request, recipe: Recipe, job: Job) -> None:
 
 
 def words(request: Request, recipe: Recipe, job: Job) -> str:
-    """The options that mean this recipe and job again, for commands to paste."""
-    said = ["--recipe", recipe.name, "--method", job.method]
-    said += ["--variant", job.variant] if job.variant else []
+    """The options that mean this recipe and job again, for commands of provision and train to paste."""
+    said = ["--recipe", recipe.name, *_method_words(recipe, job)]
     said += ["--device", catalogue.device_of((recipe, job))] if job.role else []
     said += ["--recipes", str(request.recipes)] if request.recipes else []
     said += ["--into", str(request.into)] if request.into else []
     return shlex.join(said)
+
+
+def _method_words(recipe: Recipe, job: Job) -> list[str]:
+    """By --method alone where that is enough: a variant's name does as well, and provision knows no --variant."""
+    device = catalogue.device_of((recipe, job))
+    for name in filter(None, (job.variant, job.method)):
+        with contextlib.suppress(UsageError):
+            found = catalogue.select((recipe,), recipe.name, name, device, None)[1]
+            if (found.method, found.variant) == (job.method, job.variant):
+                return ["--method", name]
+    return ["--method", job.method, "--variant", job.variant]
 
 
 def _select(recipes: tuple[Recipe, ...], request: Request) -> Offer:

@@ -19,7 +19,7 @@ from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.model import Finding
 from installers.recipes.catalogue import device_of
 from installers.recipes.recipe import Job, Recipe, wanted
-from launch import clean, command, curve, family, gates, launcher, record, situation, telling, watch
+from launch import clean, command, curve, family, gates, launcher, record, situation, telling
 from launch.launcher import Ending
 from launch.nodes import own
 from launch.planner import fit
@@ -173,7 +173,7 @@ def _stay(request: Request, seen: Situation, found: tuple[Finding, ...], run: Pa
     _write(run, begun)
     telling.start(run, made)
     guard = guarding.guard(request, seen, run)
-    teller = watch.Teller(of=seen.job.steps.get("max"))
+    teller = guarding.teller(request, seen, run, guard)
     try:
         end = launcher.launch(seen.stage, made, tidy, run, teller, request.deadline_s, started, guard)
     except StepError as err:

@@ -174,12 +174,12 @@ class Watch:
 class Teller:
     """One line that changes on a terminal; elsewhere plain lines, at most two a second and always the last."""
 
-    def __init__(self, stream: TextIO | None = None, of: int | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, of: int | None = None, plain: bool = False) -> None:
         self.stream, self.of = stream or sys.stderr, of
         self.last: Step | None = None
         self.said_at = 0.0
         self.marks: deque[eta.Mark] = deque(maxlen=eta.WINDOW)
-        self.status = _status(self.stream)
+        self.status = None if plain else _status(self.stream)
 
     def __call__(self, step: Step) -> None:
         self.last = step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Guard:
     def __init__(self, limits: Mapping[str, rules.Limits], sampler: Sampler | None, logs: Path, mark: str) -> None:
         self.limits, self.sampler, self.logs, self.mark = limits, sampler, logs, mark
         self.stopped: Finding | None = None
+        self.show: Callable[[Watch, State], None] | None = None
         self.began = time.monotonic()
         self.judged = 0.0
         self.busy: float | None = None
@@ -49,7 +50,10 @@ class Guard:
             return False
         self.judged = now
         self._measure(watch, now)
-        found = rules.judge(self.state(watch, now), self.limits)
+        state = self.state(watch, now)
+        if self.show:
+            self.show(watch, state)
+        found = rules.judge(state, self.limits)
         if found and found.name == "watch.stalled":
             where = stacks.dump(self._processes(watch), self.logs)
             found = Finding(

@@ -12,9 +12,11 @@ from envcheck.errors import UsageError
 from envcheck.vendors import VENDORS
 from launch.request import Request
 from launch.situation import Situation
+from launch.watch import Teller
 from launch.watching import rules
 from launch.watching.cards import Sampler
 from launch.watching.guard import Guard
+from launch.watching.screen import Screen
 
 
 def guard(request: Request, seen: Situation, run: Path) -> Guard:
@@ -23,6 +25,16 @@ def guard(request: Request, seen: Situation, run: Path) -> Guard:
     vendor = VENDORS[seen.device]
     sampler = Sampler(machine.here(), vendor, found.devices) if found and vendor.devices else None
     return Guard(asked(request.no_stop, request.limits), sampler, run / "log", seen.stage.mark(run))
+
+
+def teller(request: Request, seen: Situation, run: Path, guard: Guard) -> Teller | Screen:
+    """What tells a person: one line, or with --watch the whole screen."""
+    most = seen.job.steps.get("max")
+    if not request.watch or request.detach:
+        return Teller(of=most)
+    screen = Screen(f"{seen.recipe.name}, {seen.job.method}  {run.name}", of=most)
+    guard.show = screen.show
+    return screen
 
 
 def asked(off: Iterable[str], changed: Iterable[str]) -> dict[str, dict[str, float]]:
