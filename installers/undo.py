@@ -131,6 +131,8 @@ def _in_engine(kind: str, what: str, entry: Entry) -> str:
     try:
         if kind == "container":
             with engine_lock.held(host.url, what):
+                if container.is_strangers(client.api, what):
+                    return "kept, since it is another one by now, which envcheck did not make"
                 return "removed" if container.remove(client.api, what) else "it is gone already"
         names = entry.get("names")
         known = [str(name) for name in names] if isinstance(names, list) else []

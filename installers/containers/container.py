@@ -114,13 +114,23 @@ def remove(api: APIClient, name: str) -> bool:
     found = look(api, name)
     if found is None:
         return False
-    if not ((found.get("Config") or {}).get("Labels") or {}).get(RECIPE_LABEL):
+    if _lacks_label(found):
         raise EnvcheckError(
             f"the container {name} was not made by envcheck and is left alone", f"docker inspect {name}"
         )
     identity = str(found["Id"])
     asked(lambda: api.remove_container(identity, v=True, force=True))
     return True
+
+
+def is_strangers(api: APIClient, name: str) -> bool:
+    """There is a container of this name that envcheck did not make."""
+    found = look(api, name)
+    return found is not None and _lacks_label(found)
+
+
+def _lacks_label(found: Mapping[str, Any]) -> bool:
+    return not ((found.get("Config") or {}).get("Labels") or {}).get(RECIPE_LABEL)
 
 
 def make_folders(folders: Iterable[str]) -> tuple[str, ...]:

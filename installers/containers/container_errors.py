@@ -12,6 +12,7 @@ from envcheck.secrets import redact
 T = TypeVar("T")
 
 WELL = "docker info shows whether it is well"
+AGAIN = "docker logs {0} may say why; then repeat the same command: it is started, or made anew"
 
 # What the engine says → (what is said, what to do).  Texts of engines 20.10 to 28; groups fill the braces.
 SAYINGS = (
@@ -31,6 +32,9 @@ SAYINGS = (
         "{0} is not on the host of the engine, and a container wants to mount it",
         "make it, or install what brings it; an engine on another machine has that machine's files",
     ),
+    (r"No such container: (\S+)", "the container {0} is gone", "repeat the same command: it is made anew"),
+    (r"[Cc]ontainer (\S+) is (?:not running|restarting)", "the container {0} does not run any more", AGAIN),
+    (r"[Cc]ontainer (\S+) is paused", "the container {0} is paused", "docker unpause {0}, then repeat"),
     (r"No such image: (\S+)", "the engine has no image {0}", "repeat: the image is pulled first"),
     (
         r"[Uu]nknown (?:or invalid )?runtime (?:name:|specified) (\S+)",

@@ -11,10 +11,10 @@ import json
 import tarfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from packaging.utils import canonicalize_name
 
@@ -22,13 +22,14 @@ from envcheck import runner
 from envcheck.errors import StepError
 from envcheck.runner import CommandResult
 from installers import mark, programs
-from installers.containers.container_errors import asked
+from installers.containers.container_errors import AGAIN, asked
 from installers.environment import Environment, Kind
 from installers.seat import LIMIT
 
 if TYPE_CHECKING:
     from docker import APIClient
 
+T = TypeVar("T")
 OWN = "/var/tmp/envcheck"  # outlives a restart of the container, and no volume of the recipes lies there
 LOOK_S = 60.0
 SHELL = 'mkdir -p "$1" && cd "$1" && shift && exec "$@"'
@@ -104,7 +105,7 @@ class Inside:
         env: Mapping[str, str] | None = None,
         on_line: runner.OnLine | None = None,
     ) -> CommandResult:
-        made = asked(
+        made = self._asked(
             lambda: self.api.exec_create(self.container, list(words), environment={**(env or {}), MARK: self.container})
         )
         began, streams, late = time.monotonic(), Streams(on_line), threading.Event()
@@ -112,7 +113,7 @@ class Inside:
         guard.daemon = True
         guard.start()
         try:
-            for out, err in asked(lambda: self.api.exec_start(made["Id"], stream=True, demux=True)):
+            for out, err in self._asked(lambda: self.api.exec_start(made["Id"], stream=True, demux=True)):
                 streams.add(out, err)
         except BaseException:
             self.end()
@@ -120,7 +121,9 @@ class Inside:
         finally:
             guard.cancel()
         streams.close()
-        status = asked(lambda: self.api.exec_inspect(made["Id"])).get("ExitCode")
+        status = self._asked(lambda: self.api.exec_inspect(made["Id"])).get("ExitCode")
+        if status != 0:
+            self._still_runs()
         return CommandResult(
             tuple(argv),
             runner.HUNG if late.is_set() else 1 if status is None else int(status),
@@ -129,6 +132,19 @@ class Inside:
             absent=status == runner.NOT_FOUND,
             hung=late.is_set(),
         )
+
+    def _asked(self, deed: Callable[[], T]) -> T:
+        try:
+            return asked(deed)
+        except StepError:
+            self._still_runs()
+            raise
+
+    def _still_runs(self) -> None:
+        """A command that failed with its container failed for that; StepError.  The engine names it by its id alone."""
+        found: Mapping[str, Any] = asked(lambda: self.api.inspect_container(self.container))
+        if not (found.get("State") or {}).get("Running"):
+            raise StepError(f"the container {self.container} ended meanwhile", AGAIN.format(self.container))
 
     def end(self) -> None:
         """The command that runs, or that an earlier envcheck left running, with all that it started."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envcheck.errors import StepError
-from installers.images.engine_problems import ANSWER_S, DEFAULT, Problem, knock, refused, too_old
+from installers.images.engine_problems import ANSWER_S, DEFAULT, Problem, knock, refused, settings, too_old
 
 if TYPE_CHECKING:
     import docker
@@ -53,7 +53,7 @@ def address(environment: Mapping[str, str] | None = None) -> str:
 def look() -> Engine:
     """The engine's facts, or why there are none."""
     url = address()
-    if problem := knock(url):
+    if problem := knock(url) or settings():
         return Engine(url, problem)
     import docker
     import requests

@@ -52,6 +52,22 @@ def knock(url: str) -> Problem | None:
     return None
 
 
+def settings() -> Problem | None:
+    """docker's own file of settings and logins, which the SDK takes for well-formed."""
+    from docker import auth, errors
+    from docker.utils import config, proxy
+
+    try:
+        found = config.load_general_config()
+        proxy.ProxyConfig.from_dict(found.get("proxies", {}).get("default", {}))
+        auth.load_config(config_dict=found)
+    except (errors.DockerException, AttributeError, TypeError, ValueError, KeyError, RecursionError):
+        path = str(config.find_config_file())
+        said = f"docker's own settings {path} cannot be understood"
+        return Problem("other", said, "correct the file, or move it away and log in anew: docker login")
+    return None
+
+
 def _not_there(path: str) -> Problem:
     if path != DEFAULT.removeprefix("unix://") or _has_daemon():
         return _stopped(path)

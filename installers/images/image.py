@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,8 +45,9 @@ def credentials(client: docker.DockerClient) -> Callable[[str], dict[str, Any]]:
         from docker import auth
 
         try:
-            known = auth.load_config()
-            return dict(auth.resolve_authconfig(known, host) or {})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a helper program that is not there, in Python's own words
+                return dict(auth.resolve_authconfig(auth.load_config(), host) or {})
         except (docker.errors.DockerException, OSError, ValueError):
             return {}
 

@@ -73,11 +73,11 @@ def _lines(client: docker.DockerClient, found: Found, stall_s: float) -> Iterato
     from docker import auth
 
     api = client.api
-    header = auth.get_config_header(api, found.reference.host)
+    known = image.credentials(client)(found.reference.host)
     said = api.post(
         f"{api.base_url}/v{api.api_version}/images/create",
         params={"fromImage": found.pinned.name, "tag": found.digest},
-        headers={"X-Registry-Auth": header} if header else {},
+        headers={"X-Registry-Auth": auth.encode_header(known)} if known else {},
         timeout=stall_s,
         stream=True,
     )

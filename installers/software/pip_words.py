@@ -39,7 +39,7 @@ MEANINGS: tuple[tuple[str, str, str], ...] = (
         f"{AGAIN}; if it stays so, try another index",
     ),
     (
-        r"DO NOT MATCH THE HASHES|BadZipFile|is not a zip file|has an invalid wheel|Wheel '?\S+ .{0,60}is invalid",
+        r"DO NOT MATCH THE HASHES|BadZipFile|is not a zip file|has an invalid wheel|Wheel '?\S+ .{0,400}is invalid",
         "a downloaded file is damaged: the download was cut off, or the index serves another file than it announced",
         f"{AGAIN}; if it stays so, try another index",
     ),
