@@ -135,7 +135,7 @@ def test_three_answers(fits: bool | None, severity: Severity) -> None:
     known = replace(cards(16, 64), wanted=said)
     here = situated(recipe, job, known)
     (check,) = checks.run_all(known, ["job.memory"])
-    gate = gates.device_memory(here)
+    gate = gates.memory.device_memory(here)
 
     assert (check.severity, gate and gate.severity) == (severity, severity)
     assert "the reason" in check.seen
@@ -148,8 +148,8 @@ def test_host_memory_still_counts() -> None:
     known = replace(cards(16, 64), wanted=Wanted("r", "lora", "npu", fit=Fit(True, "it fits")))
     here = situated(recipe, job, known)
 
-    assert gates.memory(here).severity is Severity.UNKNOWN
-    assert "of host memory free" in gates.memory(here).seen
+    assert gates.GATES["memory"](here).severity is Severity.UNKNOWN
+    assert "of host memory free" in gates.GATES["memory"](here).seen
 
 
 def test_measured_is_device_memory() -> None:

@@ -200,7 +200,7 @@ def test_every_gate_is_tested() -> None:
 
 def test_doctor_gate_hands_on_the_remedy() -> None:
     """What doctor says about each failure, and its commands, reach the person who wanted to train."""
-    finding = gates.doctor(situated(doctor=(FAILING, replace(FAILING, name="host.memory", remedy=None))))
+    finding = gates.GATES["doctor"](situated(doctor=(FAILING, replace(FAILING, name="host.memory", remedy=None))))
 
     assert finding.evidence == ("driver.version: too old. Update it.", "host.memory: too old.")
     assert finding.remedy
