@@ -9,34 +9,38 @@ from collections.abc import Callable
 
 from envcheck import errors
 from envcheck.errors import StepError, UsageError
-from launch.logs import reader
 from launch.logs.step import Step
 from launch.runs import known
 from launch.runs.known import Run
-from launch.watch import Tail
+from launch.watch import Watch
 
 LOOK_EVERY_S = 0.3
 STOP_S = 60.0  # a checkpoint may be written first
 
 
+class Strangers:
+    """A family whose processes are another envcheck's."""
+
+    def __init__(self) -> None:
+        self.dead: dict[int, tuple[float, int | None]] = {}
+        self.peak_bytes = 0
+
+    def look(self) -> None: ...
+
+    def wait(self, seconds: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
 def follow(run: Run, say: Callable[[Step], None]) -> Run:
-    """Until it has ended; what was said before is said again, the end of it alone when it is much."""
-    tails: dict[str, Tail] = {}
+    """Until it has ended; what was said before is said again."""
+    watch = Watch(run.folder / "log", Strangers(), say)
     while True:
         now = known.read(run.folder) or run
-        for path in sorted((run.folder / "log").glob("*log*")):
-            tails.setdefault(path.name, Tail(path))
-        for tail in tails.values():
-            _tell(tail, say, final=not now.running)
+        watch.look(final=not now.running)
         if not now.running:
             return now
         time.sleep(LOOK_EVERY_S)
-
-
-def _tell(tail: Tail, say: Callable[[Step], None], final: bool) -> None:
-    while lines := tail.read(final):
-        for step in filter(None, map(reader.read, lines)):
-            say(step)
 
 
 def code(run: Run) -> int:
