@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envcheck import places
+from envcheck import places as folders
 from envcheck.errors import UsageError
 from installers.recipes import catalogue, recipe_rules
 from installers.recipes.catalogue import Offer, Shape
 from installers.recipes.recipe import Job, Recipe
-from launch.rendering import dialects, given, known, shape
+from launch.rendering import dialects, given, known, places, shape
 from launch.rendering.known import Versions
 from launch.rendering.rows import rows
 
-_LOOPBACK = re.compile(r"localhost|127\.[\d.]+|\[?::1\]?")
 STEP_OPTIONS = ("steps", "max_steps")
-PLACES = {"port": "port", "rank": "rank", "master": "master", "host": "host"}  # option: token that it fills
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ def choose(request: Request, installed: Versions | None = None) -> Offer:
     job = shape.shaped(recipe, job, request.nnodes, request.cards)
     there = {**_found(request, recipe, installed), **_said(request.installed)}
     job, _ = dialects.spoken(recipe, job, there)
-    _of_use(request, recipe, job)
+    places.of_use(request, recipe, job)
     if request.data:
         job = given.own_data(job, str(request.data.expanduser().absolute()))
     job = _with_options(request, recipe, job, there)
@@ -112,26 +109,6 @@ def _sound(recipe: Recipe, job: Job) -> None:
     for rule in (recipe_rules.steps, recipe_rules.layout):
         for key, wrong in rule(replace(recipe, jobs=(job,))):
             raise UsageError(f"with these options {key}: {wrong}", "change the options of --set or behind --")
-
-
-def _of_use(request: Request, recipe: Recipe, job: Job) -> None:
-    """UsageError for an option that would change nothing in this job: silence would train on other data than meant."""
-    texts = (*job.launcher, *job.arguments, *job.environment.values())
-    asked = {"data": request.data, **{option: getattr(request, option) for option in PLACES}}
-    for option, value in asked.items():
-        takes = any(f"{{{PLACES.get(option, option)}}}" in text for text in texts) or (
-            option == "data" and job.own_data
-        )
-        if value is not None and not takes:
-            words = f"the command of {recipe.name}, {job.method}, has no place for --{option}"
-            raise UsageError(words, f"leave --{option} out, or give a recipe of your own by --recipes")
-    for option in ("master", "host"):
-        where = address(getattr(request, option) or "")[0]
-        if job.nodes > 1 and _LOOPBACK.fullmatch(where):
-            raise UsageError(f"--{option} {where} means each node itself", "give the address by which others reach it")
-    if request.rank is not None and (request.rank >= job.nodes or job.rank not in (None, request.rank)):
-        may = f"rank {job.rank}" if job.rank is not None else f"one of 0 to {job.nodes - 1}"
-        raise UsageError(f"--rank {request.rank}: this node is {may}", "every number is given once, 0 to the master")
 
 
 def words(request: Request, recipe: Recipe, job: Job) -> str:
@@ -179,7 +156,7 @@ def with_steps(job: Job, steps: int) -> Job:
 
 
 def interpreter_folder(request: Request, recipe: Recipe) -> Path:
-    return (request.into or places.environment_folder(recipe.name)).expanduser().absolute()
+    return (request.into or folders.environment_folder(recipe.name)).expanduser().absolute()
 
 
 def values(request: Request, recipe: Recipe, run: Path | None) -> dict[str, str]:
@@ -189,15 +166,5 @@ def values(request: Request, recipe: Recipe, run: Path | None) -> dict[str, str]
         found["python"] = str(interpreter_folder(request, recipe) / "bin" / "python")
     if request.data:
         found["data"] = str(request.data.expanduser().absolute())
-    master, port = address(request.master or "")
-    own = {"rank": request.rank, "master": master, "host": request.host, "port": request.port or port}
-    found |= {token: str(value) for token, value in own.items() if value not in (None, "")}
+    found |= places.values(request)
     return found if run is None else {**found, "output": str(run / "output"), "log_dir": str(run / "log")}
-
-
-def address(text: str) -> tuple[str, int | None]:
-    """HOST or HOST:PORT; an IPv6 address with a port has brackets."""
-    host, colon, port = text.rpartition(":")
-    if colon and port.isdecimal() and (":" not in host or host.startswith("[")):
-        return host, int(port)
-    return text, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -252,3 +253,12 @@ def test_unknown_version_has_no_list() -> None:
     assert known.of(("swift", "sft"), recipe, {"ms-swift": "1.0"}) is None
     assert known.of(("swift", "sft"), recipe, {"ms-swift": "no version"}) is None
     assert known.of(("swift", "sft"), replace(recipe, packages=()), {}) is not None
+
+
+@pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
+def test_words_mean_the_same_job(recipe: Recipe, job: Job) -> None:
+    """The options that a remedy pastes lead to the same job again."""
+    said = iter(shlex.split(request.words(Request(), recipe, job)))
+    again = {option.removeprefix("--"): value for option, value in zip(said, said, strict=True)}
+
+    assert choose(Request(**again)) == (recipe, job)

@@ -20,8 +20,9 @@ from installers.recipes.recipe import Job, Recipe
 from launch.command import Command, render
 from launch.nodes.greeting import Greeting
 from launch.nodes.meeting import meet
-from launch.nodes.met import Met, Say
-from launch.request import Request, address
+from launch.nodes.met import Met, Say, alone, failed
+from launch.rendering.places import address
+from launch.request import Request
 from launch.situation import Situation
 from launch.stage.choose import filled
 
@@ -44,8 +45,12 @@ def gather(request: Request, seen: Situation, auto: bool, say: Say) -> Met:
     master, given = address(request.master or "")[0], filled(request, seen.recipe, seen.stage, seen.runs / "run")
     common = render(seen.recipe, seen.job, {token: text for token, text in given.items() if token not in BY_NODE})
     here = greeting(seen, common, None if auto else request.rank, request.host or "")
+    leads = request.rank == 0
+    if leads and not owns(master):
+        words = f"Give this node its own number by --rank, or --master an address of this host, such as {here.address}."
+        return alone(here, failed("nodes.ranks", f"rank 0 is {master}, which is no address of this host", words))
     with heard_by(interrupt):
-        return meet(here, master, seen.port or 0, request.gather_s, say, leads=request.rank == 0)
+        return meet(here, master, seen.port or 0, request.gather_s, say, leads)
 
 
 def address_towards(master: str) -> str:
