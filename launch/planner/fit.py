@@ -62,7 +62,7 @@ def model_of(recipe: Recipe) -> str | None:
 def method_of(job: Job) -> str | None:
     """A training method by the job's own name and the tuner that its arguments name (dpo-lora), or by the tuner alone;
     None for chat and inference."""
-    words = dict(zip(job.arguments, (*job.arguments[1:], ""), strict=True))
+    words = dict(zip(job.arguments, [*job.arguments, ""][1:], strict=True))
     tuner = next((words[key] for key in TUNERS if key in words), "lora" if "--lora" in words else "full")
     if job.method in asked.METHODS:
         both = f"{job.method}-{tuner}"
