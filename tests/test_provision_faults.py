@@ -3,6 +3,7 @@ documented exit code, a true journal, nothing lost, and the same command again c
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -13,7 +14,7 @@ import pytest
 
 from tests.engine_parts import Engine, Registry, free_port
 from tests.fault_parts import MIB, Shelf, clear, good, lean, meanwhile, resize, tight_engine, untouched, why
-from tests.provision_helpers import until
+from tests.provision_helpers import serving, until, wheel
 from tests.registry_faults import Fault, Front, front
 from tests.test_boxed import Box
 from tests.test_image_faults import NOT_HERE
@@ -142,6 +143,30 @@ def test_small_disk(box: Box) -> None:
 def fill(box: Box, child: subprocess.Popen[str]) -> Callable[[], object]:
     resize(box.engine.root, 1)
     return lambda: resize(box.engine.root, 4000)
+
+
+def test_disk_full_under_pip(tight: Engine, python_image: str, tmp_path: Path) -> None:
+    """A disk that fills up while a wheel comes into the container: exit 4 says so; with room the next run goes on."""
+    wheel(tmp_path / "index", "first", "1.0")
+    wheel(tmp_path / "index", "second", "2.1", {"second/__init__.py": os.urandom(4 * MIB).hex().join(("x='", "'"))})
+    with serving(tmp_path / "index") as index:
+        box = Box(tight, python_image, index.url, tmp_path)
+        index.mode = "slow"
+
+        def fill_up(child: subprocess.Popen[str]) -> None:
+            until(lambda: child.poll() is not None or "pip" in tight.docker("top", box.name).stdout)
+            resize(tight.root, 1)
+            index.mode = ""
+
+        try:
+            done = meanwhile(box, ("packages", "begun"), fill_up)
+        finally:
+            resize(tight.root, 4000)
+
+        clear(done, 4, "the disk is full", "make room")
+        assert box.events()[-1] == ("packages", "failed")
+        good(box)
+        tight.docker("rm", "-f", box.name)
 
 
 def take_name(box: Box, child: subprocess.Popen[str]) -> Callable[[], object]:

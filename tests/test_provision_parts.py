@@ -131,6 +131,9 @@ def test_mark_comes_back(tmp_path: Path) -> None:
         ("ReadTimeoutError: Read timed out.", "in time"),
         ("urllib3.exceptions.IncompleteRead: IncompleteRead(5 bytes read)", "cut off"),
         ("ERROR: something quite new", "something quite new"),
+        ("ERROR: Exception:\nTraceback\nKeyError: 'quite new'", "KeyError: 'quite new'"),
+        ("FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp']", "disk is full"),
+        (f"ERROR: Wheel 'x' located at /{'long/' * 30}x-1-py3-none-any.whl is invalid.", "damaged"),
         ("", "it said nothing"),
     ),
 )

@@ -12,6 +12,11 @@ AGAIN = "repeat the same command: what is already there is kept"
 INDEX = "look at the index: `pip config list`, PIP_INDEX_URL"
 MEANINGS: tuple[tuple[str, str, str], ...] = (
     (r"No space left on device|Errno 28|Disk quota exceeded", "the disk is full", "make room, then " + AGAIN),
+    (
+        "No usable temporary directory found",  # Python's word where it can write to none of them
+        "no temporary file can be written: most likely the disk is full",
+        "make room, then " + AGAIN,
+    ),
     (r"Permission denied: '([^']*)'|\[Errno 13\]", "the environment cannot be written", "look at whose folder it is"),
     (r"CERTIFICATE_VERIFY_FAILED", "the index's certificate is not trusted here", "set PIP_CERT to your CA's file"),
     (r"407 Proxy|Tunnel connection failed", "the proxy refused", "look at http_proxy, https_proxy and its password"),
@@ -65,7 +70,8 @@ def understood(text: str) -> tuple[str, str]:
         if found := re.search(pattern, text):
             named = found[found.lastindex or 0] or ""
             return sentence.format(found[0], named, versions=_versions(text)), step
-    errors = re.findall(r"^ERROR: (.+)$", text, re.M) or [line for line in text.splitlines() if line.strip()][-1:]
+    known = [line for line in re.findall(r"^ERROR: (.+)$", text, re.M) if line != "Exception:"]  # a trace follows that
+    errors = known or [line for line in text.splitlines() if line.strip()][-1:]
     return f"pip failed: {errors[-1][:300] if errors else 'it said nothing'}", "see the log"
 
 
