@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from launch.watching.cards import Sampler
 from launch.watching.guard import Guard
 from probes import reading
 
+ROOT = Path(__file__).parent.parent
 NAN = """
 import os, time
 for step in range(1, 2000):
@@ -72,6 +74,31 @@ def test_loss_that_is_no_number(paddle_environment: Path, tmp_path: Path) -> Non
     assert family.survivors(tmp_path) == []
     said = record.ending(end, 5)
     assert (said["state"], said["stopped"]["name"], said["first_failed_worker"]) == ("stopped", "watch.loss", None)
+
+
+def test_train_says_why(paddle_home: Path, tmp_path: Path) -> None:
+    """By the command: exit 5, the reason, the evidence and what to do on standard error, all of it in the record."""
+    (tmp_path / "program.py").write_text(NAN)
+    text = (ROOT / "installers/recipes/tiny-cpu.toml").read_text()
+    assert '"{program}"' in text
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/tiny-cpu.toml").write_text(text.replace('"{program}"', f'"{tmp_path}/program.py"'))
+    argv = [sys.executable, "-m", "envcheck", "train", "--recipe", "tiny-cpu", "--recipes", "own"]
+    env = {**os.environ, "ENVCHECK_HOME": str(paddle_home)}
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200)
+
+    assert done.returncode == 5, done.stderr
+    for words in (
+        "ended early after",
+        "watch.loss: the loss is lost",
+        "| step 7: loss nan",
+        "next: Go back to the last",
+    ):
+        assert words in done.stderr
+    (path,) = tmp_path.glob("runs/*/run.json")
+    said = json.loads(path.read_text())
+    assert (said["state"], said["exit"]["code"], said["stopped"]["name"]) == ("stopped", 5, "watch.loss")
+    assert said["loss"][-1][1] is None
 
 
 def test_rule_that_is_switched_off(paddle_environment: Path, tmp_path: Path) -> None:
