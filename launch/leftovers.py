@@ -22,7 +22,12 @@ _TORCH = (
     *("NNODES", "NODE_RANK", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT"),
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
 )
-BY_LAUNCHER = {"paddle.distributed.launch": _PADDLE, "torchrun": _TORCH, "swift": _TORCH, "llamafactory-cli": _TORCH}
+# These start paddle.distributed.launch themselves, with what they find in these for its options.
+_KIT = (*_PADDLE, "NNODES", "RANK", "MASTER_ADDR", "MASTER_PORT")
+BY_LAUNCHER = {
+    **{"paddle.distributed.launch": _PADDLE, "erniekit": _KIT, "paddleformers-cli": _KIT},
+    **{"torchrun": _TORCH, "swift": _TORCH, "llamafactory-cli": _TORCH},
+}
 
 
 def left_over(launcher: Iterable[str]) -> tuple[str, ...]:

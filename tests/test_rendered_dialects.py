@@ -109,6 +109,8 @@ def test_script_writes_the_file(installed: dict[str, str], tmp_path: Path) -> No
     assert set(told.argv[3:]) == {f"output_dir={root}/run/output", f"logging_dir={root}/run/log/vdl"}
     assert told.env["CUDA_VISIBLE_DEVICES"] == ",".join(map(str, range(16)))
     assert (said["lora_rank"], said["learning_rate"], said["stage"]) == (32, 3e-4, "SFT")
+    assert {"PADDLE_MASTER", "PADDLE_TRAINER_ENDPOINTS", "MASTER_ADDR", "RANK", "NNODES"} <= set(command.unset)
+    assert not set(command.unset) & set(told.env)
     assert said["train_dataset_prob"] == "0.2,0.1,0.1,0.2,0.2,0.2"
     assert said["amp_custom_black_list"][0] == "reduce_sum"
 
