@@ -25,8 +25,12 @@ _TORCH = (
 # These start paddle.distributed.launch themselves, with what they find in these for its options.
 _KIT = (*_PADDLE, "NNODES", "RANK", "MASTER_ADDR", "MASTER_PORT")
 BY_LAUNCHER = {
-    **{"paddle.distributed.launch": _PADDLE, "erniekit": _KIT, "paddleformers-cli": _KIT},
-    **{"torchrun": _TORCH, "swift": _TORCH, "llamafactory-cli": _TORCH},
+    "paddle.distributed.launch": _PADDLE,
+    "erniekit": _KIT,
+    "paddleformers-cli": _KIT,
+    "torchrun": _TORCH,
+    "swift": _TORCH,
+    "llamafactory-cli": _TORCH,
 }
 
 
