@@ -8,11 +8,7 @@ from dataclasses import dataclass, replace
 from launch.memory.job import Job
 from launch.planner import legal, speed, verdict
 from launch.planner.verdict import LaunchPlan
-from launch.planner.ways import Way, cheap, largest, options, single
-
-# Of equal cost the first of these is named first: what leaves the samples as they are, before what cuts them.
-ORDER = ("--recompute", "--micro-batch", "--sharding", "--offload", "--fused-loss", "--tp", "--pp", "--ep", "--cp",
-         "--seq-len", "--cards", "--quant")  # fmt: skip
+from launch.planner.ways import ORDER, Way, cheap, largest, options, single
 
 DEAR = frozenset({"--seq-len", "--cards", "--quant"})  # other samples, other hardware, another base
 
@@ -56,12 +52,11 @@ def fitting(job: Job, limit: int = 8) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda change: change.cost)[:limit])
 
 
-def _pairs(ways: Iterable[Way], more: Callable[[Job], Iterator[Way]]) -> Iterator[Way]:
+def _pairs(ways: Iterable[Way], more: Callable[[Job, int], Iterator[Way]]) -> Iterator[Way]:
     """Each way with one of `more` after it, each combination once."""
     for one, said, middle in ways:
-        for two, again, last in more(middle):
-            apart = rank(again) > rank(said) and not said.keys() & again.keys()
-            if apart and not any(legal.refusals(last)):
+        for two, again, last in more(middle, rank(said)):
+            if not said.keys() & again.keys() and not any(legal.refusals(last)):
                 yield f"{one}, and {two}", {**said, **again}, last
 
 

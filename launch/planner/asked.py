@@ -75,6 +75,13 @@ def precision(f: Framework, optimizer: str = "adamw") -> Precision:
 
 def build(machine: Machine, model_name: str, method: str, asked: Mapping[str, Any]) -> Job:
     """The job; `asked` holds the options that were given, by name."""
+    job = draft(machine, model_name, method, asked)
+    refuse(job)
+    return job
+
+
+def draft(machine: Machine, model_name: str, method: str, asked: Mapping[str, Any]) -> Job:
+    """The job as it was asked for, whether or not the framework would take it."""
     model = pick_model(model_name)
     words.checked("method", method, METHODS)
     words.checked("optimizer", asked.get("optimizer"), words.OPTIMIZERS)
@@ -114,7 +121,6 @@ def build(machine: Machine, model_name: str, method: str, asked: Mapping[str, An
     )
     job = replace(job, assumed=(*assumed, *devices.assumed_links(job.device, machine.cards)))
     contradictions(asked, method, machine, trains_all)
-    refuse(job)
     return job
 
 

@@ -20,17 +20,35 @@ TUNERS = ("--tuner_type", "--finetuning_type", "--train_type")
 def fit(recipe: Recipe, job: Job, facts: Facts) -> Fit | None:
     """None where there is nothing to plan: the model is not of the catalogue, the job does not train, or no card says
     how much memory it has."""
+    try:
+        return told(recipe, job, planned(recipe, job, facts))
+    except EnvcheckError as err:
+        return refused(err)
+
+
+def told(recipe: Recipe, job: Job, plan: LaunchPlan | None) -> Fit | None:
+    name, method = model_of(recipe), method_of(job)
+    return judged(plan, name, method) if plan and name and method else None
+
+
+def refused(err: EnvcheckError) -> Fit:
+    return Fit(None, f"the planner cannot lay this job out: {err.message}")
+
+
+def planned(recipe: Recipe, job: Job, facts: Facts) -> LaunchPlan | None:
+    """The plan on this machine's cards; None as in `fit`.  Raises EnvcheckError where a framework would refuse it."""
     name, method = model_of(recipe), method_of(job)
     machine = machine_of(job, job.device or recipe.device, facts)
     if not (name and method and machine):
         return None
+    found = asked.build(machine, name, method, options(recipe, job))
+    return machines.answer(machine, replace(found, meter="reserved"))
+
+
+def options(recipe: Recipe, job: Job) -> dict[str, Any]:
+    """The job's own layout as the planner's options."""
     known = recipe.framework if frameworks.find(recipe.framework) else None
-    options = {"framework": known, "sharding": sharding_of(job), **recipe_layout.options(job)}
-    try:
-        found = asked.build(machine, name, method, options)
-    except EnvcheckError as err:
-        return Fit(None, f"the planner cannot lay this job out: {err.message}")
-    return judged(verdict.answer(replace(found, meter="reserved")), name, method)
+    return {"framework": known, "sharding": sharding_of(job), **recipe_layout.options(job)}
 
 
 def judged(plan: LaunchPlan, name: str, method: str) -> Fit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,9 @@ from launch.memory.quantised import LIFTED
 from launch.planner import legal, verdict
 from launch.planner.words import SAID
 
+# Of equal cost the first of these is named first: what leaves the samples as they are, before what cuts them.
+ORDER = ("--recompute", "--micro-batch", "--sharding", "--offload", "--fused-loss", "--tp", "--pp", "--ep", "--cp",
+         "--seq-len", "--cards", "--quant")  # fmt: skip
 SHORTEST = 512  # tokens: shorter samples than that are another job
 
 
@@ -21,23 +24,29 @@ def options(said: Mapping[str, str]) -> str:
     return " ".join(f"{name} {value}".rstrip() for name, value in said.items())
 
 
-def single(job: Job) -> Iterator[Way]:
-    """Every single change that needs less memory, of each kind the smallest first: words, options, job."""
-    yield from cheap(job)
-    yield from shorter(job)
-    yield from more_cards(job)
-    yield from bases(job)
+def single(job: Job, after: int = -1) -> Iterator[Way]:
+    """Every single change that needs less memory, of each kind the smallest first: words, options, job.  Those alone
+    whose option stands behind place `after` of ORDER."""
+    yield from cheap(job, after)
+    yield from chosen(job, after, (("--seq-len", shorter), ("--cards", more_cards), ("--quant", bases)))
 
 
-def cheap(job: Job) -> Iterator[Way]:
+def cheap(job: Job, after: int = -1) -> Iterator[Way]:
     """Those that leave samples, hardware and base as they are."""
-    yield from recomputes(job)
-    yield from batches(job)
-    yield from shardings(job)
-    yield from offloads(job)
+    yield from chosen(job, after, (("--recompute", recomputes), ("--micro-batch", batches)))
+    yield from chosen(job, after, (("--sharding", shardings), ("--offload", offloads), ("--fused-loss", chunked)))
+    yield from degrees(job, after)
+
+
+def chosen(job: Job, after: int, kinds: Iterable[tuple[str, Callable[[Job], Iterator[Way]]]]) -> Iterator[Way]:
+    for option, ways in kinds:
+        if ORDER.index(option) > after:
+            yield from ways(job)
+
+
+def chunked(job: Job) -> Iterator[Way]:
     if not job.fused_loss and job.framework.fused_chunk:
         yield "a chunked loss", {"--fused-loss": ""}, replace(job, fused_loss=True)
-    yield from degrees(job)
 
 
 def recomputes(job: Job) -> Iterator[Way]:
@@ -77,7 +86,7 @@ def offloads(job: Job) -> Iterator[Way]:
             yield f"{kind} offload to the host", {"--offload": said}, replace(job, offload=kept | {kind})
 
 
-def degrees(job: Job) -> Iterator[Way]:
+def degrees(job: Job, after: int = -1) -> Iterator[Way]:
     """The same cards laid out with one degree raised, to the next values that divide."""
     x, m, has = job.layout, job.model, job.framework.degrees
     each = {
@@ -87,7 +96,9 @@ def degrees(job: Job) -> Iterator[Way]:
         "cp": [x.cp * n for n in legal.divisors(x.replicas)],
     }
     for name, values in each.items():
-        for value in (v for v in values if v > getattr(x, name) and name in has):
+        if name not in has or ORDER.index(f"--{name}") <= after:
+            continue
+        for value in (v for v in values if v > getattr(x, name)):
             changed: dict[str, Any] = {name: value}
             layout = replace(x, **changed)
             other = replace(job, layout=layout, sequence_parallel=layout.tp > 1)
