@@ -292,7 +292,19 @@ def test_gate_folder_that_is_full(paddle_home: Path, tmp_path: Path) -> None:
 
 def test_gate_devices(tmp_path: Path) -> None:
     """A job for cards that this machine lacks is refused with exit 1 and a document for programs."""
-    argv = (sys.executable, "-m", "envcheck", "train", "--model", "21b", "--device", "iluvatar", "--json")
+    argv = (
+        sys.executable,
+        "-m",
+        "envcheck",
+        "train",
+        "--model",
+        "21b",
+        "--method",
+        "lora",
+        "--device",
+        "iluvatar",
+        "--json",
+    )
     if shutil.which("ixsmi"):
         pytest.skip("this machine has Iluvatar's tools")
     done = subprocess.run(argv, cwd=tmp_path, env=variables(tmp_path), capture_output=True, text=True, timeout=120)

@@ -228,8 +228,10 @@ def clock(facts: Facts) -> Iterator[Finding]:
     elif facts.clock_synchronised:
         yield ok("synchronised")
     elif facts.wanted and facts.wanted.nodes > 1:
-        words = "Start chrony or systemd-timesyncd: several nodes must agree on the time."
-        yield fail("not synchronised", words, *_CLOCK, evidence=_UNSYNC)
+        words = (
+            "Start chrony or systemd-timesyncd: several nodes must agree on the time; train compares it when they meet."
+        )
+        yield warn("not synchronised", words, *_CLOCK, evidence=_UNSYNC)
     elif facts.vendors:
         yield warn("not synchronised", "Start chrony or systemd-timesyncd.", *_CLOCK, evidence=_UNSYNC)
     else:
