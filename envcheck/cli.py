@@ -21,6 +21,7 @@ COMMANDS = {
     "train": "envcheck.commands.train",
     "runs": "envcheck.commands.runs",
     "plan": "envcheck.commands.plan",
+    "explain": "envcheck.commands.explain",
     "parse": "envcheck.commands.parse",
     "snapshot": "envcheck.commands.snapshot",
     "simulate": "envcheck.commands.simulate",

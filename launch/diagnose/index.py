@@ -1,0 +1,72 @@
+"""Which entries a line is of: by the words in it first, then by their patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from launch.diagnose.model import Entry
+
+# Lines that name an error without having one: source code that a traceback quotes, settings that are told, what is said
+# at the level of information, counts of nothing.
+_QUOTES = re.compile(
+    r"^\s{2,60}(?:raise|except|assert|return|elif|if|else|with|def|class|import|from|for|while|try)\b(?! of )"
+    r"|^\s{2,60}(?:logger|logging|warnings|self|print)[.(]|^\s{0,60}(?:#|//|\^{3}|~{3})"
+    r"|^\s{0,8}(?:--[\w-]{2,40}[ =]|export |(?!E[A-Z]{2,14}\b)[A-Z][A-Z_]{3,40}=)"
+)
+_TOLD = re.compile(
+    r"^(?!.{0,40}(?:LAUNCH INFO|launch\.py)).{0,100}?(?:\b(?:INFO|DEBUG|VERBOSE|TRACE)\b(?! WARN)|^\[?[ID]\d{4} \d\d:)"
+)
+_NONE = re.compile(
+    r"\b(?:errors|failed|failures|fail|timeouts|refused|mismatch(?:es)?|exceptions|killed|unreachable)\b ?[:=]? ?"
+    r"(?:0|none)(?![.\w])|\b(?:no|zero|0) (?:errors|failures|timeouts|exceptions|mismatch(?:es)?|failed)\b"
+    r"|\berror[ _]count ?[:=] ?0(?![.\w])",
+    re.IGNORECASE,
+)
+
+
+# What launchers and trainers say at the level of information and means something all the same.
+SPOKEN = {"training.nan", "launcher.paddle_worker", "launcher.deepspeed_worker"}
+
+
+_WORD = re.compile(r"[a-z_]{3,40}")
+
+
+class Index:
+    """The catalogue, arranged for asking."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries = {entry.name: entry for entry in entries}
+        self._near: dict[str, list[Entry]] = {}
+        for entry in self.entries.values():
+            for word in entry.near:
+                self._near.setdefault(word, []).append(entry)
+        said = " ".join(p for e in self.entries.values() for p in (*e.near, *(m.pattern for m in e.match)))
+        self._words = set(_WORD.findall(re.sub(r"\\[a-zA-Z]", " ", said).lower()))
+
+    def known_words(self, text: str) -> frozenset[str]:
+        """Those of the line that the catalogue has at all."""
+        return frozenset(self._words.intersection(_WORD.findall(text.lower())))
+
+    def of(self, text: str, around: Callable[[], str] = str) -> Iterator[tuple[Entry, dict[str, str]]]:
+        """Entries that the line is of, with what their patterns named in it."""
+        low = text.lower()
+        near = {entry.name: entry for word, some in self._near.items() if word in low for entry in some}
+        if not near or _QUOTES.match(text) or _NONE.search(text):
+            return
+        told = bool(_TOLD.match(text))
+        for entry in near.values():
+            if told and entry.name not in SPOKEN:
+                continue
+            groups = _matched(entry, text, around)
+            if groups is not None:
+                yield entry, groups
+
+
+def _matched(entry: Entry, text: str, around: Callable[[], str]) -> dict[str, str] | None:
+    found = next((m for pattern in entry.match if (m := pattern.search(text))), None)
+    if found is None or (entry.unless and entry.unless.search(text)):
+        return None
+    if entry.needs and not entry.needs.search(around()):
+        return None
+    return {name: said for name, said in found.groupdict().items() if said}

@@ -1,0 +1,115 @@
+"""Hits of several logs as diagnoses: causes before what follows from them, the earliest first; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from launch.diagnose import codes, times
+from launch.diagnose.model import KINDS, Diagnosis, Entry, Evidence
+from launch.diagnose.scan import Scan
+
+SHOWN = 3
+_PLACE = re.compile(r"\{(\w{1,20})\}")
+# What may stand in a command that is to be pasted: a log may come from a stranger.
+_HARMLESS = re.compile(r"[\w./:+@=,][\w./:+@=,-]{0,119}")
+
+
+@dataclass(frozen=True)
+class _Found:
+    diagnosis: Diagnosis
+    entry: Entry
+    key: tuple[float, int, int]
+
+
+def diagnoses(scans: Sequence[Scan], entries: Mapping[str, Entry]) -> tuple[Diagnosis, ...]:
+    """What the logs say, in the order in which it is told."""
+    places = {scan.name: at for at, scan in enumerate(scans)}
+    firsts = [seen.time for scan in scans for hit in scan.hits.values() for seen in hit.first[:1]]
+    timed = times.comparable(firsts)
+    found = [_found(entries[name], scans, places, timed) for name in _names(scans)]
+    found.sort(key=lambda one: (KINDS.index(one.diagnosis.kind), one.key))
+    return _related(_causes_first(found))
+
+
+def _names(scans: Iterable[Scan]) -> list[str]:
+    return list(dict.fromkeys(name for scan in scans for name in scan.hits))
+
+
+def _found(entry: Entry, scans: Sequence[Scan], places: Mapping[str, int], timed: bool) -> _Found:
+    hits = [scan.hits[entry.name] for scan in scans if entry.name in scan.hits]
+    seen = [line for hit in hits for line in hit.first]
+
+    def when(line: Evidence) -> tuple[float, int, int]:
+        return (line.time if timed and line.time is not None else 0.0, places[line.file], line.line)
+
+    seen.sort(key=when)
+    groups = next((hit.groups for hit in hits if seen[0] in hit.first), {})
+    mild = entry.kind in ("cause", "symptom") and all(hit.mild for hit in hits)
+    made = made_of(entry, groups, tuple(seen[:SHOWN]), sum(hit.count for hit in hits))
+    return _Found(replace(made, kind="warning") if mild else made, entry, when(seen[0]))
+
+
+def made_of(entry: Entry, groups: Mapping[str, str], seen: tuple[Evidence, ...], count: int) -> Diagnosis:
+    """With what the line named put into the words, and into the commands where it is harmless there."""
+    named = dict(groups)
+    if "code" in named and (code := codes.read(named["code"])):
+        named |= {"code": code.code, "meaning": code.meaning, "codename": code.name or code.code}
+
+    def words(text: str) -> str:
+        return _PLACE.sub(lambda m: named.get(m[1], _UNSAID.get(m[1], f"the {m[1]}"))[:160], text)
+
+    def command(text: str) -> str:
+        return _PLACE.sub(lambda m: said if _HARMLESS.fullmatch(said := named.get(m[1], "")) else m[1].upper(), text)
+
+    return Diagnosis(
+        name=entry.name,
+        kind=entry.kind,
+        says=words(entry.says),
+        why=words(entry.why),
+        do=words(entry.do),
+        commands=tuple(map(command, entry.commands)),
+        source=entry.source,
+        applies=entry.applies,
+        evidence=seen,
+        count=count,
+    )
+
+
+_UNSAID = {"meaning": "the text beside it says what", "code": "a code"}
+
+
+def _causes_first(found: list[_Found]) -> list[_Found]:
+    """Within what may be a cause: what brings another one about stands before it, whatever the clock says."""
+    ordered: list[_Found] = []
+    waiting = list(found)
+    while waiting:
+        free = next((one for one in waiting if not _brought_about(one, waiting)), waiting[0])
+        waiting.remove(free)
+        ordered.append(free)
+    return ordered
+
+
+def _brought_about(one: _Found, others: Iterable[_Found]) -> bool:
+    if one.diagnosis.kind == "warning":
+        return False
+    return any(
+        other is not one and other.diagnosis.kind != "warning" and _follows(one.entry, other.entry) for other in others
+    )
+
+
+def _follows(entry: Entry, other: Entry) -> bool:
+    return other.name in entry.follows or other.area in entry.follows
+
+
+def _related(ordered: list[_Found]) -> tuple[Diagnosis, ...]:
+    """Each with the one before it of which it is, or may be, a consequence."""
+    told: list[Diagnosis] = []
+    for at, one in enumerate(ordered):
+        before = [o for o in ordered[:at] if o.diagnosis.kind != "warning"]
+        cause = next((o.entry.name for o in before if _follows(one.entry, o.entry)), "")
+        if not cause and one.diagnosis.kind in ("symptom", "summary"):
+            cause = next((o.entry.name for o in before if o.diagnosis.kind in ("cause", "symptom")), "")
+        told.append(replace(one.diagnosis, follows=cause))
+    return tuple(told)

@@ -1,0 +1,204 @@
+"""One log, in constant memory: each line that may say something goes once to the catalogue."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from launch.diagnose import times
+from launch.diagnose.exceptions import Reader
+from launch.diagnose.index import Index
+from launch.diagnose.model import Evidence, Raised
+from launch.diagnose.text import readable
+from launch.diagnose.triggers import DIGITS, Alarm
+
+KNOWN = 100_000  # lines (without digits) that were found dull or looked at; then forgotten and begun anew
+WINDOW = 2048  # bytes of a long line around what was found
+AROUND = 12  # lines before and after, in which `needs` is sought
+PATIENCE = 200  # lines of the same known words that are looked at before the rest are taken to be like them
+SHOWN = 3  # first lines of each entry that are kept
+# Figures that tell two lines apart: codes of CANN, CUDA, DCMI, exit statuses.  All others do not.
+_CODES = re.compile(
+    rb"(?<![A-Za-z0-9])(?:E[A-Z1-9]\d{4}|ERR\d{5}|[1-5]\d{5}|-8\d{3})(?!\d)"
+    rb"|(?i:(?:code|status|signal|error|xid|ret|errno)[^\d\n]{1,16}-?\d{1,6})"
+)
+
+# A line that calls itself a warning is no cause; NCCL calls its errors so.
+_MILD = re.compile(
+    r"^(?!.{0,120}NCCL WARN).{0,160}?(?:\bWARN(?:ING)?\b|\w{0,40}Warning: |(?:^|[\s:])\[?W\d{4} |\bretrying\b)"
+)
+
+
+@dataclass
+class Hit:
+    """Lines of one entry in one log."""
+
+    count: int = 0
+    mild: bool = True  # said at the level of a warning, each time
+    first: list[Evidence] = field(default_factory=list)
+    groups: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Seen:
+    """Lines that differ in figures only: what the first was of, and others whose codes differ from its."""
+
+    line: bytes
+    names: tuple[str, ...] = ()
+    others: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
+
+    def of(self, line: bytes) -> tuple[str, ...] | None:
+        """None for codes that were not seen yet."""
+        codes = _codes(line)
+        if codes in self.others:
+            return self.others[codes]
+        return self.names if codes == _codes(self.line) else None
+
+
+def _codes(line: bytes) -> bytes:
+    return b" ".join(_CODES.findall(line[:WINDOW])[:8])
+
+
+@dataclass
+class Scan:
+    """What one log says, as far as it was read."""
+
+    name: str
+    index: Index
+    every: bool = False  # look at each line: where there are few
+    lines: int = 0
+    size: int = 0
+    hits: dict[str, Hit] = field(default_factory=dict)
+    raised: list[Raised] = field(default_factory=list)
+    odd: list[Evidence] = field(default_factory=list)  # lines with a word of alarm that no entry knows
+    odd_seen: Counter[bytes] = field(default_factory=Counter)
+    tail: deque[Evidence] = field(default_factory=lambda: deque(maxlen=24))
+    _dull: set[bytes] = field(default_factory=set)
+    _hot: set[bytes] = field(default_factory=set)
+    _told: dict[bytes, _Seen] = field(default_factory=dict)
+    _vain: Counter[frozenset[str]] = field(default_factory=Counter)  # words of lines that were looked at for nothing
+    _alarm: Alarm = field(default_factory=Alarm)
+    _reader: Reader = field(default_factory=Reader)
+    _time: float | None = None
+    _end: bytes = b""
+
+    def feed(self, block: bytes) -> None:
+        """Whole lines, or a piece of a very long one."""
+        self.size += len(block)
+        keys = block.translate(None, DIGITS).split(b"\n")
+        distinct = set(keys)
+        new = distinct - self._dull - self._hot
+        if len(self._dull) + len(self._hot) + len(new) > KNOWN:
+            self._forget()
+            new = distinct
+        found = new if self.every else set(self._alarm.hot(new))
+        self._hot |= found
+        self._dull |= new - found
+        if self._reader.open or not distinct.isdisjoint(self._hot):
+            self._look(block.split(b"\n"), keys)
+        self.lines += block.count(b"\n")
+        self._end = (self._end + block)[-(1 << 15) :]
+
+    def _forget(self) -> None:
+        self._dull.clear()
+        self._hot.clear()
+        self._told.clear()
+
+    def _look(self, lines: list[bytes], keys: list[bytes]) -> None:
+        for at, key in enumerate(keys):
+            if self._reader.open:
+                self._read(self._reader.line(lines[at]))
+            if key in self._hot:
+                self._line(lines, at, key)
+
+    def _read(self, raised: Raised | None) -> None:
+        if raised is None:
+            return
+        if len(self.raised) > 1:
+            self.raised.pop()  # the first and the last are told
+        self.raised.append(raised)
+
+    def _line(self, lines: list[bytes], at: int, key: bytes) -> None:
+        line = lines[at]
+        number = self.lines + at + 1
+        if b"Traceback (most recent call last)" in line:
+            self._reader.begin(line, self.name, number, self._when(lines, at))
+        seen = self._told.get(key)
+        if seen is None:
+            seen = self._told[key] = _Seen(line if len(line) < WINDOW // 4 else line[:WINDOW])
+            seen.names = self._first(lines, at, number, key)
+            return
+        names = seen.of(line)
+        if names is None:
+            seen.others[_codes(line)] = self._first(lines, at, number, key)
+            return
+        for name in names:
+            self.hits[name].count += 1
+        if not names:
+            self.odd_seen[key] += 1
+
+    def _first(self, lines: list[bytes], at: int, number: int, key: bytes) -> tuple[str, ...]:
+        """A line that was not seen before, but for its figures."""
+        names: list[str] = []
+        words = self.index.known_words(lines[at][:WINDOW].decode("utf-8", "replace"))
+        if self._vain[words] > PATIENCE:
+            return ()
+        for piece in _pieces(lines[at]):
+            text = readable(piece)
+            around = self._around(lines, at)
+            for entry, groups in self.index.of(text, around):
+                names.append(entry.name)
+                hit = self.hits.setdefault(entry.name, Hit())
+                hit.count += 1
+                hit.mild = hit.mild and bool(_MILD.search(text))
+                if len(hit.first) < SHOWN:
+                    hit.first.append(Evidence(self.name, number, text, self._when(lines, at)))
+                    hit.groups = hit.groups or groups
+        self._vain[words] = -(1 << 40) if names else self._vain[words] + 1
+        if not names and len(self.odd) < 2000:
+            self.odd.append(Evidence(self.name, number, readable(lines[at][:WINDOW]), None))
+            self.odd_seen[key] += 1
+        return tuple(dict.fromkeys(names))
+
+    def _around(self, lines: list[bytes], at: int) -> Callable[[], str]:
+        return lambda: "\n".join(readable(line[:400]) for line in lines[max(0, at - AROUND) : at + AROUND + 1])
+
+    def _when(self, lines: list[bytes], at: int) -> float | None:
+        """Of the line, else of the nearest before it."""
+        for line in lines[max(0, at - 40) : at + 1][::-1]:
+            if (when := times.of(line[:400].decode("utf-8", "replace"))) is not None:
+                self._time = when
+                break
+        return self._time
+
+    def end(self) -> None:
+        """The last lines, and the exception that the end cut off."""
+        self._read(self._reader.close())
+        last = self._end.split(b"\n")
+        first = self.lines + 1 - (len(last) - 1)
+        for at, line in enumerate(last):
+            if line.strip():
+                self.tail.append(Evidence(self.name, max(1, first + at), readable(line[:WINDOW])))
+
+
+def _pieces(line: bytes) -> Iterable[bytes]:
+    """A line in pieces that patterns are cheap on; what a progress bar wrote over is a line of its own."""
+    if len(line) <= WINDOW and b"\r" not in line:
+        return (line,)
+    parts = [part for part in line.split(b"\r") if part]
+    return [
+        part[start : start + WINDOW]
+        for part in parts[-64:]
+        for start in range(0, min(len(part), 1 << 16), WINDOW - 256)
+    ]
+
+
+def scan(name: str, blocks: Iterable[bytes], index: Index, every: bool = False) -> Scan:
+    """All of it."""
+    one = Scan(name, index, every)
+    for block in blocks:
+        one.feed(block)
+    one.end()
+    return one

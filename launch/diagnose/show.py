@@ -1,0 +1,184 @@
+"""A report for people and for programs; decides nothing."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from envcheck.report import Style
+from launch.diagnose.model import Diagnosis, Entry, Evidence, Raised, Report
+
+SCHEMA = 1
+TOLD = 5  # diagnoses told at length; of the others the first line
+_HEADS = {
+    "cause": "cause",
+    "symptom": "may be a cause, or follow",
+    "summary": "report of an end",
+    "warning": "also seen",
+}
+_COLOURS = {"cause": "31", "symptom": "33", "summary": "2", "warning": "2"}
+
+
+def verdict(report: Report) -> str:
+    return "explained" if report.diagnoses else "unknown"
+
+
+def as_json(report: Report, code: int) -> str:
+    """One document."""
+    return json.dumps(
+        {
+            "schema": SCHEMA,
+            "verdict": verdict(report),
+            "exit_code": code,
+            "first_failed": report.first or None,
+            "diagnoses": [_diagnosis(one) for one in report.diagnoses],
+            "exception": _raised(report.raised),
+            "telling": [_line(line) for line in report.telling],
+            "read": [{"name": name, "lines": lines, "bytes": size} for name, lines, size in report.read],
+        },
+        indent=1,
+        ensure_ascii=True,
+    )
+
+
+def _diagnosis(one: Diagnosis) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "kind": one.kind,
+        "says": one.says,
+        "why": one.why,
+        "remedy": {"words": one.do, "commands": list(one.commands)},
+        "source": list(one.source),
+        "applies": list(one.applies),
+        "follows": one.follows or None,
+        "count": one.count,
+        "evidence": [_line(line) for line in one.evidence],
+    }
+
+
+def _line(line: Evidence) -> dict[str, Any]:
+    return {"file": line.file, "line": line.line, "text": line.text}
+
+
+def _raised(raised: Raised | None) -> dict[str, Any] | None:
+    if raised is None:
+        return None
+    where = {"raised_in": raised.raised_in or None, "called_from": raised.called_from or None}
+    return {"what": raised.what, "file": raised.file, "line": raised.line, **where}
+
+
+def as_text(report: Report, style: Style) -> str:
+    """The causes at length, then what follows from them, then the exception; else the most telling lines."""
+    return "\n".join(_text(report, style)) + "\n"
+
+
+def _text(report: Report, style: Style) -> Iterator[str]:
+    if report.first:
+        yield from _wrapped(f"first to fail: {report.first}", style)
+        yield ""
+    loud = [one for one in report.diagnoses if not (one.follows and one.kind in ("summary", "symptom"))]
+    for one in loud[:TOLD]:
+        yield from _told(one, style)
+        yield ""
+    rest = [one for one in report.diagnoses if one not in loud[:TOLD]]
+    for one in rest:
+        yield from _brief(one, style)
+    if rest:
+        yield ""
+    if report.raised:
+        yield from _exception(report.raised, style)
+        yield ""
+    if not report.diagnoses:
+        yield from _unknown(report, style)
+    elif report.telling:
+        yield from _lines("nothing in the catalogue says why it ended; the most telling lines:", report.telling, style)
+
+
+def _told(one: Diagnosis, style: Style) -> Iterator[str]:
+    mark = f"[{_HEADS[one.kind]}]"
+    mark = f"\x1b[{_COLOURS[one.kind]}m{mark}\x1b[0m" if style.colour else mark
+    yield from _wrapped(f"{_HEADS[one.kind]}: {one.says} ({one.name})", style, "", "    ", mark)
+    for line in one.evidence[:1]:
+        yield from _wrapped(f"| {_where(line)}{line.text.strip()[:400]}", style, "    ", "    | ")
+    if one.count > 1:
+        yield f"    | {one.count} such lines"
+    yield from _wrapped(one.why, style, "    ", "    ")
+    yield from _wrapped(one.do, style, "    do: ", "    ")
+    yield from (f"      $ {command}" for command in one.commands)
+    if one.source:
+        yield from _wrapped(one.source[0], style, "    see ", "        ")
+
+
+def _where(line: Evidence) -> str:
+    return f"{line.file}:{line.line}: " if line.line else ""
+
+
+def _brief(one: Diagnosis, style: Style) -> Iterator[str]:
+    follows = f", follows from {one.follows}" if one.follows else ""
+    yield from _wrapped(
+        f"{_HEADS[one.kind] if not follows else 'consequence'}: {one.says} ({one.name}{follows})", style, "", "    "
+    )
+    for line in one.evidence[:1]:
+        yield from _wrapped(f"| {_where(line)}{line.text.strip()[:160]}", style, "    ", "    | ")
+
+
+def _exception(raised: Raised, style: Style) -> Iterator[str]:
+    yield from _wrapped(f"last exception: {raised.what}", style, "", "    ")
+    yield from _wrapped(f"{raised.file}:{raised.line}", style, "    traceback at ", "    ")
+    if raised.raised_in:
+        yield from _wrapped(raised.raised_in, style, "    raised in ", "        ")
+    if raised.called_from:
+        yield from _wrapped(raised.called_from, style, "    called from ", "        ")
+
+
+def _unknown(report: Report, style: Style) -> Iterator[str]:
+    read = ", ".join(f"{name}: {lines} lines" for name, lines, _ in report.read[:3])
+    more = f" and {len(report.read) - 3} more" if len(report.read) > 3 else ""
+    yield from _wrapped(f"unknown: nothing that the catalogue knows ({read}{more})", style, "", "    ")
+    if report.telling:
+        yield from _lines("the most telling lines:", report.telling, style)
+    else:
+        yield "no line speaks of an error"
+
+
+def _lines(head: str, lines: Sequence[Evidence], style: Style) -> Iterator[str]:
+    yield from _wrapped(head, style)
+    for line in lines:
+        yield from _wrapped(f"| {_where(line)}{line.text.strip()[:300]}", style, "    ", "    | ")
+
+
+def _wrapped(text: str, style: Style, first: str = "", then: str = "", mark: str = "") -> list[str]:
+    text = text if style.unicode else text.encode("ascii", "replace").decode()
+    width = max(20, style.width)
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False, break_long_words=False
+    ) or [first]
+
+
+def listing(entries: Iterable[Entry], style: Style) -> str:
+    """--list."""
+    entries = tuple(entries)
+    wide = max(len(entry.name) for entry in entries) + 2
+    lines = []
+    for entry in entries:
+        said = textwrap.wrap(entry.says, max(30, style.width - wide), break_on_hyphens=False)
+        if style.width < wide + 40:
+            lines += [entry.name, *(f"    {line}" for line in textwrap.wrap(entry.says, max(20, style.width - 4)))]
+        else:
+            lines += [f"{entry.name:{wide}}{said[0]}", *(" " * wide + more for more in said[1:])]
+    return "\n".join(lines)
+
+
+def markdown(entries: Iterable[Entry]) -> str:
+    """The table of docs/explain.md."""
+    rows = ["| entry | kind | says | codes | source |", "| --- | --- | --- | --- | --- |"]
+    for entry in entries:
+        source = " ".join(f"<{s}>" if s.startswith("http") else s.rstrip(".") + "." for s in entry.source[:1])
+        says, codes = (
+            entry.says.replace("|", "\\|"),
+            ", ".join(entry.codes[:6]) + (", ..." if len(entry.codes) > 6 else ""),
+        )
+        rows.append(f"| `{entry.name}` | {entry.kind} | {says} | {codes} | {source} |")
+    return "\n".join(rows)
