@@ -16,6 +16,7 @@ import pytest
 
 from installers.bundles import lockfile
 from installers.bundles.lockfile import Lock
+from tests.cut_parts import BOUNDARIES, cut
 from tests.engine_parts import Engine
 from tests.provision_helpers import Machine, recipe_file, serving, stock, wheel
 from tests.source_parts import HEADERS, SETUPTOOLS, archive, needs_gcc, project, setuptools
@@ -36,17 +37,21 @@ environment = {{ INCLUDE = "{include}" }}
 """
 
 
+def build_commands() -> dict[str, str]:
+    commands = [["sh", "-c", COMPILE], ["sh", "-c", LINK], ["{python}", "-m", "pip", "wheel", "-w", "dist", "."]]
+    return {"commands": json.dumps(commands), "include": str(HEADERS.parent)}
+
+
 def text_of(folder: Path) -> str:
     """A clone that is installed editable, and one from which a C extension is built."""
     for name in ("project", "fast"):
         shutil.rmtree(folder / name, ignore_errors=True)
     worker, fast = project(folder / "project", SETUPTOOLS), project(folder / "fast", FILES)
-    commands = [["sh", "-c", COMPILE], ["sh", "-c", LINK], ["{python}", "-m", "pip", "wheel", "-w", "dist", "."]]
     assert worker and fast
     return (
         CHECKOUT.format(folder / "project", "v1", folder / "worker clone", "editable = true")
         + CHECKOUT.format(folder / "fast", "v1", folder / "fast clone", "")
-        + BUILD.format(clone=folder / "fast clone", commands=json.dumps(commands), include=HEADERS.parent)
+        + BUILD.format(clone=folder / "fast clone", **build_commands())
     )
 
 
@@ -206,7 +211,8 @@ def test_in_a_container(
     tmp_path: Path,
 ) -> None:
     """The wheels are those for the image's own Python: a source archive is built there, what the image brings is left
-    out, and the editable clone is installed where neither index nor git server can be reached."""
+    out, and the editable clone is installed where neither index nor git server can be reached, also after a SIGKILL at
+    each boundary of the loading and of the cloning; an undo leaves nothing in the engine."""
     netless()
     index = tmp_path / "index"
     wheel(index, "delta", "1.5", needs="pip")  # the image has it
@@ -238,8 +244,16 @@ def test_in_a_container(
     shutil.rmtree(index)
     variables = {**elsewhere.environment, "ENVCHECK_HOME": str(home), "PYTHONPATH": box.variables["PYTHONPATH"]}
     argv = [*NETLESS, sys.executable, "-m", "envcheck", "provision", "--bundle", str(bundle), "--yes"]
+    for step in ("load", "clone"):
+        for event, when in BOUNDARIES[:-1]:
+            cut(argv, step, event, when, variables, tmp_path)
     done = subprocess.run(argv, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=400)
 
     assert done.returncode == 0, done.stdout + done.stderr
     code = "import gamma, worker; print(gamma.made, worker.says)"
     assert elsewhere.docker("exec", box.name, "python3", "-c", code).stdout.strip() == "True 1.5"
+
+    back = subprocess.run([*argv, "--undo"], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120)
+
+    assert back.returncode == 0, back.stderr
+    assert elsewhere.docker("images", "-q").stdout + elsewhere.docker("ps", "-aq").stdout == ""
