@@ -96,7 +96,7 @@ def measured(end: Ending, device: str) -> int | None:
     """Bytes of the fullest card: what its program reserved, as the plan counts; else by how much the vendor's tool saw
     it fill up.  On the CPU the programs tell of host memory, which is another thing."""
     most = _most(end.steps) or end.cards.get("grown_mib")
-    return None if device == "cpu" or most is None else round(most * MIB)
+    return round(most * MIB) if most and device != "cpu" else None
 
 
 def checkpoints(output: Path) -> list[str]:

@@ -106,8 +106,10 @@ class Watch:
                 if not (lines := tail.read(final)):
                     break
                 self._lines(tail, lines)
-        if final and self.source:
-            self._steps(self.source.reader.rest())
+        for tail in (*self.tails.values(), self.launcher) if final else ():
+            if self.source in (None, tail) and (steps := tail.reader.rest()):
+                self.source = tail
+                self._steps(steps)
 
     def _relatives(self) -> None:
         """A worker that dies is seen at once anyway, by `wait`; this finds new ones, and counts memory."""
@@ -122,7 +124,7 @@ class Watch:
     @property
     def begun(self) -> bool:
         """Whether a worker was seen."""
-        return bool(self.tails or self.steps)
+        return bool(self.tails or self.steps or self.family.dead)
 
     @property
     def grew_at(self) -> float:

@@ -21,6 +21,7 @@ from installers.recipes import catalogue
 from installers.recipes.recipe import Hardware, Job, Recipe
 from launch import clean, family, launcher, record
 from launch.command import PROGRAMS, render
+from launch.logs.step import Step
 from launch.stage.here import Here
 from launch.watching import cards, guarding, stacks
 from launch.watching.cards import Sampler
@@ -141,6 +142,41 @@ def test_stack_of_nobody(tmp_path: Path) -> None:
         gone.wait()
 
         assert stacks.dump({0: gone.pid}, tmp_path) == ("worker 0: nothing could be read of it",)
+
+
+IDLE_LAUNCHER = """
+import os, subprocess, sys, time
+for rank, code in ((0, "import time; time.sleep(120)"), (1, "import sys, time; time.sleep(2); sys.exit(3)")):
+    subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PADDLE_TRAINER_ID": str(rank)})
+time.sleep(120)
+"""
+
+
+def test_launcher_that_does_not_notice(tmp_path: Path) -> None:
+    """A worker that failed ends the run, though its launcher and its peer go on sleeping."""
+    (tmp_path / "log").mkdir()
+    job = Job("lora", "", (sys.executable, "-c", IDLE_LAUNCHER), processes=2)
+    recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
+    made = render(recipe, job, {})
+    tidy = clean.clean(os.environ, made, "cpu", str(tmp_path))
+    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, lambda step: None, 100)
+
+    assert end.how == "failed"
+    assert end.failed
+    assert (end.failed.rank, end.failed.code) == (1, 3)
+    assert end.seconds < 30  # 2 to its death, less than 3 to the end; a busy machine takes its time
+    assert family.survivors(tmp_path) == []
+
+
+def test_peak_beside_the_prediction() -> None:
+    """What the cards grew by is what was measured, where the program itself tells nothing; on the CPU nothing is."""
+    end = launcher.Ending("finished", 0, None, (Step(1.0, 1),), 0, 1.0, (), cards={"grown_mib": 2048})
+    told = replace(end, steps=(Step(1.0, 1, memory_mib=1024),))
+
+    assert record.measured(end, "npu") == 2 << 30
+    assert record.measured(told, "npu") == 1 << 30
+    assert record.measured(end, "cpu") is None
+    assert record.measured(replace(end, cards={}), "npu") is None
 
 
 # ---- cards

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from launch.watching.state import State
 
 JUDGE_EVERY_S = 1.0
 BUSY_EVERY_S = 5.0
+CGROUP = Path("/sys/fs/cgroup")
 FIRST_STEPS, LAST_STEPS = 10, 50
 
 
@@ -120,7 +122,20 @@ def _cpu_s(watch: Watch) -> float:
 
 
 def _host_free() -> float | None:
+    """The part of memory that can still be had: of the machine, or of the container around us where that is less."""
+    shares = []
     with contextlib.suppress(OSError, RuntimeError):
         memory = psutil.virtual_memory()
-        return float(memory.available / memory.total) if memory.total else None
-    return None
+        shares = [memory.available / memory.total] if memory.total else []
+    return min([*shares, *_of_container()], default=None)
+
+
+def _of_container(place: Path = CGROUP) -> list[float]:
+    """Of control groups' second version; what files hold in memory can be had back."""
+    try:
+        most = int((place / "memory.max").read_text())  # "max" is no number: no limit
+        held = int((place / "memory.current").read_text())
+        files = re.search(r"^inactive_file (\d+)$", (place / "memory.stat").read_text(), re.MULTILINE)
+        return [1 - (held - int(files[1] if files else 0)) / most] if most > 0 else []
+    except (OSError, ValueError):
+        return []
