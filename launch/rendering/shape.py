@@ -23,8 +23,8 @@ def shaped(recipe: Recipe, job: Job, nodes: int | None, cards: int | None) -> Jo
             f"{job.method} ({job.role}) is a part of {job.nodes} nodes of {job.processes} cards and no other number",
             "leave --nnodes and --cards out",
         )
-    texts = (*job.launcher, *job.arguments, *job.environment.values(), *recipe.environment.values())
-    if not job.parallel or "{devices}" not in " ".join(texts):
+    texts = " ".join((*job.launcher, *job.arguments, *job.environment.values(), *recipe.environment.values()))
+    if not job.parallel or not ("{devices}" in texts or "{processes}" in texts):
         raise UsageError(f"{job.method} names no cards that --cards or --nnodes could change", "leave them out")
     world = math.prod(wanted)
     fixed = math.prod(degree for name, degree in job.parallel.items() if name != "data")
