@@ -74,6 +74,8 @@ def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int) -> Non
     if plot := curve.text(ending.steps):
         say(plot)
     say(f"{_HOW[ending.how]} after {ending.seconds:.0f} s{_losses(ending)}{_memory(ending)}")
+    if fullest := _cards(ending):
+        say(fullest)
     if ending.stopped:
         _stopped(ending.stopped)
     if ending.how in ("failed", "unstarted"):
@@ -84,6 +86,16 @@ def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int) -> Non
     say(f"loss curve  {run / 'loss.svg'}")
     if code not in (errors.FIT, errors.INTERRUPTED):
         say(f"logs        {run / 'log'}")
+
+
+def _cards(ending: Ending) -> str:
+    """'cards       at most 61.2 GiB, on card 3, and 310 W, on card 1'"""
+    peaks = ending.cards.get("peaks", {})
+    held = [(peak["memory_mib"], name) for name, peak in peaks.items() if "memory_mib" in peak]
+    drawn = [(peak["power_w"], name) for name, peak in peaks.items() if "power_w" in peak]
+    said = [f"{mib(most)}, on card {name}" for most, name in [max(held)]] if held else []
+    said += [f"{most:.0f} W, on card {name}" for most, name in [max(drawn)]] if drawn else []
+    return f"cards       at most {', and '.join(said)}" if said else ""
 
 
 def _stopped(why: Finding) -> None:

@@ -19,9 +19,11 @@ from envcheck.simulation import machine_file, session
 from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
 from installers.recipes.recipe import Hardware, Job, Recipe
-from launch import clean, family, launcher, record
+from launch import clean, family, launcher, record, telling
 from launch.command import PROGRAMS, render
 from launch.logs.step import Step
+from launch.runs import shown
+from launch.runs.known import Run
 from launch.stage.here import Here
 from launch.watching import cards, guarding, stacks
 from launch.watching.cards import Sampler
@@ -177,6 +179,30 @@ def test_peak_beside_the_prediction() -> None:
     assert record.measured(told, "npu") == 1 << 30
     assert record.measured(end, "cpu") is None
     assert record.measured(replace(end, cards={}), "npu") is None
+
+
+def test_page_of_a_stopped_run(tmp_path: Path) -> None:
+    """`runs show` names the rule, and the memory that was planned beside what was measured."""
+    memory = {"predicted_bytes": 3 << 30, "measured_bytes": 2 << 30}
+    said = {"stopped": {"name": "watch.loss", "seen": "lost"}, "memory": memory}
+    told = shown.as_page(Run(tmp_path, "stopped", None, said))
+    strange = shown.as_page(Run(tmp_path, "stopped", None, {"stopped": [1], "memory": {"predicted_bytes": "x"}}))
+
+    assert "watch.loss: lost" in told
+    assert "a card planned 3.0 GiB, measured 2.0 GiB" in told
+    assert "memory" not in strange
+
+
+def test_cards_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The fullest card and the one that drew most are told at the end; a tool that told nothing is not mentioned."""
+    peaks = {"0": {"memory_mib": 2048, "power_w": 90.4}, "1": {"memory_mib": 1024, "power_w": 300.0}, "2": {}}
+    end = launcher.Ending("finished", 0, None, (Step(1.0, 1),), 0, 1.0, (), cards={"peaks": peaks})
+    telling.end(tmp_path, end, (), 0)
+    with_cards = capsys.readouterr().err
+    telling.end(tmp_path, replace(end, cards={}), (), 0)
+
+    assert "cards       at most 2 GiB, on card 0, and 300 W, on card 1" in with_cards
+    assert "cards  " not in capsys.readouterr().err
 
 
 # ---- cards

@@ -9,10 +9,12 @@ from typing import Any
 
 from tabulate import tabulate
 
+from envcheck.units import gib
 from launch.logs.step import duration
 from launch.record import SCHEMA
 from launch.runs.known import LOST, Run
 
+MEMORY = {"a card planned": "predicted", "measured": "measured"}
 STATES = {LOST: "lost: its envcheck was killed, or the machine went down"}
 
 
@@ -51,6 +53,7 @@ def as_page(run: Run) -> str:
         ("started", f"{run.text('started')}, {_long(run)}"),
         ("loss", _loss(run)),
         ("why", _why(said)),
+        ("memory", _memory(said)),
         ("worker", f"{worker.get('rank')} failed first, code {worker.get('code')}" if isinstance(worker, dict) else ""),
         ("checkpoint", next(iter(_texts(said.get("checkpoints"))[-1:]), "")),
         ("waived", ", ".join(_texts(said.get("waived")))),
@@ -70,8 +73,18 @@ def _code(status: Any) -> str:
 
 
 def _why(said: dict[str, Any]) -> str:
-    error = said.get("error")
+    error, rule = said.get("error"), said.get("stopped")
+    if isinstance(rule, dict) and isinstance(rule.get("seen"), str):
+        return f"{rule.get('name')}: {rule['seen']}"
     return error if isinstance(error, str) else ""
+
+
+def _memory(said: dict[str, Any]) -> str:
+    """'a card planned 30.1 GiB, measured 28.2 GiB'"""
+    memory = said.get("memory")
+    told = [(word, memory.get(f"{key}_bytes")) for word, key in MEMORY.items()] if isinstance(memory, dict) else []
+    known = [f"{word} {gib(size)}" for word, size in told if isinstance(size, (int, float)) and size > 0]
+    return ", ".join(known)
 
 
 def _texts(value: Any) -> list[str]:
