@@ -65,6 +65,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("loss", {"steps": (*WELL, *HIGH)}, "more than 4 times"),
     ("loss", {"steps": (*WELL[:5], *HIGH)}, ""),  # too early to say
     ("loss", {"steps": (*(Step(-s.loss, s.step) for s in WELL), *HIGH)}, ""),  # a loss below 0 has no such measure
+    ("loss", {"steps": tuple(Step(n / 1000, n) for n in range(1, 60))}, ""),  # reinforcement learning begins near 0
     ("loss", {"steps": ()}, ""),
     ("stalled", {"now": 1500.0, **SILENT}, ""),
     ("stalled", {"now": 1601.0, **SILENT}, "no step for 10 min, and a step took 1 s before"),
@@ -117,7 +118,7 @@ def test_finding_says_what_to_do() -> None:
     found = rules.judge(replace(HEALTHY, steps=(NAN, NAN, NAN)), rules.in_force())
 
     assert found is not None
-    assert (found.name, found.source) == ("watch.loss", "lines 3, times 4, first 10")
+    assert (found.name, found.source) == ("watch.loss", "lines 3, times 4, rise 2, first 10")
     assert found.evidence == ("step 41: loss nan",) * 3
     assert found.remedy
     assert "learning rate" in found.remedy.words

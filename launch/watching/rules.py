@@ -70,7 +70,8 @@ def loss(state: State, limits: Limits) -> Seen | None:
     if len(state.steps) < limits["first"] + count or not first_ones:
         return None
     usual = statistics.median(first_ones)
-    if usual <= 0 or not all(step.loss > limits["times"] * usual for step in latest):
+    bound = max(limits["times"] * usual, usual + limits["rise"])  # of reinforcement learning the first ones are near 0
+    if usual <= 0 or not all(step.loss > bound for step in latest):
         return None
     return f"the loss has risen to more than {limits['times']:g} times what it began with, {usual:.3g}", tuple(
         map(_told, latest)
@@ -158,7 +159,7 @@ RULES: dict[str, Rule] = {
     "loss": Rule(
         loss,
         "the loss is lost",
-        {"lines": 3, "times": 4, "first": 10},
+        {"lines": 3, "times": 4, "rise": 2, "first": 10},
         "Go back to the last checkpoint before it, with a lower learning rate, a longer warm-up or bf16, not fp16; "
         "look at the samples of these steps.",
     ),
