@@ -72,15 +72,13 @@ def measure(path: Path) -> tuple[float, float, float, str]:
 def main() -> None:
     mib = int(sys.argv[1]) if len(sys.argv) > 1 else 1024
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    print(
-        f"{'log of ' + str(mib) + ' MiB':24}{'clock':>9}{'processor':>11}{'memory':>11}   goal 20 s, 200 MiB for 1 GiB"
-    )
-    kinds = (
-        ("a training's steps", training),
-        ("ever other words", varied),
-        ("nothing but errors", noisy),
-        ("one line", None),
-    )
+    print(f"{f'log of {mib} MiB':24}{'clock':>9}{'processor':>11}{'memory':>11}   goal 20 s, 200 MiB for 1 GiB")
+    kinds = {
+        "a training's steps": training,
+        "ever other words": varied,
+        "nothing but errors": noisy,
+        "one line": None,
+    }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.log"
         for name, kind in kinds.items():

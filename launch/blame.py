@@ -2,18 +2,28 @@
 
 The launcher's status does not tell: it ends the healthy workers by SIGTERM and may report that (241 is -15 as a byte),
 and it names the lowest rank of those that had failed when it looked.  A worker whose peer died fails as well, with
-words about the connection, a moment later.
+words about the connection, a moment later.  Which words are a cause and which follow is the catalogue's to say.
 """
 
 from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_NAMED = re.compile(r"^Container rank (\d+) status failed .* code (-?\d+) log ", re.MULTILINE)
-_ENDED = re.compile(r"`Termination signal` is detected|\*\*\* SIGTERM ")
+from launch.diagnose import diagnose, times
+
+# What paddle's launcher says of a worker, and torchrun: as it sees it, and in the summary at its end.
+_NAMED = (
+    re.compile(r"^Container rank (?P<rank>\d+) status failed .* code (?P<code>-?\d+) log ", re.MULTILINE),
+    re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)"),
+    re.compile(r"^ *rank *: (?P<rank>\d+) \(local_rank: \d+\)\n *exitcode *: (?P<code>-?\d+)", re.MULTILINE),
+)
+_ENDED = re.compile(r"`Termination signal` is detected|\*\*\* SIGTERM |got signal: 15\b")
+# A launcher's own process hands on the SIGTERM of its workers: as a shell tells it, as a byte of -15.
+_ENDED_CODES = {-signal.SIGTERM, 128 + signal.SIGTERM, 256 - signal.SIGTERM}
+_OWN_SIGNALS = {-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE}
 _ERROR = re.compile(
     r"^Traceback \(most recent call last\)|^\w[\w.]*(?:Error|Exception): |^(?:\w*Error|tiny): |FatalError: "
     r"|Segmentation fault|core dumped|\bKilled\b|out of memory",
@@ -49,7 +59,8 @@ class Failed:
 
 def named(launcher: str) -> tuple[tuple[int, int], ...]:
     """(rank, code) of the workers that the launcher's own words name."""
-    return tuple((int(m[1]), int(m[2])) for m in _NAMED.finditer(launcher))
+    found = [(int(m["rank"]), int(m["code"])) for pattern in _NAMED for m in pattern.finditer(launcher)]
+    return tuple(dict.fromkeys(found))
 
 
 def first_failed(workers: Iterable[Worker], launcher: str) -> Failed | None:
@@ -58,15 +69,51 @@ def first_failed(workers: Iterable[Worker], launcher: str) -> Failed | None:
     suspects = [(level, w) for w in workers if (level := _suspicion(w, said)) is not None]
     if not suspects:
         return None
-    _, worker = min(suspects, key=lambda s: (s[0], s[1].wrote_s if s[1].died_s is None else s[1].died_s, s[1].rank))
+    least = min(level for level, _ in suspects)
+    worker = _earliest([w for level, w in suspects if level == least])
     return Failed(worker.rank, said.get(worker.rank) if worker.code is None else worker.code, worker.lines)
+
+
+def _earliest(workers: list[Worker]) -> Worker:
+    """By the process table; else by what the logs themselves say of the time of their errors; else by their files."""
+    told = [_told_s(w) for w in workers]
+    if all(w.died_s is not None for w in workers) or not times.comparable(told):
+        return min(workers, key=lambda w: (w.wrote_s if w.died_s is None else w.died_s, w.rank))
+    return min(zip(told, workers, strict=True), key=lambda one: (one[0] or 0.0, one[1].rank))[1]
+
+
+def _told_s(worker: Worker) -> float | None:
+    """When the log first speaks of an error, by its own lines; None where they have no times."""
+    seen = [one.evidence[0].time for one in diagnose(worker.lines) if one.kind in ("cause", "symptom")]
+    said = [when for when in seen if when is not None]
+    if said:
+        return min(said)
+    last = None
+    for line in worker.lines:
+        last = when if (when := times.of(line)) is not None else last
+        if _ERROR.search(line):
+            return last
+    return None
 
 
 def _suspicion(worker: Worker, said: dict[int, int]) -> int | None:
     """0: failed by itself; 1: died, nobody saw how; 2: failed over a connection, so because another one had."""
     text = "\n".join(worker.lines)
-    if worker.code == 0 or worker.code == -signal.SIGTERM or _ENDED.search(text):
+    if worker.code == 0 or worker.code in _ENDED_CODES or _ENDED.search(text):
         return None
+    if worker.code in _OWN_SIGNALS:
+        return 0
     if worker.code is not None or worker.rank in said or _ERROR.search(text):
-        return 2 if _CONSEQUENCE.search("\n".join(worker.lines[-15:])) else 0
+        return _level(worker.lines)
+    kinds = {one.kind for one in diagnose(worker.lines)} & {"cause", "symptom"}
+    if kinds:
+        return 0 if "cause" in kinds else 2
     return None if worker.died_s is None else 1
+
+
+def _level(lines: Sequence[str]) -> int:
+    """What a failed worker's last words are of."""
+    kinds = {one.kind for one in diagnose(lines)}
+    if "cause" in kinds:
+        return 0
+    return 2 if "symptom" in kinds or _CONSEQUENCE.search("\n".join(lines[-15:])) else 0

@@ -1,0 +1,54 @@
+"""Which worker failed first, where the process table did not see it: by what the logs and the launchers say."""
+
+from __future__ import annotations
+
+import pytest
+
+from launch.blame import Worker, first_failed, named
+
+FULL = "[2025-07-01 12:00:05,000] [   ERROR] - OSError: [Errno 28] No space left on device: '/out/x'"
+LATER = "[2025-07-01 12:00:09,000] [   ERROR] - OSError: [Errno 28] No space left on device: '/out/x'"
+SOCKET = "[2025-07-01 12:00:01,000] EI0006: [PID: 9] Getting socket times out. Reason: no answer"
+PADDLE = "Container rank 3 status failed cmd ['python3'] env {} code -9 log log/workerlog.3"
+TORCH = "E0701 12:00:00.1 881 api.py:869] failed (exitcode: -9) local_rank: 2 (pid: 4242) of binary: python3"
+SUMMARY = """Root Cause (first observed failure):
+[0]:
+  time      : 2025-07-01_12:00:00
+  rank      : 5 (local_rank: 1)
+  exitcode  : 1 (pid: 9)"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "launcher", "expected"),
+    [
+        # the log that was written last failed first: its lines say so
+        ([Worker(0, (LATER,), 1), Worker(1, (FULL,), 9)], "", (1, None)),
+        # a time-out came first by the clock, and is a consequence all the same
+        ([Worker(0, (SOCKET,), 1), Worker(1, (FULL,), 9)], "", (1, None)),
+        # only time-outs: the earliest
+        ([Worker(0, (SOCKET,), 5), Worker(1, (SOCKET.replace(":01,", ":03,"),), 3)], "", (0, None)),
+        # ended by a launcher that hands on SIGTERM as a shell would, or as a byte
+        ([Worker(0, (), 1, 1.0, 143), Worker(1, (), 1, 2.0, 241), Worker(2, ("x",), 1, 3.0, 1)], "", (2, 1)),
+        # killed is killed, whatever its last words were of
+        ([Worker(0, (FULL,), 1, 4.0, 1), Worker(1, (SOCKET,), 1, 2.0, -9)], "", (1, -9)),
+        # an abort over a lost peer follows
+        ([Worker(0, (SOCKET,), 1, 2.0, -6), Worker(1, ("ValueError: mine",), 1, 2.5, 1)], "", (1, 1)),
+        # the launcher saw what nobody else did
+        ([Worker(2, ("step",), 1), Worker(3, ("step",), 1)], PADDLE, (3, -9)),
+        ([Worker(2, ("step",), 1), Worker(3, ("step",), 1)], TORCH, (2, -9)),
+    ],
+)
+def test_first_failed(workers: list[Worker], launcher: str, expected: tuple[int, int | None]) -> None:
+    """The cause by kind first, then by time: of the processes, else of the logs' own lines."""
+    failed = first_failed(workers, launcher)
+
+    assert failed is not None
+    assert (failed.rank, failed.code) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [(PADDLE, ((3, -9),)), (TORCH, ((2, -9),)), (SUMMARY, ((5, 1),)), ("", ())]
+)
+def test_named(words: str, expected: tuple[tuple[int, int], ...]) -> None:
+    """Each launcher's way of naming a worker is read."""
+    assert named(words) == expected
