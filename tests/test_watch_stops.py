@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from fake_cards import compiled
 
@@ -86,7 +87,18 @@ def test_train_says_why(paddle_home: Path, tmp_path: Path) -> None:
     assert '"{program}"' in text
     (tmp_path / "own").mkdir()
     (tmp_path / "own/tiny-cpu.toml").write_text(text.replace('"{program}"', f'"{tmp_path}/program.py"'))
-    argv = [sys.executable, "-m", "envcheck", "train", "--recipe", "tiny-cpu", "--recipes", "own"]
+    argv = [
+        sys.executable,
+        "-m",
+        "envcheck",
+        "train",
+        "--recipe",
+        "tiny-cpu",
+        "--recipes",
+        "own",
+        "--data",
+        "program.py",
+    ]
     env = {**os.environ, "ENVCHECK_HOME": str(paddle_home)}
     done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200)
 
@@ -273,13 +285,17 @@ def test_samples_of_each_vendor(name: str, tmp_path: Path) -> None:
     assert {"memory_mib"} <= set(looking.peaks[found[0].label])
 
 
+def tool(folder: Path, seconds: float) -> Sampler:
+    """Looks ten times a second through an npu-smi that takes so long, and then says nothing of use."""
+    (folder / "bin").mkdir()
+    (folder / "bin/npu-smi").write_text(f"#!/bin/sh\nsleep {seconds}\necho none\n")
+    (folder / "bin/npu-smi").chmod(0o755)
+    return Sampler(machine.simulated(folder), VENDORS["npu"], (), every_s=0.1)
+
+
 def test_tool_that_hangs_stalls_nobody(tmp_path: Path) -> None:
     """A tool that does not answer leaves the cards untold; closing ends it at once, and no process of it is left."""
-    there = tmp_path / "bin"
-    there.mkdir()
-    (there / "npu-smi").write_text("#!/bin/sh\nsleep 300\n")
-    (there / "npu-smi").chmod(0o755)
-    looking = Sampler(machine.simulated(tmp_path), VENDORS["npu"], (), every_s=0.1)
+    looking = tool(tmp_path, 300)
     looking.start()
     time.sleep(0.5)
     began = time.monotonic()
@@ -288,6 +304,18 @@ def test_tool_that_hangs_stalls_nobody(tmp_path: Path) -> None:
     assert time.monotonic() - began < 5
     assert not looking._thread.is_alive()
     assert looking.latest == ()
+    left = [child.cmdline() for child in psutil.Process().children(recursive=True) if child.status() != "zombie"]
+    assert not [words for words in left if str(tmp_path) in " ".join(words)]
+
+
+def test_slow_tool_is_asked_less_often(tmp_path: Path) -> None:
+    """A tool that takes a third of a second rests for six: it may take a twentieth of the time."""
+    looking = tool(tmp_path, 0.3)
+    looking.start()
+    time.sleep(3)
+    looking.close()
+
+    assert (looking.asked, looking.untold) == (1, 1)
 
 
 def test_cards_of_nobody() -> None:
