@@ -106,7 +106,7 @@ def test_train_says_why(paddle_home: Path, tmp_path: Path) -> None:
     for words in (
         "ended early after",
         "watch.loss: the loss is lost",
-        "| step 7: loss nan",
+        ": loss nan",
         "next: Go back to the last",
     ):
         assert words in done.stderr
