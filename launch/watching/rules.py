@@ -65,7 +65,7 @@ def loss(state: State, limits: Limits) -> Seen | None:
         return None
     if all(_broken(step) for step in latest):
         first = next(step for number, step in enumerate(state.steps) if all(map(_broken, state.steps[number:])))
-        return f"the loss is no number since {_at(first)}", tuple(map(_told, latest))
+        return f"it is no number since {_at(first)}", tuple(map(_told, latest))
     first_ones = [step.loss for step in state.steps[: int(limits["first"])] if math.isfinite(step.loss)]
     if len(state.steps) < limits["first"] + count or not first_ones:
         return None
@@ -73,7 +73,7 @@ def loss(state: State, limits: Limits) -> Seen | None:
     bound = max(limits["times"] * usual, usual + limits["rise"])  # of reinforcement learning the first ones are near 0
     if usual <= 0 or not all(step.loss > bound for step in latest):
         return None
-    return f"the loss has risen to more than {limits['times']:g} times what it began with, {usual:.3g}", tuple(
+    return f"it has risen to more than {limits['times']:g} times what it began with, {usual:.3g}", tuple(
         map(_told, latest)
     )
 
