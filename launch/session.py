@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -16,13 +17,15 @@ import psutil
 
 from envcheck import __version__, errors
 from envcheck.errors import EnvcheckError, StepError, UsageError
-from envcheck.model import Finding
+from envcheck.model import Facts, Finding, Fit
 from installers.recipes.catalogue import device_of
 from installers.recipes.recipe import Job, Recipe, wanted
-from launch import clean, command, curve, family, gates, launcher, record, situation, telling
+from launch import aftermath, clean, command, curve, family, gates, launcher, record, situation, telling
+from launch.gates import asking, waive
 from launch.launcher import Ending
 from launch.nodes import own
-from launch.planner import fit
+from launch.planner import LaunchPlan, fit
+from launch.rendering.places import address
 from launch.request import Request, choose, interpreter_folder, words
 from launch.runs import detach, known
 from launch.situation import Situation
@@ -69,9 +72,10 @@ def _train(request: Request) -> int:
             _unstarted(code, recipe=recipe.name)
         return code
     runs = request.runs.expanduser().absolute()
+    waivers = waive.asked(request.waive, request.because, gates.GATES)
     with situation.folder_lock(runs) as (runs_error, holder):
         seen = look(request, recipe, job, runs, runs_error, holder)
-        found = gates.walk(seen)
+        seen, found, waived = gates.opened(seen, waivers)
         if gates.closed(found):
             return _refuse(request, seen, found)
         telling.doubts(found)
@@ -81,7 +85,7 @@ def _train(request: Request) -> int:
             if gates.closed(met.findings):
                 return _refuse(request, seen, found)
             telling.doubts(met.findings)
-        return _run(request, seen, found)
+        return _run(request, seen, found, waived)
 
 
 def _provision(request: Request, recipe: Recipe) -> int:
@@ -101,13 +105,16 @@ def look(
 
     device = device_of((recipe, job))
     told = facts.gather(machine.here(), device)
-    told = replace(told, wanted=replace(wanted(recipe, job), fit=fit.fit(recipe, job, told)))
+    plan, fits = _planned(recipe, job, told)
+    told = replace(told, wanted=replace(wanted(recipe, job), fit=fits))
     inside = told.host.in_container if told.host else None
     stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, inside)
     made = command.render(recipe, job, filled(request, recipe, stage, runs / "run"))  # there is no run yet to name
-    sight = stage.look((*made.data, *made.requires, *made.scripts), made.workdir, runs)
     port = situation.port_of(made.argv, made.environment)
     leads = job.nodes == 1 or (job.rank if request.rank is None else request.rank) in (0, None)
+    sight = stage.look(asking.asked(recipe, job, made, device, told, runs, port if leads else None))
+    lock, lock_error = situation.locked(interpreter_folder(request, recipe))
+    master = address(request.master or "")[0]
     return Situation(
         recipe=recipe,
         job=job,
@@ -121,10 +128,25 @@ def look(
         runs_error=runs_error,
         holder=holder or family.orphan(runs) or _inside(sight),
         port=port,
-        port_error=situation.port_error(port) if port is not None and leads else None,
+        port_error=None if port is None else sight.ports.get(port),
         stale=clean.stale(sight.environment, made, device),
         options=words(request, recipe, job),
+        plan=plan,
+        lock=lock,
+        lock_error=lock_error,
+        master=master,
+        leads=leads,
+        own_master=own.owns(master) if master and leads and job.nodes > 1 else None,
     )
+
+
+def _planned(recipe: Recipe, job: Job, told: Facts) -> tuple[LaunchPlan | None, Fit | None]:
+    """The planner's plan on these cards, and what it comes to; without a plan why a framework would refuse the job."""
+    try:
+        plan = fit.planned(recipe, job, told)
+    except EnvcheckError as err:
+        return None, fit.refused(err)
+    return plan, fit.told(recipe, job, plan)
 
 
 def _inside(sight: Sight) -> str | None:
@@ -151,25 +173,32 @@ def _head(seen: Situation) -> record.Record:
     }
 
 
-def _run(request: Request, seen: Situation, found: tuple[Finding, ...]) -> int:
+def _run(request: Request, seen: Situation, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
     run = _new_folder(seen, datetime.now(timezone.utc))
     known.remember(seen.runs)
     if not request.detach:
-        return _stay(request, seen, found, run, lambda: None)
-    code = detach.away(run, lambda begun: _stay(request, seen, found, run, begun))
+        return _stay(request, seen, found, waived, run, lambda: None)
+    code = detach.away(run, lambda begun: _stay(request, seen, found, waived, run, begun))
     telling.detached(run, code)
     if request.as_json:
         click.echo((run / record.NAME).read_text("utf-8"), nl=False)
     return errors.FIT if code is None else code
 
 
-def _stay(request: Request, seen: Situation, found: tuple[Finding, ...], run: Path, started: Callable[[], None]) -> int:
+def _stay(
+    request: Request,
+    seen: Situation,
+    found: tuple[Finding, ...],
+    waived: tuple[str, ...],
+    run: Path,
+    started: Callable[[], None],
+) -> int:
     """With the run to its end; `started` is called once its launcher is."""
     now = datetime.now(timezone.utc)
     made = command.render(seen.recipe, seen.job, filled(request, seen.recipe, seen.stage, run))
     tidy = clean.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
     situation.sign(seen.runs)
-    begun = {**_head(seen), **_begun(request, seen, found, run, made, tidy, now)}
+    begun = {**_head(seen), **_begun(request, seen, found, run, made, tidy, now), "waived": list(waived)}
     _write(run, begun)
     telling.start(run, made)
     guard = guarding.guard(request, seen, run)
@@ -237,12 +266,14 @@ def _begun(
 
 def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> int:
     code = CODES[end.how]
+    told = aftermath.diagnosed(run, end, time.time() - end.seconds)
     done = {
         **begun,
         **record.ending(end, code),
         "memory": {**begun["memory"], "measured_bytes": record.measured(end, begun["device"])},
         "ended": record.time_text(datetime.now(timezone.utc)),
         "checkpoints": list(end.outputs),
+        "diagnoses": aftermath.values(told),
     }
     title = f"{begun['recipe']}, {begun['method']}: loss"
     try:
@@ -252,7 +283,7 @@ def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> i
     _write(run, done)
     if request.as_json and not request.detach:
         click.echo(record.as_text(done), nl=False)
-    telling.end(run, end, done["checkpoints"], code)
+    telling.end(run, end, done["checkpoints"], code, told)
     return code
 
 

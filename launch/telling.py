@@ -15,6 +15,7 @@ from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
 from launch import curve
 from launch.command import Command
+from launch.diagnose.model import Diagnosis
 from launch.launcher import Ending
 
 LAST_LINES = 12
@@ -69,7 +70,7 @@ def detached(run: Path, code: int | None) -> None:
         say(f"  | {line[:300]}")
 
 
-def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int) -> None:
+def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int, told: Sequence[Diagnosis] = ()) -> None:
     """How it went: the loss as a plot, what is left, and after a failure whose fault it was."""
     if plot := curve.text(ending.steps):
         say(plot)
@@ -80,6 +81,7 @@ def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int) -> Non
         _stopped(ending.stopped)
     if ending.how in ("failed", "unstarted"):
         _blame(run, ending)
+        _diagnosed(told)
     for path in checkpoints[-1:]:
         say(f"checkpoint  {path}")
     say(f"record      {run / 'run.json'}")
@@ -127,6 +129,18 @@ def _blame(run: Path, ending: Ending) -> None:
     for line in lines[-LAST_LINES:]:
         say(f"  | {line[:300]}")
     say(f"  ({source})")
+
+
+def _diagnosed(told: Sequence[Diagnosis]) -> None:
+    """What is known of such words: the cause, and in short what else was seen."""
+    for one in told[:1]:
+        say(f"cause       {one.says}")
+        say(f"  {one.why}")
+        say(f"  next: {one.do}")
+        for line in one.commands:
+            say(f"    $ {line}")
+    for one in told[1:3]:
+        say(f"also        {one.says}{' (follows from it)' if one.follows else ''}")
 
 
 def _code(code: int | None) -> str:
