@@ -69,6 +69,8 @@ WRONG = (
     (NPU, {"settings": ("seed",)}, "'seed' is not NAME=VALUE", "--set learning_rate=1e-5"),
     (NPU, {"extra": ("tiny",)}, "'tiny' is not NAME=VALUE", "--set"),
     (NPU, {"extra": ("7", "--seed", "2")}, "'7' behind -- belongs to no option", "an option comes first"),
+    (SWIFT, {"settings": ("hub_token=abcdef123456",)}, "hub_token looks like a secret", "log in"),
+    (SWIFT, {"extra": ("--wandb_api_key", "abcdef123456")}, "wandb_api_key looks like a secret", "log in"),
     (NPU, {"settings": ("$(id)=1",)}, "is no name of an option", "letters"),
     (NPU, {"settings": ("output_dir=/x",)}, "output_dir is the run's own folder", "--runs"),
     (NPU, {"settings": ("warmup_steps=900",)}, "900 is not below the 200 steps", "--set"),

@@ -15,6 +15,8 @@ from launch.rendering.known import Known
 from launch.rendering.rows import Rows, arguments, merged, rows
 
 _NAME = re.compile(r"[A-Za-z][\w-]{0,79}")
+# hub_token and its like; ignore_eos_token and others that end alike are given a truth or a number.
+_SECRET = re.compile(r"(token|secret|api_?key|passw(or)?d)$", re.IGNORECASE)
 _TOKEN = re.compile(r"\{([a-z_]+)\}")
 OURS = ("output", "log_dir")  # the folders of a run are envcheck's own to give
 
@@ -36,6 +38,12 @@ def read(pairs: Iterable[str], words: Sequence[str]) -> Rows:
             raise UsageError(f"{name[:80]!r} is no name of an option", "a name has letters, digits and _")
         if number > 1:
             raise UsageError(f"{name} is said {number} times; only the last would count", "say it once")
+    for name, values in found:
+        if _SECRET.search(name) and any(len(value) >= 12 for value in values):
+            raise UsageError(
+                f"{name} looks like a secret, and everybody on this machine reads a command line",
+                "log in with the hub's own program beforehand, and leave it out",
+            )
     return dict(found)
 
 
