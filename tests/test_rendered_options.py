@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -265,3 +267,30 @@ def test_words_mean_the_same_job(recipe: Recipe, job: Job) -> None:
     again = {option.removeprefix("--"): value for option, value in zip(said, said, strict=True)}
 
     assert choose(Request(**again)) == (recipe, job)
+
+
+SOURCES = """
+class Grand:
+    old: int = 1
+class HfArgs(Grand):
+    rate: float = field(default=1.0)
+    made: str = field(init=False)
+    _hidden: int = 0
+    kinds: ClassVar[int] = 3
+    method = 7
+class Args(HfArgs, Gone):
+    loss: str = "x"
+"""
+
+
+def test_lists_are_read_from_sources(tmp_path: Path) -> None:
+    """The tool that made the lists takes what a parser takes: inherited fields too, none that is fixed or private."""
+    (tmp_path / "a.py").write_text(SOURCES)
+    (tmp_path / "b.py").write_text("class Args:\n    pass\n")
+    (tmp_path / "broken.py").write_text("class Args(:\n")
+    tool = Path(__file__).parent / "upstream_options.py"
+    done = subprocess.run([sys.executable, str(tool), str(tmp_path), "Args"], capture_output=True, text=True)
+    gone = subprocess.run([sys.executable, str(tool), str(tmp_path), "None"], capture_output=True, text=True)
+
+    assert done.stdout.split() == ["loss", "old", "rate"]
+    assert (gone.returncode, "no class is named None" in gone.stderr) == (1, True)
