@@ -101,6 +101,12 @@ def _names(word: str) -> Code | None:
     return None
 
 
+def hccl_result(number: str) -> str:
+    """The name of a number that HCCL's calls return; the number itself where it has none."""
+    names = (key for key, said in tables()["hccl_result"].items() if said.split(" | ")[0] == number)
+    return next(names, number)
+
+
 def _cuda(word: str) -> Code | None:
     found = _CUDA.match(word)
     return (

@@ -54,6 +54,8 @@ def _found(entry: Entry, scans: Sequence[Scan], places: Mapping[str, int], timed
 def made_of(entry: Entry, groups: Mapping[str, str], seen: tuple[Evidence, ...], count: int) -> Diagnosis:
     """With what the line named put into the words, and into the commands where it is harmless there."""
     named = dict(groups)
+    if entry.area == "hccl" and "number" in named:
+        named["code"] = codes.hccl_result(named["number"])
     if "code" in named and (code := codes.read(named["code"])):
         named |= {"code": code.code, "meaning": code.meaning, "codename": code.name or code.code}
 

@@ -119,13 +119,16 @@ def _first(told: Sequence[Diagnosis], raised: Raised | None) -> str:
 
 
 def _raised(scans: Sequence[Scan], told: Sequence[Diagnosis]) -> Raised | None:
-    """The last exception of the log that failed first."""
-    ends = [one.raised[-1] for one in scans if one.raised]
+    """The exception that the first diagnosis is of; else the last one of the log that failed first."""
+    ends = [one for scan in scans for one in scan.raised]
     if not ends:
         return None
-    loud = next((d.evidence[0].file for d in told if d.kind in LOUD), None)
-    mine = [end for end in ends if end.file == loud]
-    if mine:
-        return mine[0]
-    timed = [end for end in ends if end.time is not None]
-    return min(timed, key=lambda end: end.time or 0.0) if len(timed) == len(ends) else ends[0]
+    loud = next((one.evidence[0] for one in told if one.kind in LOUD), None)
+    if loud:
+        of_it = [end for end in ends if end.file == loud.file and end.what in loud.text]
+        mine = of_it or [end for end in ends if end.file == loud.file][-1:]
+        if mine:
+            return mine[0]
+    last = [scan.raised[-1] for scan in scans if scan.raised]
+    timed = [end for end in last if end.time is not None]
+    return min(timed, key=lambda end: end.time or 0.0) if len(timed) == len(last) else last[0]

@@ -20,7 +20,7 @@ _MILD = re.compile(
     r"\b(?:INFO|DEBUG|WARNING|DeprecationWarning|FutureWarning|UserWarning)\b|\bno errors?\b|\b0 (?:errors|failed)\b",
     re.IGNORECASE,
 )
-_CODE = re.compile(r'^\s{0,40}(?:File "|raise |return |\^|~)')
+_CODE = re.compile(r'^(?:\s{4}|\s{0,40}(?:File "|raise |return |\^|~))')
 
 
 def telling(scans: Sequence[Scan]) -> tuple[Evidence, ...]:
