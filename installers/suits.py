@@ -41,7 +41,7 @@ def mind(recipe: Recipe, here: Cards | None, role: str = "") -> Iterator[str]:
     jobs = _jobs(recipe, role)
     short = [job for job in jobs if _too_little(recipe, job, here)]
     for job in short if len(short) < len(jobs) else ():
-        yield f"not for {job.method}: {_seen(recipe, here)}; it wants {_wish(recipe, job)}"
+        yield f"not for {_called(job)}: {_seen(recipe, here)}; it wants {_wish(recipe, job)}"
 
 
 def _architecture(recipe: Recipe, here: Cards) -> Iterator[Obstacle]:
@@ -75,10 +75,14 @@ def _seen(recipe: Recipe, here: Cards) -> str:
 
 def _wishes(recipe: Recipe, role: str) -> str:
     """16 of 64 GiB, or each method with its own."""
-    wishes = {job.method: _wish(recipe, job) for job in _jobs(recipe, role)}
+    wishes = {_called(job): _wish(recipe, job) for job in _jobs(recipe, role)}
     if len(set(wishes.values())) == 1:
         return next(iter(wishes.values()))
     return ", and ".join(f"{wish} for {method}" for method, wish in wishes.items())
+
+
+def _called(job: Job) -> str:
+    return " ".join(filter(None, (job.method, job.variant)))
 
 
 def _wish(recipe: Recipe, job: Job) -> str:
