@@ -25,8 +25,9 @@ CHUNK = 1 << 20  # bytes of one log read at a time
 CHUNKS, CHUNKS_AT_END = 4, 256  # of each log at one look: a flood of lines must not keep us from all else
 LINE = 8 << 10  # bytes after which a line without an end is taken as one
 KEPT_LINES, KEPT_STEPS = 40, 20_000  # of a longer run every second of the older steps goes, again and again
-FAMILY_SHARE = 200  # looking for processes may take a two hundredth of a core: 3 ms on a small host, 20 on a large one
-SOON_S = 60.0  # in which workers begin
+# Looking for processes, 3 ms on a small host and 20 on a large one, may take a two hundredth of a core; in the first
+# minute, when workers begin, a fiftieth.
+FAMILY_SHARE, SOON_SHARE, SOON_S = 200, 50, 60.0
 SAY_EVERY_S, CHANGE_EVERY_S = 0.5, 0.1
 FOLDERS_EVERY_S = 2.0  # looks for new logs; the first ones come soon
 LAUNCHER = "launcher.log"
@@ -119,7 +120,7 @@ class Watch:
         self.family.look()
         took = time.monotonic() - began
         soon = time.time() - self.began < SOON_S
-        self._family_due = began if soon else began + FAMILY_SHARE * took
+        self._family_due = began + took * (SOON_SHARE if soon else FAMILY_SHARE)
 
     @property
     def begun(self) -> bool:

@@ -103,17 +103,19 @@ def test_long_run_is_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_looking_for_processes_is_paced(tmp_path: Path) -> None:
-    """After the first minute a look that takes long is not made often: a two hundredth of a core at most."""
+    """A look that takes long is not made often: a fiftieth of a core at first, a two hundredth after a minute."""
     watch, _ = watch_of(tmp_path)
-    for _ in range(3):
-        watch.look()
-    soon = watch.family.looks  # type: ignore[attr-defined]
-    watch.began -= 3600
+    began = time.monotonic()
+    watch.look()
+    soon = watch._family_due - began
+    watch.began, watch._family_due = watch.began - 3600, 0.0
+    began = time.monotonic()
     for _ in range(50):
         watch.look()
 
-    assert soon == 3
-    assert watch.family.looks == 4  # type: ignore[attr-defined]
+    assert 50 * 0.01 <= soon < 5
+    assert 200 * 0.01 <= watch._family_due - began < 20
+    assert watch.family.looks == 2  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
