@@ -10,7 +10,7 @@ import pytest
 
 from envcheck import toml_file
 from envcheck.errors import UsageError
-from launch.diagnose import catalogue, codes, session
+from launch.diagnose import catalogue, codes, order, session
 from launch.diagnose.triggers import has_trigger
 
 DATA = Path(__file__).parent / "data" / "diagnose"
@@ -43,6 +43,16 @@ def test_right_lines(name: str) -> None:
 
         assert mine, (line, [d.name for d in found.diagnoses])
         assert mine[0].evidence[0].line == 2
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_words_without_what_the_line_names(name: str) -> None:
+    """Where the line does not name what the words would, they are whole all the same."""
+    said = order.made_of(ENTRIES[name], {}, (), 1)
+
+    assert not re.search(r"\{\w*\}|\bthe (?:what|path|option|rank|name|text|limit|op)\b$|: $|\(\)", said.says), (
+        said.says
+    )
 
 
 @pytest.mark.parametrize("name", LINES)

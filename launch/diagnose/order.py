@@ -60,7 +60,7 @@ def made_of(entry: Entry, groups: Mapping[str, str], seen: tuple[Evidence, ...],
         named |= {"code": code.code, "meaning": code.meaning, "codename": code.name or code.code}
 
     def words(text: str) -> str:
-        return _PLACE.sub(lambda m: named.get(m[1], _UNSAID.get(m[1], f"the {m[1]}"))[:160], text)
+        return _WORDS.sub(lambda m: _put(m, named), text)
 
     def command(text: str) -> str:
         return _PLACE.sub(lambda m: said if _HARMLESS.fullmatch(said := named.get(m[1], "")) else m[1].upper(), text)
@@ -79,7 +79,18 @@ def made_of(entry: Entry, groups: Mapping[str, str], seen: tuple[Evidence, ...],
     )
 
 
-_UNSAID = {"meaning": "the text beside it says what", "code": "a code"}
+# With what would stand oddly where the line did not say it: `: {path}`, ` ({module})`.
+_WORDS = re.compile(r"(?P<ahead>: | \()?\{(?P<name>\w{1,20})\}(?P<close>\))?")
+_UNSAID = {"code": "a code", "meaning": "the text beside it says what", "package": "the package"}
+
+
+def _put(found: re.Match[str], named: Mapping[str, str]) -> str:
+    ahead, name, close = found["ahead"] or "", found["name"], found["close"] or ""
+    if said := named.get(name):
+        return f"{ahead}{said[:160]}{close}"
+    if ahead and (ahead == " (") == bool(close):
+        return ""
+    return f"{ahead}{_UNSAID.get(name, f'the {name}')}{close}"
 
 
 def _causes_first(found: list[_Found]) -> list[_Found]:
