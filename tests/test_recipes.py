@@ -56,10 +56,8 @@ JOBS = {
         *(("lora", 1, 1), ("lora.ddp", 1, 4), ("lora.zero2", 1, 4), ("lora.zero3", 1, 4), ("sft.full", 1, 8)),
         *(("dpo", 1, 1), ("infer", 1, 1), ("infer.base", 1, 1)),
     },
-    "tiny-cpu": {("lora", 1, 2)},
-    "tiny-npu": {("lora", 1, 2)},
-    "tiny-iluvatar": {("lora", 1, 2)},
-    "tiny-nvidia": {("lora", 1, 1)},
+    **{f"tiny-{device}": {("lora", 1, 2), ("chat", 1, 1)} for device in ("cpu", "npu", "iluvatar")},
+    "tiny-nvidia": {("lora", 1, 1), ("chat", 1, 1)},
 }
 
 

@@ -14,6 +14,7 @@ from installers.recipes.recipes_file import load
 
 OURS = Path(__file__).parent
 FILES_LIMIT = 200  # of one folder
+TALKS = ("chat", "infer", "server")  # methods that train nothing: envcheck infer's
 Offer = tuple[Recipe, Job]
 
 
@@ -130,6 +131,8 @@ def _fitting(
             offers = _narrowed(offers, [offer for offer in offers if fits(offer, asked)], " ".join(said))
     if framework is None and shape.role is None and model not in {recipe.name for recipe in recipes}:
         offers = [offer for offer in offers if not offer[1].role] or offers
+    if method is None:
+        offers = [offer for offer in offers if offer[1].method not in TALKS] or offers
     offers = [offer for offer in offers if shape.is_of(offer[1])] or offers
     offers = [offer for offer in offers if not offer[1].variant] or offers
     return [*{(r.name, j.method, j.role): (r, j) for r, j in reversed(offers)}.values()][::-1]

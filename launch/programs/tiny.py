@@ -1,6 +1,7 @@
 """Train the tiny model on a text, in as many processes as the launcher starts; needs paddle (3.1 or newer) and numpy.
 
     python -m paddle.distributed.launch --nproc_per_node 2 tiny.py --device cpu --output OUT
+    python tiny.py --device cpu --chat OUT/checkpoint-50        goes on with what is typed
 
 Rank 0 prints one JSON object a line: {"step", "loss", "tokens_per_s", "memory_mib"} for each step, {"event", ...} for
 the rest.  All ranks stop with a sentence on standard error and status 1 when something is wrong; `float(tensor)` is
@@ -23,6 +24,7 @@ from pathlib import Path
 import numpy
 import paddle
 import paddle.distributed as dist
+import tiny_chat  # type: ignore[import-not-found, unused-ignore]  # beside us when run by path
 from tiny_model import Decoder, Shape  # type: ignore[import-not-found, unused-ignore]  # beside us when run by path
 
 DEVICES = ("cpu", "npu", "iluvatar_gpu", "gpu")
@@ -35,7 +37,7 @@ class TinyError(Exception):
 def main() -> None:
     asked = options()
     try:
-        train(asked)
+        chat(asked) if asked.chat else train(asked)
     except (TinyError, OSError) as err:
         sys.exit(f"tiny: {err}")
 
@@ -45,8 +47,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--device", choices=DEVICES, default="cpu")
     parser.add_argument("--method", choices=("lora", "sft"), default="lora")
     parser.add_argument("--data", type=Path, default=Path(__file__).with_name("tiny.txt"))
-    parser.add_argument("--output", type=Path, required=True, help="a folder for checkpoint-N folders")
+    parser.add_argument("--output", type=Path, help="a folder for checkpoint-N folders")
     parser.add_argument("--resume", type=Path, help="begin with the weights of such a folder")
+    parser.add_argument("--chat", type=Path, help="train nothing, talk with the weights of such a folder")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--save-every", type=int, default=25, help="0: at the end alone")
     parser.add_argument("--batch", type=int, default=8, help="sequences for each process and step")
@@ -56,6 +59,8 @@ def options() -> argparse.Namespace:
     asked = parser.parse_args()
     if min(asked.steps, asked.batch, asked.seq) < 1:
         parser.error("--steps, --batch and --seq must be at least 1")
+    if not asked.output and not asked.chat:
+        parser.error("--output or --chat is wanted")
     return asked
 
 
@@ -78,6 +83,17 @@ def train(asked: argparse.Namespace) -> None:
     if rank == 0:
         saved = save(model, asked, asked.steps)
         tell(rank, event="done", ranks=world, equal=True, checkpoint=str(saved), loss_of="mean over ranks")
+
+
+def chat(asked: argparse.Namespace) -> None:
+    """Method and seed are the checkpoint's own: its base is made anew from them."""
+    said = known(asked.chat)
+    asked.resume, asked.method, asked.seed = asked.chat, said["method"], said["seed"]
+    choose(asked.device)
+    paddle.seed(asked.seed)
+    model = Decoder(Shape(), asked.method == "lora")
+    load(model, asked)
+    tiny_chat.talk(model)
 
 
 def steps(
@@ -234,6 +250,18 @@ def save(model: Decoder, asked: argparse.Namespace, step: int) -> Path:
         shutil.rmtree(fresh, ignore_errors=True)
         raise TinyError(f"cannot write {final}: {err.strerror or err}") from None
     return final
+
+
+def known(folder: Path) -> dict[str, object]:
+    """What `save` wrote beside the weights, as far as a model can be made from it."""
+    try:
+        with (folder / "about.json").open("rb") as file:
+            said = json.loads(file.read(1 << 16))
+        if said["method"] in ("lora", "sft") and isinstance(said["seed"], int) and abs(said["seed"]) < 1 << 31:
+            return dict(said)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as err:
+        raise TinyError(f"{folder} is no checkpoint of this program: {err}") from None
+    raise TinyError(f"{folder} is no checkpoint of this program: its about.json names no method or seed")
 
 
 def load(model: Decoder, asked: argparse.Namespace) -> None:
