@@ -146,7 +146,7 @@ def start(
     )
 
 
-def foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> int:
+def foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> int:
     """A command on our own terminal; its exit status as a shell gives it, 128 and the signal's number for a killed one.
 
     Signals that somebody sends to us alone are passed on.  Ctrl-C on a terminal reaches the child without us, as it is
@@ -156,7 +156,7 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, passed | {signal.SIGCHLD})  # one may come while it starts
     try:
         child = subprocess.Popen(
-            list(argv), env=env, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            list(argv), env=env, cwd=cwd, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before)
         )
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -177,12 +177,19 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> 
 
 
 def converse(
-    argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    columns: int | None = None,
 ) -> contextlib.AbstractContextManager[Terminal]:
-    """A command on a terminal of its own, for who asks and is answered; nobody of it outlives the `with`."""
+    """A command on a terminal of its own, for who asks and is answered; nobody of it outlives the `with`.
+
+    With so many `columns` no line that is typed is broken.
+    """
     from envcheck import terminal  # pexpect: for nobody else's sake
 
-    return terminal.opened(argv, env, cwd)
+    return terminal.opened(argv, env, cwd, columns or terminal.COLUMNS)
 
 
 def end(child: subprocess.Popen[bytes], grace_s: float = 5.0) -> None:

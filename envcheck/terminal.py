@@ -29,7 +29,9 @@ _WAIT = {"x86_64": {7, 23, 232, 270, 271, 281}, "aarch64": {22, 72, 73}}
 class Terminal:
     """One child, leader of its session.  What it says comes from `read`; `send` types; `end` leaves nobody behind."""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None) -> None:
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None, columns: int = COLUMNS
+    ) -> None:
         self._child = pexpect.spawn(
             argv[0],
             list(argv[1:]),
@@ -39,7 +41,7 @@ class Terminal:
             cwd=str(cwd) if cwd else None,
             encoding="utf-8",
             codec_errors="replace",
-            dimensions=(ROWS, COLUMNS),
+            dimensions=(ROWS, columns),
             preexec_fn=_as_anew,
         )
         self._child.delaybeforesend = None
@@ -106,12 +108,14 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def opened(argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None) -> Iterator[Terminal]:
+def opened(
+    argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None, columns: int = COLUMNS
+) -> Iterator[Terminal]:
     """The terminal while the body lasts; Ctrl-C goes to the child first, so that it can tidy up after itself."""
     terminal = None
     try:
         with _later():
-            terminal = Terminal(argv, env, cwd)
+            terminal = Terminal(argv, env, cwd, columns)
         yield terminal
     except KeyboardInterrupt:
         if terminal:
