@@ -36,6 +36,9 @@ class Vendor:
     each id, `{id}` replaced.  `device_type` is paddle's name for the device, `launch_option` the launcher's,
     `chips_per_card` how many devices the tool lists for a card that is bought.  Cards come into a container by names of
     `cdi_kind`, by the engine's `runtime`, which reads `runtime_env`, or, where `nodes_suffice`, by the nodes alone.
+    The collectives of several devices open ports on the host, from `port_base` or what `port_env` says on, as many as
+    `port_spans` has for the toolkit's version (newest first).  `mixes`: they work in one job with other vendors' cards;
+    cards that `module_link` joins are a module, and over two modules the collectives want pairs of cards.
     """
 
     name: str
@@ -66,6 +69,11 @@ class Vendor:
     runtime_env: str = ""
     cdi_kind: str = ""
     nodes_suffice: bool = False
+    port_env: str = ""
+    port_base: int = 0
+    port_spans: tuple[tuple[str, int], ...] = ()
+    mixes: bool = True
+    module_link: str = ""
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -101,6 +109,11 @@ VENDORS: dict[str, Vendor] = {
         runtime="ascend",
         runtime_env="ASCEND_VISIBLE_DEVICES",  # physical ids; the runtime adds the three manager nodes by itself
         nodes_suffice=True,  # Ascend Docker documents: nodes and the driver's folders, by hand
+        port_env="HCCL_IF_BASE_PORT",  # CANN's environment variable reference, 8.0 to 9.0
+        port_base=60000,
+        port_spans=(("8.2.rc1", 32), ("0", 16)),
+        module_link="HCCS",  # CANN's environment reference, HCCL_INTRA_PCIE_ENABLE: the same cards of both modules
+        mixes=False,  # FlagCX's table of features: HCCL is homogeneous only
         chips_per_card=1,
         devices=(_run("npu-smi", "info"),),
         details=(

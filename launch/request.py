@@ -53,6 +53,8 @@ class Request:
     no_stop: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     watch: bool = False
+    waive: tuple[str, ...] = ()
+    because: tuple[str, ...] = ()
 
 
 def choose(request: Request, installed: Versions | None = None) -> Offer:

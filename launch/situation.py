@@ -7,22 +7,27 @@ import errno
 import fcntl
 import os
 import re
-import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from envcheck.errors import EnvcheckError
 from envcheck.model import Facts, Finding
+from installers.bundles import lock_notes, lockfile
+from installers.bundles.lockfile import Lock
 from installers.recipes.recipe import Job, Recipe
 from launch.command import Command
+from launch.planner import LaunchPlan
 from launch.stage import Sight, Stage
 
 
 @dataclass(frozen=True)
 class Situation:
     """`sight` is what was found on the `stage`; `runs_error`, `port_error` and `holder` (who trains there already) are
-    None where all is well; `options` are those with which a command means this job again."""
+    None where all is well; `options` are those with which a command means this job again; `plan` is the planner's,
+    `lock` what provision left, `lock_error` why it cannot be read; `master` is the address of node 0, `leads`: this is
+    node 0, `own_master`: the address is this machine's, None where nobody knows."""
 
     recipe: Recipe
     job: Job
@@ -39,6 +44,12 @@ class Situation:
     port_error: str | None = None
     stale: tuple[str, ...] = ()
     options: str = ""
+    plan: LaunchPlan | None = None
+    lock: Lock | None = None
+    lock_error: str = ""
+    master: str = ""
+    leads: bool = True
+    own_master: bool | None = None
 
 
 @contextlib.contextmanager
@@ -89,26 +100,15 @@ def _write_test(folder: Path) -> str | None:
     return None
 
 
-def free_bytes(folder: Path) -> int | None:
+def locked(folder: Path) -> tuple[Lock | None, str]:
+    """The lock that provision left in the environment's folder, and why it cannot be read."""
+    path = lock_notes.path(folder)
+    if not path.is_file():
+        return None, ""
     try:
-        found = os.statvfs(folder)
-    except OSError:
-        return None
-    return found.f_bavail * found.f_frsize
-
-
-def sizes(paths: Iterable[str], workdir: Path) -> dict[str, int | None]:
-    """Bytes of each file (a folder counts as 1, or 0 when it is empty); None where it is not there or unreadable."""
-    return {path: _size(workdir / Path(path).expanduser()) for path in paths}
-
-
-def _size(path: Path) -> int | None:
-    try:
-        if path.is_dir():
-            return int(any(path.iterdir()))
-        return path.stat().st_size if os.access(path, os.R_OK) else None
-    except OSError:
-        return None
+        return lockfile.load(path), ""
+    except EnvcheckError as err:
+        return None, err.message
 
 
 def port_of(argv: Iterable[str], environment: Mapping[str, str]) -> int | None:
@@ -124,17 +124,6 @@ def port_of(argv: Iterable[str], environment: Mapping[str, str]) -> int | None:
             return int(found[1])
     text = environment.get("MASTER_PORT", "")
     return int(text) if re.fullmatch(r"\d{1,5}", text) else None
-
-
-def port_error(port: int) -> str | None:
-    """Why nobody could listen there, or None."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-        except (OSError, OverflowError) as err:
-            return _why(err) if isinstance(err, OSError) else "no such port"
-    return None
 
 
 def _why(err: OSError) -> str:

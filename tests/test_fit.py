@@ -18,10 +18,13 @@ from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer, device_of
 from installers.recipes.recipe import Job, Recipe, wanted
 from launch import gates, record
+from launch.command import render
 from launch.launcher import Ending
 from launch.logs.step import Step
 from launch.planner import fit
 from launch.situation import Situation
+from launch.stage import Sight
+from launch.stage.here import Here
 from tests.doctor_helpers import simulated
 
 ROOT = Path(__file__).parent.parent
@@ -58,8 +61,8 @@ def cards(count: int, gib: int, used_mib: tuple[int, ...] = (3314,)) -> Facts:
 
 
 def situated(recipe: Recipe, job: Job, known: Facts) -> Situation:
-    """What gate.memory looks at; the rest is not there."""
-    rest: dict[str, Any] = {"command": None, "stage": None, "sight": None}
+    """What the gates of memory look at; the rest is not there."""
+    rest: dict[str, Any] = {"command": render(recipe, job), "stage": Here(recipe, None), "sight": Sight()}
     return Situation(recipe=recipe, job=job, device="npu", runs=Path("/runs"), facts=known, **rest)
 
 
@@ -148,8 +151,9 @@ def test_host_memory_still_counts() -> None:
     known = replace(cards(16, 64), wanted=Wanted("r", "lora", "npu", fit=Fit(True, "it fits")))
     here = situated(recipe, job, known)
 
-    assert gates.GATES["memory"](here).severity is Severity.UNKNOWN
-    assert "of host memory free" in gates.GATES["memory"](here).seen
+    assert gates.GATES["memory"](here).severity is Severity.OK
+    assert gates.GATES["host"](here).severity is Severity.UNKNOWN
+    assert "of host memory free" in gates.GATES["host"](here).seen
 
 
 def test_measured_is_device_memory() -> None:

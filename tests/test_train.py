@@ -195,7 +195,8 @@ def test_bad_share_of_the_data(paddle_home: Path, tmp_path: Path) -> None:
     """Rank 1's half is no text: exit 5, and rank 1 is named though the launcher says 241 for rank 0."""
     text = (PROGRAMS / "tiny.txt").read_bytes()
     (tmp_path / "data.txt").write_bytes(text[:-2000] + b"\xff\xfe" + text[-2000:])
-    done = train(paddle_home, tmp_path, "--data", "data.txt")
+    refused(train(paddle_home, tmp_path, "--data", "data.txt"), tmp_path, "gate.data")
+    done = train(paddle_home, tmp_path, "--data", "data.txt", "--waive", "data", "--because", "to see it fail")
 
     assert done.returncode == 5
     failed = record(tmp_path)["first_failed_worker"]

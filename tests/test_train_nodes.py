@@ -159,7 +159,7 @@ def test_two_equal_ranks(trainer: Trainer, nodes: Pair, tmp_path: Path) -> None:
 
     assert [code for code, _, _ in ends] == [1, 1], ends
     assert "rank 1 missing" in ends[0][2]
-    assert "rank 0 is 10.77.0.1, which is no address of this host" in ends[1][2]
+    assert "gate.master: 10.77.0.1 is no address of this machine" in ends[1][2]
 
 
 def test_other_commands(trainer: Trainer, nodes: Pair, tmp_path: Path) -> None:

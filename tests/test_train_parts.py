@@ -1,4 +1,4 @@
-"""The parts of `envcheck train` that are plain functions: gates, blame, progress, curve, record, clean environment."""
+"""The parts of `envcheck train` that are plain functions: blame, progress, curve, record, clean environment."""
 
 from __future__ import annotations
 
@@ -17,123 +17,11 @@ from hypothesis import strategies as st
 
 from envcheck import secrets
 from envcheck.errors import UsageError
-from envcheck.model import Device as Card
-from envcheck.model import Facts, Finding, Host, Network, Remedy, Severity, VendorFacts
-from installers.recipes.recipe import Container, Hardware, Job, Recipe
 from launch import blame, clean, curve, gates, launcher, record, request, situation, watch
 from launch.blame import Worker
-from launch.command import Command, render
+from launch.command import render
 from launch.logs.step import Step
-from launch.situation import Situation
-from launch.stage import Sight
-from launch.stage.box import Box
-from launch.stage.here import Here
-
-GIB = 1 << 30
-JOB = Job(
-    "lora", "a job", ("{python}", "-m", "x"), ("--steps", "50", "--data", "{data}"), processes=2, data=("{data}",)
-)
-RECIPE = Recipe("r", "", "cpu", "envcheck", ("m",), Hardware("any", host_memory_gib=2), (JOB,))
-HOST = Host(cpu_count=2, memory_available_bytes=4 * GIB, in_container=False)
-FACTS = Facts(device="cpu", host=HOST, network=Network(("10.0.0.7",)))
-SIGHT = Sight(sizes={"d": 1}, free_bytes=9 * GIB)
-
-
-def command(job: Job = JOB, recipe: Recipe = RECIPE) -> Command:
-    return render(recipe, job, {"python": "py", "data": "d"})
-
-
-def situated(**more: Any) -> Situation:
-    usual: dict[str, Any] = {"device": "cpu", "runs": Path("/runs"), "facts": FACTS, "stage": Here(RECIPE, Path("/v"))}
-    usual |= {"recipe": RECIPE, "job": JOB, "command": command(), "sight": SIGHT}
-    return Situation(**{**usual, **more})
-
-
-def sight(**more: Any) -> dict[str, Sight]:
-    return {"sight": replace(SIGHT, **more)}
-
-
-def host(**more: Any) -> Facts:
-    return replace(FACTS, host=replace(HOST, **more))
-
-
-def cards(number: int) -> Facts:
-    return replace(FACTS, vendors=(VendorFacts("npu", devices=tuple(Card(index=n) for n in range(number))),))
-
-
-FAILING = Finding("driver.version", Severity.FAIL, "too old", Remedy("Update it.", ("update",)))
-SEVERAL = replace(JOB, nodes=2)
-BOX = Box(replace(RECIPE, container=Container("box")))
-CASES: list[tuple[str, dict[str, Any], Severity]] = [
-    ("environment", {}, Severity.OK),
-    ("environment", sight(missing=("paddlepaddle is not installed",)), Severity.FAIL),
-    ("doctor", {"doctor": (replace(FAILING, severity=Severity.WARN),)}, Severity.OK),
-    ("doctor", {"doctor": (FAILING,)}, Severity.FAIL),
-    ("devices", {}, Severity.OK),
-    ("devices", {"facts": host(cpu_count=1)}, Severity.WARN),
-    ("devices", {"facts": replace(FACTS, host=None)}, Severity.UNKNOWN),
-    ("devices", {"device": "npu", "facts": cards(2)}, Severity.OK),
-    ("devices", {"device": "npu", "facts": cards(1)}, Severity.FAIL),
-    ("memory", {}, Severity.OK),
-    ("memory", {"facts": host(memory_available_bytes=GIB)}, Severity.FAIL),
-    ("memory", {"facts": host(memory_available_bytes=None)}, Severity.UNKNOWN),
-    ("memory", {"recipe": replace(RECIPE, hardware=Hardware("any"))}, Severity.SKIP),
-    ("disk", {}, Severity.OK),
-    ("disk", sight(free_bytes=0), Severity.FAIL),
-    ("disk", sight(free_bytes=None), Severity.UNKNOWN),
-    ("disk", {"job": replace(JOB, disk_gib=10)}, Severity.FAIL),
-    ("folder", {}, Severity.OK),
-    ("folder", {"runs_error": "permission denied"}, Severity.FAIL),
-    ("alone", {}, Severity.OK),
-    ("alone", {"holder": "17"}, Severity.FAIL),
-    ("data", {}, Severity.OK),
-    ("data", sight(sizes={"d": None}), Severity.FAIL),
-    ("data", sight(sizes={"d": 0}), Severity.FAIL),
-    ("port", {}, Severity.OK),
-    ("port", {"port": 80}, Severity.OK),
-    ("port", {"port": 80, "port_error": "address already in use"}, Severity.FAIL),
-    ("name", {}, Severity.OK),
-    ("name", {"facts": replace(FACTS, network=Network(None))}, Severity.WARN),
-    ("name", {"facts": replace(FACTS, network=None)}, Severity.UNKNOWN),
-    ("name", {"job": SEVERAL}, Severity.OK),
-    ("name", {"job": SEVERAL, "facts": replace(FACTS, network=Network(("127.0.1.1", "::1")))}, Severity.FAIL),
-    ("variables", {"stale": ("PADDLE_RANK",)}, Severity.OK),
-    ("command", {}, Severity.OK),
-    ("command", {"command": replace(command(), missing=("master",))}, Severity.FAIL),
-    ("container", {}, Severity.OK),
-    ("container", sight(obstacle="no engine answers"), Severity.FAIL),
-    ("container", {"stage": BOX}, Severity.OK),
-    ("data", {"stage": BOX, **sight(missing=("start the container",), sizes={})}, Severity.UNKNOWN),
-    ("data", {"stage": BOX, **sight(sizes={"d": None})}, Severity.FAIL),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "changed", "expected"), CASES)
-def test_gate(name: str, changed: dict[str, Any], expected: Severity) -> None:
-    """Each gate is open, closed, or says that it cannot tell; what is not open comes with what would open it."""
-    finding = gates.GATES[name](situated(**changed))
-
-    assert finding.severity is expected
-    assert finding.name == f"gate.{name}"
-    assert finding.seen
-    assert finding.remedy or finding.severity in (Severity.OK, Severity.SKIP)
-
-
-NEEDY = replace(command(), scripts=("set_env.sh",), requires=("m/config.json", "train.py"), data=("d",), own_data=False)
-GONE = dict.fromkeys(("d", "set_env.sh", "m/config.json", "train.py"))
-
-
-def test_each_kind_of_missing_file_has_its_next_step() -> None:
-    """What the toolkit, the hub, the user and the project bring is told apart; a container is named as the place."""
-    inside = gates.GATES["data"](situated(command=NEEDY, stage=BOX, **sight(sizes=GONE)))
-
-    assert "in box" in inside.seen
-    assert inside.severity is Severity.FAIL
-    assert len(inside.evidence) == 4
-    assert inside.remedy
-    for word in ("toolkit", "hub", "data there", "project"):
-        assert word in inside.remedy.words
-    assert "--data" not in inside.remedy.words  # the command has no place for it
+from tests.gate_parts import FACTS, JOB, RECIPE, command, sight, situated
 
 
 @pytest.mark.parametrize(("more", "option"), (({"data": Path("x")}, "--data"), ({"port": 1}, "--port")))
@@ -188,23 +76,6 @@ def test_tokenizers_setting_reaches_the_training() -> None:
 
     assert made.environment["TOKENIZERS_PARALLELISM"] == "false"
     assert made.secret == ("HF_TOKEN",)
-
-
-def test_every_gate_is_tested() -> None:
-    """Each gate has an open case and, where it can close, a closed one."""
-    closes = {name for name, _, severity in CASES if severity is Severity.FAIL}
-
-    assert {name for name, _, _ in CASES} == set(gates.GATES)
-    assert set(gates.GATES) - closes == {"variables"}  # left-overs are removed, never a reason to stop
-
-
-def test_doctor_gate_hands_on_the_remedy() -> None:
-    """What doctor says about each failure, and its commands, reach the person who wanted to train."""
-    finding = gates.GATES["doctor"](situated(doctor=(FAILING, replace(FAILING, name="host.memory", remedy=None))))
-
-    assert finding.evidence == ("driver.version: too old. Update it.", "host.memory: too old.")
-    assert finding.remedy
-    assert finding.remedy.commands == ("update",)
 
 
 def test_one_holder_of_a_folder(tmp_path: Path) -> None:

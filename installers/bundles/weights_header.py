@@ -2,6 +2,8 @@
 
 The format (safetensors' own README): 8 bytes with the header's length, little-endian; the header, JSON, each tensor as
 {"dtype", "shape", "data_offsets": [begin, end]}, offsets from the header's end, without gaps or overlaps; the data.
+
+Carried into containers by envcheck train: Python 3.8.
 """
 
 from __future__ import annotations
@@ -18,16 +20,13 @@ from typing import Any
 HEADER_LIMIT = 16 << 20  # bytes; about 100 a tensor, and the largest published models have some 100,000 tensors in all
 NAME_LIMIT, RANK_LIMIT = 1024, 16
 # Bits of one element, by the format's names.
-BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "C64": 64} | {
-    name: bits
-    for bits, names in {
-        8: ("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"),
-        16: ("U16", "I16", "F16", "BF16"),
-        32: ("U32", "I32", "F32"),
-        64: ("U64", "I64", "F64"),
-    }.items()
-    for name in names
+_WIDTHS = {
+    8: ("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"),
+    16: ("U16", "I16", "F16", "BF16"),
+    32: ("U32", "I32", "F32"),
+    64: ("U64", "I64", "F64", "C64"),
 }
+BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, **{name: bits for bits, names in _WIDTHS.items() for name in names}}
 POINTER = b"version https://git-lfs"  # what a git clone without git-lfs leaves in a big file's place
 AGAIN = "fetch it again"
 

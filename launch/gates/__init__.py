@@ -5,24 +5,40 @@ To add one: a function in its area's file and its line in GATES.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from envcheck.model import Finding, Severity
-from launch.gates import cards, files, memory, network, place, variables
+from launch.gates import cards, degrees, files, memory, network, place, variables, waive
+from launch.gates.waive import Waiver
 from launch.situation import Situation
 
 Gate = Callable[[Situation], Finding]
 
 GATES: dict[str, Gate] = {
     "environment": place.environment,
+    "lock": place.locked,
     "doctor": place.doctor,
     "devices": cards.devices,
-    "memory": memory.memory,
+    "world": cards.world,
+    "visible": cards.visible_list,
+    "topology": cards.topology,
+    "mixed": cards.mixed,
+    "degrees": degrees.degrees,
+    "steps": degrees.steps,
+    "bubble": degrees.bubble,
+    "memory": memory.device_memory,
+    "host": memory.host_memory,
+    "shm": memory.shm,
     "disk": files.disk,
     "folder": place.writable,
     "alone": place.alone,
     "data": files.data,
+    "mix": files.mix,
+    "model": files.model,
+    "master": network.master,
     "port": network.port,
+    "ports": network.ports,
     "name": network.own_name,
     "variables": variables.left_overs,
     "command": place.complete,
@@ -33,6 +49,13 @@ GATES: dict[str, Gate] = {
 def walk(situation: Situation) -> tuple[Finding, ...]:
     """All gates, in the order of the table: a person mends everything at once, not one a try."""
     return tuple(gate(situation) for gate in GATES.values())
+
+
+def opened(situation: Situation, waivers: Sequence[Waiver]) -> tuple[Situation, tuple[Finding, ...], tuple[str, ...]]:
+    """The gates with what a person waived, and for the record what that opened."""
+    eased = replace(situation, doctor=waive.checks(situation.doctor, waivers))
+    found = walk(eased)
+    return eased, waive.gates(found, waivers), waive.opened((*situation.doctor, *found), waivers)
 
 
 def closed(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -1,13 +1,78 @@
-"""What the gates share."""
+"""What the gates share: an answer in its severities, and which cards and variables the job will have."""
 
 from __future__ import annotations
 
-from envcheck.model import Finding, Remedy, Severity
+from collections.abc import Mapping
+
+from envcheck.model import Device, Finding, Remedy, Severity, VendorFacts
+from envcheck.vendors import VENDORS
+from launch.clean import clean
+from launch.situation import Situation
 
 
 def answer(
-    name: str, good: bool | None, seen: str, words: str, *commands: str, bad: Severity = Severity.FAIL
+    name: str,
+    good: bool | None,
+    seen: str,
+    words: str,
+    *commands: str,
+    bad: Severity = Severity.FAIL,
+    evidence: tuple[str, ...] = (),
 ) -> Finding:
     """OK, `bad`, or with None: cannot tell."""
     severity = {True: Severity.OK, False: bad, None: Severity.UNKNOWN}[good]
-    return Finding(name, severity, seen, None if good else Remedy(words, commands))
+    return Finding(name, severity, seen, None if good else Remedy(words, commands), evidence)
+
+
+def ok(name: str, seen: str, evidence: tuple[str, ...] = ()) -> Finding:
+    return Finding(name, Severity.OK, seen, None, evidence)
+
+
+def skip(name: str, seen: str) -> Finding:
+    """Does not apply."""
+    return Finding(name, Severity.SKIP, seen)
+
+
+def unseen(name: str, s: Situation) -> Finding | None:
+    """UNKNOWN where the container cannot be looked into: gate.environment or gate.container say why."""
+    if not s.stage.container or not (s.sight.missing or s.sight.obstacle):
+        return None
+    words = "It is wanted in the recipe's container: look again when that is there."
+    return Finding(name, Severity.UNKNOWN, f"{s.stage.container} is not there to look into", Remedy(words))
+
+
+def vendor(s: Situation) -> VendorFacts | None:
+    return next((v for v in s.facts.vendors if v.name == s.device), None)
+
+
+def environment(s: Situation) -> Mapping[str, str]:
+    """What the training's processes will have."""
+    return clean(s.sight.environment, s.command, s.device, "").environment
+
+
+def visible(s: Situation) -> str | None:
+    """The list of devices that the training sees; None for all."""
+    name = VENDORS[s.device].visible_env
+    return environment(s).get(name) if name else None
+
+
+def used(s: Situation) -> tuple[Device, ...]:
+    """The cards on which the job starts its processes: the first of those that it sees."""
+    found = vendor(s)
+    devices = found.devices if found else ()
+    said = visible(s)
+    if said is not None and said.replace(",", "").isdecimal() and all(said.split(",")):
+        devices = tuple(devices[int(n)] for n in said.split(",") if int(n) < len(devices))
+    return devices[: s.job.processes]
+
+
+def number(device: Device) -> int | None:
+    """What the tool calls it."""
+    return next((n for n in (device.index, device.phy_id, device.npu) if n is not None), None)
+
+
+def holders(v: VendorFacts, device: Device) -> str:
+    """Who holds memory of the card, with how much; "" where nobody can tell."""
+    found = [p for p in v.processes or () if p.device == (device.index if device.npu is None else device.npu)]
+    found = [p for p in found if p.chip is None or device.chip is None or p.chip == device.chip]
+    return ", ".join(f"{p.name or 'a process'} (pid {p.pid}, {p.memory_mib} MiB)" for p in found[:4])

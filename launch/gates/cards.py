@@ -1,27 +1,139 @@
-"""The devices of the job: enough of them."""
+"""The devices of the job: enough of them, a clean list of them, cards that may work together."""
 
 from __future__ import annotations
 
-from envcheck.model import Finding, Severity
+import math
+import re
+
+from envcheck.model import Finding, Severity, Topology, VendorFacts
 from envcheck.vendors import VENDORS
-from launch.gates.answers import answer
+from launch.gates.answers import answer, environment, ok, skip, used, vendor, visible
 from launch.situation import Situation
+
+NAMED = re.compile(r"(GPU|MIG)-[\w-]+(,(GPU|MIG)-[\w-]+)*")  # UUIDs name what they mean
+NUMBERS = re.compile(r"\d{1,4}(,\d{1,4})*")
 
 
 def devices(s: Situation) -> Finding:
-    """As many devices, or processors, as the job starts processes."""
+    """As many devices, or processors, as the job starts processes: chips and dies, as the tool lists them."""
     needs = max(s.job.cards or 0, s.job.processes)
     if s.device == "cpu":
         cores = s.facts.host.cpu_count if s.facts.host else None
         seen = f"{needs} processes on {'an unknown number of' if cores is None else cores} processors"
         good = None if cores is None else cores >= needs
         return answer("gate.devices", good, seen, "It will run, slowly.", bad=Severity.WARN)
-    has = sum(len(v.devices) for v in s.facts.vendors if v.name == s.device)
-    title = VENDORS[s.device].title
-    return answer(
-        "gate.devices",
-        has >= needs,
-        f"{has} {title} devices, the job wants {needs}",
-        f"Run it on a machine with {needs} of them; see its command with --dry-run.",
-        f"envcheck doctor --device {s.device}",
-    )
+    found, kind = vendor(s), VENDORS[s.device]
+    has = len(found.devices) if found else 0
+    chips = f" ({kind.chips_per_card} on a card)" if kind.chips_per_card > 1 else ""
+    seen = f"{has} {kind.title} devices{chips}, the job wants {needs}"
+    if has < needs and found and _cut(found):
+        words = "Look why the vendor's tool does not answer in full."
+        return answer("gate.devices", None, f"{seen}; the tool's answer is not whole", words, *kind.commands["list"])
+    words = f"Run it on a machine with {needs} of them; see its command with --dry-run."
+    return answer("gate.devices", has >= needs, seen, words, f"envcheck doctor --device {s.device}")
+
+
+def _cut(found: VendorFacts) -> bool:
+    """The tool stopped in the middle, or said nothing although the cards are there."""
+    if found.document and found.document.truncated:
+        return True
+    return not found.devices and not found.document and bool(found.pci or found.nodes)
+
+
+def world(s: Situation) -> Finding:
+    """The processes of all nodes are a multiple of tensor x pipeline x sharding x data."""
+    degrees, processes = dict(s.job.parallel), s.job.nodes * s.job.processes
+    if not degrees:
+        return skip("gate.world", "the job names no parallel degrees")
+    product = math.prod(degrees.values())
+    said = " x ".join(f"{name} {degree}" for name, degree in degrees.items())
+    seen = f"{said} = {product}, on {s.job.nodes} x {s.job.processes} = {processes} processes"
+    good = product > 0 and (processes == product if "data" in degrees else processes % product == 0)
+    words = f"Take degrees whose product divides {processes}, or other --cards and --nnodes."
+    return answer("gate.world", good, seen, words, f"envcheck plan --cards {processes} --search")
+
+
+def visible_list(s: Situation) -> Finding:
+    """The list of devices that the training sees is clean, ascending, and as long as it has processes."""
+    name, said = VENDORS[s.device].visible_env, visible(s)
+    if not name or said is None:
+        return skip("gate.visible", f"{name} is not set: all devices are seen" if name else "there is no such list")
+    found = vendor(s)
+    wrong = _wrong(said, len(found.devices) if found else None, s.job.processes)
+    words = "Numbers, ascending, with commas alone: at a blank or a number that is not there the list ends, silently."
+    right = f"export {name}={','.join(map(str, range(s.job.processes)))}"
+    return answer("gate.visible", wrong is None, f"{name}={said[:200]}{': ' + wrong if wrong else ''}", words, right)
+
+
+def _wrong(said: str, devices: int | None, processes: int) -> str | None:
+    if NAMED.fullmatch(said):
+        numbers = list(range(said.count(",") + 1))
+    elif not NUMBERS.fullmatch(said):
+        return "it holds something else than numbers and commas"
+    else:
+        numbers = [int(n) for n in said.split(",")]
+    if numbers != sorted(set(numbers)):
+        return "it is not ascending, or names one twice"
+    if devices is not None and len(numbers) > 0 and numbers[-1] >= devices:
+        return f"there are {devices} devices"
+    return f"it names {len(numbers)}, the job starts {processes}" if len(numbers) < processes else None
+
+
+def topology(s: Situation) -> Finding:
+    """The cards chosen are ones that collectives take together.
+
+    A box of two modules with PCIe between them (Atlas 200T A2 Box16): cards of one module, or the same ones of both (0
+    and 8, 1 and 9, ...), unless the modules talk by RoCE.  CANN's environment reference: HCCL_INTRA_PCIE_ENABLE and
+    HCCL_INTRA_ROCE_ENABLE, which exclude each other.
+    """
+    found, kind = vendor(s), VENDORS[s.device]
+    if not kind.module_link or s.job.processes < 2:
+        return skip("gate.topology", "the job uses one card" if kind.module_link else "any cards may work together")
+    variables = environment(s)
+    pcie, roce = (variables.get(f"HCCL_INTRA_{way}_ENABLE", "") for way in ("PCIE", "ROCE"))
+    if pcie == roce == "1":
+        seen = "HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE are both 1"
+        return answer("gate.topology", False, seen, "Set one of them alone.", "unset HCCL_INTRA_ROCE_ENABLE")
+    if not (found and found.topology):
+        words = "Look at the links: on a box of two modules, cards are used in pairs of both."
+        return answer("gate.topology", None, "the links between the cards were not told", words, "npu-smi info -t topo")
+    return _paired(s, modules(found.topology, kind.module_link), roce == "1")
+
+
+def _paired(s: Situation, parts: tuple[tuple[int, ...], ...], roce: bool) -> Finding:
+    found = vendor(s)
+    places = {id(d): place for place, d in enumerate(found.devices)} if found else {}
+    mine = {places[id(d)] for d in used(s) if id(d) in places}
+    if len(parts) != 2 or len(parts[0]) != len(parts[1]) or roce:
+        return ok("gate.topology", f"{len(mine)} cards of {len(parts)} module{'s' if len(parts) > 1 else ''}")
+    left, right = ({part.index(place) for place in mine if place in part} for part in parts)
+    seen = f"{len(left)} cards of the first module, {len(right)} of the second"
+    lone = sorted(left ^ right) if left and right else []
+    evidence = tuple(f"card {(parts[0] if n in left else parts[1])[n]} has no partner" for n in lone)
+    words = "Use cards of one module, or the same ones of both: --cards 8 or 16; or let them talk by RoCE."
+    return answer("gate.topology", not lone, seen, words, "npu-smi info -t topo", evidence=evidence)
+
+
+def modules(found: Topology, link: str) -> tuple[tuple[int, ...], ...]:
+    """Groups of cards with direct links to each other, by their places."""
+    names, groups = found.names, []
+    left = list(range(len(names)))
+    while left:
+        first = names[left[0]]
+        rest = found.matrix.get(first, {})
+        group = tuple(n for n in left if n == left[0] or rest.get(names[n]) == link)
+        groups.append(group)
+        left = [n for n in left if n not in group]
+    return tuple(groups)
+
+
+def mixed(s: Situation) -> Finding:
+    """Vendors that work together in one job: HCCL works with no other (FlagCX's table of features)."""
+    recipe = s.recipe.device
+    all_of_them = {job.device or recipe for job in s.recipe.jobs if job.method == s.job.method and job.role}
+    if not s.job.role or len(all_of_them) < 2:
+        return skip("gate.mixed", "all nodes have one vendor's cards")
+    alone = sorted(VENDORS[name].title for name in all_of_them if not VENDORS[name].mixes)
+    titles = ", ".join(sorted(VENDORS[name].title for name in all_of_them))
+    words = f"Train on {alone[0]} alone: its collectives work with no other's." if alone else ""
+    return answer("gate.mixed", not alone, f"a job over {titles}", words)

@@ -1,41 +1,103 @@
-"""Disk and files."""
+"""Disk, data, and the model's folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from envcheck.model import Finding, Remedy, Severity
 from envcheck.units import GIB, MIB, gib
 from launch.command import Command
-from launch.gates.answers import answer
+from launch.gates.answers import answer, ok, skip, unseen
+from launch.gates.asking import is_file
+from launch.rendering.rows import rows
 from launch.situation import Situation
 
 OUTPUT_BYTES = 200 * MIB  # logs, record and checkpoints of the smallest model, with room to spare
+MOST_SAVES = 1000
+NEAR_ONE = 1e-3  # 0.333, 0.333 and 0.334 are a whole
 
 
 def disk(s: Situation) -> Finding:
-    """Room for logs, checkpoints and the record."""
-    wants = max(OUTPUT_BYTES, int((s.job.disk_gib or 0) * GIB))
+    """Room for the logs, and for as many checkpoints as are kept: by the planner, or else as the recipe says."""
+    wants, why = _wanted_bytes(s)
     has = s.sight.free_bytes
-    seen = f"{'unknown' if has is None else gib(has)} free at {s.runs}, the run wants {gib(wants)}"
-    words = "Make room, or name another folder with --runs."
-    return answer("gate.disk", None if has is None else has >= wants, seen, words, f"df -h {s.runs}")
+    place = s.recipe.runs if s.stage.container and s.recipe.runs else str(s.runs)
+    seen = f"{'unknown' if has is None else gib(has)} free at {place}, the run wants {gib(wants)}"
+    words = "Make room, name another folder with --runs, or keep fewer checkpoints by save_total_limit."
+    good = None if has is None else has >= wants
+    return answer("gate.disk", good, seen, words, f"df -h {place}", evidence=(why,) if why else ())
+
+
+def _wanted_bytes(s: Situation) -> tuple[int, str]:
+    each = _checkpoint_bytes(s)
+    if each is None:
+        return max(OUTPUT_BYTES, int((s.job.disk_gib or 0) * GIB)), ""
+    kept = saves(s)
+    return OUTPUT_BYTES + kept * each, f"{kept} checkpoints of {gib(each)} each on this node, by the planner"
+
+
+def _checkpoint_bytes(s: Situation) -> int | None:
+    """This node's share of one checkpoint; the weights that the planner counts besides are gate.model's affair."""
+    return int(s.plan.disk - 2.0 * s.plan.job.model.params) if s.plan else None
+
+
+def saves(s: Situation) -> int:
+    """Checkpoints that stand at once: one at least, at the end."""
+    most, every = s.job.steps.get("max"), s.job.steps.get("save")
+    made = -(-most // every) if most and every else 1
+    limit = next(iter(rows(s.job.arguments).get("save_total_limit", ())), "")
+    kept = min(made, int(limit)) if limit.isascii() and limit.isdecimal() and int(limit) else made
+    return max(1, min(kept, MOST_SAVES))
 
 
 def data(s: Situation) -> Finding:
-    """Every file that the job reads is there and holds something."""
-    if s.stage.container and (s.sight.missing or s.sight.obstacle):
-        words = "They are wanted in the recipe's container: look again when it is there."
-        return Finding("gate.data", Severity.UNKNOWN, f"{s.stage.container} is not there to look into", Remedy(words))
-    missing = [path for path, size in s.sight.sizes.items() if not size]
-    if not missing:
-        return Finding("gate.data", Severity.OK, ", ".join(s.sight.sizes) or "the job names no files")
+    """Every file that the job reads is there and holds something, and what is data parses."""
+    if hidden := unseen("gate.data", s):
+        return hidden
+    sets = {name: s.sight.sets.get(name) for name in s.command.data if not is_file(name, s.command.requires)}
+    sizes = {
+        **s.sight.sizes,
+        **{path: s.sight.sizes.get(path) for path in sets.values() if path not in (None, "", "hub")},
+    }
+    wrong = [*_absent(sizes), *_flawed(s), *_unknown_sets(sets, bool(s.sight.sets))]
+    if not wrong:
+        return ok("gate.data", _told(s, sets))
     where = f" in {s.stage.container}" if s.stage.container else ""
-    place = f"{s.command.workdir or 'here'}{where}"
-    seen = f"missing or empty: {len(missing)} of {len(s.sight.sizes)} files, seen from {place}"
-    lines = (f"{p} {'is not there or not readable' if s.sight.sizes[p] is None else 'is empty'}" for p in missing)
-    words = " ".join(words for words, of in _SOURCES if any(of(s.command, path) for path in missing))
-    return Finding("gate.data", Severity.FAIL, seen, Remedy(words), tuple(lines))
+    seen = f"{len(wrong)} of {len(sizes)} files are wrong, seen from {s.command.workdir or 'here'}{where}"
+    flawed = dict(_flawed(s))
+    gone = [path for path, _ in wrong if path not in flawed]
+    words = [words for words, of in _SOURCES if any(of(s.command, path) for path in gone)]
+    words += ["Mend what is named, or write the file anew."] if flawed else []
+    lines = tuple(f"{path} {what}" for path, what in wrong)
+    return Finding("gate.data", Severity.FAIL, seen, Remedy(" ".join(words) or "Put the data there."), lines)
+
+
+def _absent(sizes: Mapping[str, int | None]) -> Iterator[tuple[str, str]]:
+    for path, size in sizes.items():
+        if not size:
+            yield path, "is not there or not readable" if size is None else "is empty"
+
+
+def _flawed(s: Situation) -> Iterator[tuple[str, str]]:
+    for path, said in s.sight.data.items():
+        if what := said.get("flaw"):
+            yield path, what
+        elif why := said.get("error"):
+            yield path, f"cannot be read: {why}"
+
+
+def _unknown_sets(sets: Mapping[str, str | None], listed: bool) -> Iterator[tuple[str, str]]:
+    for name, path in sets.items():
+        if listed and not path:
+            yield name, "is no set that dataset_info.json knows"
+
+
+def _told(s: Situation, sets: Mapping[str, str | None]) -> str:
+    """What was looked at, and how."""
+    said = {path: found.get("seen") for path, found in s.sight.data.items()}
+    parts = [f"{path}{f' ({said[path]})' if said.get(path) else ''}" for path in s.sight.sizes]
+    parts += [f"the set {name}, which the upstream fetches" for name, path in sets.items() if path in (None, "hub")]
+    return ", ".join(parts) or "the job names no files"
 
 
 _SOURCES: tuple[tuple[str, Callable[[Command, str], bool]], ...] = (
@@ -48,3 +110,65 @@ _SOURCES: tuple[tuple[str, Callable[[Command, str], bool]], ...] = (
         lambda made, path: path not in (*made.scripts, *made.data) and not path.endswith("/config.json"),
     ),
 )
+
+# Options that name data sets, and those that say how often each is drawn, by upstream: ERNIE, LLaMA-Factory, ms-swift.
+MIXES = (
+    ("train_dataset_path", "train_dataset_prob"),
+    ("eval_dataset_path", "eval_dataset_prob"),
+    ("dataset", "interleave_probs"),
+    ("dataset", "interleave_prob"),
+)
+
+
+def mix(s: Situation) -> Finding:
+    """Of data sets that are mixed: a probability for each, and 1 in sum."""
+    said = rows(s.job.arguments)
+    pairs = [(files, probs) for files, probs in MIXES if files in said and probs in said]
+    if not pairs:
+        return skip("gate.mix", "the job mixes no data sets by probabilities")
+    wrong = [what for files, probs in pairs for what in _unmixed(files, _each(said[files]), probs, _each(said[probs]))]
+    seen = "; ".join(wrong) or "; ".join(f"{p}: {len(_each(said[p]))} for as many sets, 1 in sum" for _, p in pairs)
+    words = "Give a probability for each set, all together 1, by --set."
+    return answer("gate.mix", not wrong, seen, words)
+
+
+def _each(values: tuple[str, ...]) -> list[str]:
+    return [part.strip() for value in values for part in value.split(",") if part.strip()]
+
+
+def _unmixed(files: str, sets: list[str], name: str, texts: list[str]) -> Iterator[str]:
+    try:
+        numbers = [float(text) for text in texts]
+    except ValueError:
+        yield f"{name} holds something else than numbers: {','.join(texts)[:80]}"
+        return
+    if len(numbers) != len(sets):
+        yield f"{name} has {len(numbers)} numbers for {len(sets)} sets of {files}"
+    if not all(0 <= number <= 1 for number in numbers) or not abs(sum(numbers) - 1) <= NEAR_ONE:
+        yield f"{name} is {sum(numbers):g} in sum"
+
+
+def model(s: Situation) -> Finding:
+    """The model's folder is complete: every shard by its header, against the index."""
+    folders = [path.rpartition("/")[0] for path in s.command.requires if path.endswith("/config.json")]
+    if not folders:
+        return skip("gate.model", "the upstream fetches the model by itself")
+    if hidden := unseen("gate.model", s):
+        return hidden
+    found = [(folder, s.sight.models.get(folder)) for folder in folders]
+    gone = [folder for folder, said in found if said is None]
+    if gone:
+        words = "Fetch the model from its hub into that folder."
+        return answer(
+            "gate.model", False, f"there is no model in {', '.join(gone)}", words, f"envcheck provision {s.options}"
+        )
+    flaws = [(folder, flaw) for folder, said in found for flaw in (said or {}).get("flaws", ())]
+    if not flaws:
+        told = [f"{folder}: {said['shards']} files, {gib(said['size_bytes'])}" for folder, said in found if said]
+        return ok("gate.model", "; ".join(told))
+    good = False if any(flaw["sure"] for _, flaw in flaws) else None
+    lines = tuple(f"{folder}/{flaw['what']}" for folder, flaw in flaws[:20])
+    steps = dict.fromkeys(str(flaw["next"]) for _, flaw in flaws)
+    words = "; ".join(steps)
+    seen = f"{len(flaws)} of the model's files {'are wrong' if good is False else 'cannot be judged'}"
+    return answer("gate.model", good, seen, f"{words[:1].upper()}{words[1:]}.", evidence=lines)

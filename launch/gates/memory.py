@@ -1,35 +1,119 @@
-"""Memory of cards and host against what the job needs."""
+"""Memory of cards, host and /dev/shm, as it is now, against what the job needs."""
 
 from __future__ import annotations
 
-from envcheck.model import Finding, Severity
-from envcheck.units import GIB, gib
+from collections.abc import Iterator
+
+from envcheck.checks.host import SHM_FAIL_BYTES
+from envcheck.model import Device, Disk, Finding, Remedy, Severity
+from envcheck.units import GIB, MIB, gib
+from envcheck.vendors import VENDORS
 from installers.recipes.recipe import wanted
-from launch.gates.answers import answer
+from launch.gates.answers import answer, holders, number, skip, unseen, used, vendor
+from launch.planner import cards as planner_cards
+from launch.planner import verdict
 from launch.situation import Situation
 
-
-def memory(s: Situation) -> Finding:
-    """The cards hold the job, by the planner; and as much host memory is free as the recipe wants."""
-    host, cards = host_memory(s), device_memory(s)
-    if cards is None or host.severity is Severity.SKIP:
-        return cards or host
-    return max(cards, host, key=lambda finding: finding.severity)
+TOLERANCE = 0.05  # a "64 GiB" card shows a little less, a container's 128g of shm a page less
 
 
-def device_memory(s: Situation) -> Finding | None:
+def device_memory(s: Situation) -> Finding:
+    """Every card that the job uses has the memory free that the planner wants, or else the recipe."""
     fit = s.facts.wanted.fit if s.facts.wanted else None
     if fit is None:
-        return None
+        return _floor(s)
+    held = tuple(_held(s))
+    if fit.fits is not False and held:
+        worst = Severity.FAIL if any(known == verdict.NOT for _, known, _ in held) else Severity.UNKNOWN
+        seen = f"{len(held)} of {s.job.processes} cards are too full; on an empty one {fit.reason}"
+        lines = tuple(line for _, _, line in held)
+        return Finding("gate.memory", worst, seen, Remedy("Stop who holds it.", _list(s)), lines)
     severity = {True: Severity.OK, False: Severity.FAIL, None: Severity.UNKNOWN}[fit.fits]
-    return Finding("gate.memory", severity, fit.reason, fit.remedy)
+    return Finding("gate.memory", severity, fit.reason, fit.remedy, tuple(line for _, _, line in held))
+
+
+def _held(s: Situation) -> Iterator[tuple[Device, str, str]]:
+    """Cards of the job that are too full: each with its verdict, and in words with who holds it."""
+    found = vendor(s)
+    if s.plan is None or found is None:
+        return
+    judged = {card.place: (card, known) for card, known in planner_cards.judged(s.plan)}
+    best = max((card.free_gib for card, _ in judged.values()), default=0.0)
+    mine = used(s)
+    for place, device in enumerate(found.devices):
+        card, known = judged.get(place, (None, verdict.FITS))
+        if card and device in mine and known != verdict.FITS and best - card.free_gib > planner_cards.ALIKE_GIB:
+            who = holders(found, device)
+            line = f"card {card.number}: {card.free_gib:.1f} of {card.memory_gib:.1f} GiB free"
+            yield device, known, line + (f", held by {who}" if who else "")
+
+
+def _floor(s: Situation) -> Finding:
+    """Without a plan: what the recipe says that a card must have."""
+    least, found = wanted(s.recipe, s.job).memory_gib, vendor(s)
+    if least is None or found is None or s.device == "cpu":
+        return skip("gate.memory", "neither recipe nor planner say how much memory of a card it needs")
+    told = [(d, _free_mib(d, VENDORS[s.device].idle_memory_mib)) for d in used(s)]
+    known = [(d, free) for d, free in told if free is not None]
+    if not known:
+        return answer("gate.memory", None, "the cards do not say how much memory they have", "See doctor.", *_list(s))
+    short = [(d, free) for d, free in known if free < least * 1024 * (1 - TOLERANCE)]
+    lines = tuple(
+        f"card {number(d)}: {free / 1024:.1f} GiB free{', held by ' + w if (w := holders(found, d)) else ''}"
+        for d, free in short
+    )
+    seen = f"{len(known) - len(short)} of {len(told)} cards have the {least:g} GiB free that the recipe wants"
+    return answer("gate.memory", not short, seen, "Stop who holds it, or use larger cards.", *_list(s), evidence=lines)
+
+
+def _free_mib(device: Device, idle_mib: int) -> int | None:
+    """What an idle card's driver holds does not count as taken."""
+    if device.memory_total_mib is None:
+        return None
+    return device.memory_total_mib - max(0, (device.memory_used_mib or 0) - idle_mib)
+
+
+def _list(s: Situation) -> tuple[str, ...]:
+    return VENDORS[s.device].commands.get("list", ())
 
 
 def host_memory(s: Situation) -> Finding:
-    """As much free memory as the recipe wants."""
-    wants = wanted(s.recipe, s.job).host_memory_gib
-    has = s.facts.host.memory_available_bytes if s.facts.host else None
-    if wants is None:
-        return Finding("gate.memory", Severity.SKIP, "the recipe does not say how much host memory it needs")
-    seen = f"{'unknown' if has is None else gib(has)} of host memory free, the job wants {wants:g} GiB"
-    return answer("gate.memory", None if has is None else has >= wants * GIB, seen, "End what else uses it.", "free -h")
+    """As much memory of the host as loading and offload take, by recipe and planner; a container may get less of it."""
+    said = {"recipe": (wanted(s.recipe, s.job).host_memory_gib or 0) * GIB, "planner": s.plan.host if s.plan else 0.0}
+    wants = max(said.values())
+    if not wants:
+        return skip("gate.host", "neither recipe nor planner say how much host memory it needs")
+    left = [s.facts.host.memory_available_bytes if s.facts.host else None, s.sight.memory_bytes]
+    has = min((n for n in left if n is not None), default=None) if left[0] is not None else None
+    lines = [f"the {who}: {gib(n)}" for who, n in said.items() if n]
+    lines += [f"a limit of {s.stage.title} leaves {gib(left[1])}"] if left[1] is not None else []
+    seen = f"{'unknown' if has is None else gib(has)} of host memory free, the job wants {gib(wants)}"
+    words = "End what else uses it; a job that offloads less, or fewer processes, needs less."
+    return answer("gate.host", None if has is None else has >= wants, seen, words, "free -h", evidence=tuple(lines))
+
+
+def shm(s: Situation) -> Finding:
+    """/dev/shm as the training sees it: dataloaders and collectives exchange data there; a full one is a bus error."""
+    if found := unseen("gate.shm", s):
+        return found
+    least = s.recipe.hardware.shm_gib
+    if least is None and s.device == "cpu":
+        return skip("gate.shm", "the recipe does not say how much it needs")
+    wants = SHM_FAIL_BYTES if least is None else int(least * GIB)
+    known = s.facts.disks.get("/dev/shm", Disk()) if s.facts.disks else Disk()
+    total, free = known.total_bytes, known.free_bytes
+    if s.stage.container:
+        total, free = s.sight.shm_bytes, s.sight.shm_free_bytes
+    where = f" in {s.stage.container}" if s.stage.container else ""
+    seen = f"/dev/shm{where} holds {'unknown' if total is None else _size(total)}, the job wants {gib(wants)}"
+    if total is not None and total >= wants * (1 - TOLERANCE) and free is not None and free < wants / 2:
+        words = "Remove what killed jobs left there, when nobody uses it."
+        return answer("gate.shm", False, f"{seen}; {_size(free)} free", words, "ls -l /dev/shm", bad=Severity.WARN)
+    good = None if total is None else total >= wants * (1 - TOLERANCE)
+    fix = f"docker run --shm-size={max(1, wants // GIB)}g" if s.stage.container else ""
+    words = "Make the container anew with more of it." if fix else "Make it larger."
+    return answer("gate.shm", good, seen, words, fix or f"sudo mount -o remount,size={max(1, wants // GIB)}G /dev/shm")
+
+
+def _size(count: int) -> str:
+    return gib(count) if count >= GIB else f"{count // MIB} MiB"

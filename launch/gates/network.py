@@ -4,18 +4,83 @@ from __future__ import annotations
 
 import ipaddress
 
-from envcheck.model import Finding, Severity
-from launch.gates.answers import answer
+from envcheck import versions
+from envcheck.checks.toolkit import toolkit_version
+from envcheck.model import Facts, Finding, Severity
+from envcheck.vendors import VENDORS
+from installers.recipes.recipe import Job, Recipe
+from launch.command import Command
+from launch.gates.answers import answer, ok, skip, unseen
 from launch.situation import Situation
+
+MOST = 65535
+Span = tuple[int, int]  # first port, how many
 
 
 def port(s: Situation) -> Finding:
-    """The port that the launcher would open is free."""
+    """The port that the launcher would open is free, where it leads."""
     if s.port is None:
-        return Finding("gate.port", Severity.OK, "the launcher looks for free ports itself")
-    seen = f"port {s.port}: {s.port_error or 'free'}"
+        return ok("gate.port", "the launcher looks for free ports itself")
+    if not s.leads:
+        return skip("gate.port", f"port {s.port} is opened on node 0")
+    if found := unseen("gate.port", s):
+        return found
     words = "Choose another with --port, or end who holds it."
+    seen = f"port {s.port}: {s.port_error or 'free'}"
     return answer("gate.port", s.port_error is None, seen, words, f"ss -ltnp 'sport = :{s.port}'")
+
+
+def ports(s: Situation) -> Finding:
+    """The ports that the vendor's collectives open on the host are free: HCCL's 16, or 32 from CANN 8.2 on."""
+    found = span(s.recipe, s.job, s.command, s.device, s.facts)
+    if found is None:
+        return skip("gate.ports", "its collectives open no fixed ports")
+    first, count = found
+    seen, name = f"ports {first} to {first + count - 1}", VENDORS[s.device].port_env
+    if first < 1 or first + count - 1 > MOST:
+        return answer("gate.ports", False, f"{seen}: there is none beyond {MOST}", f"Set {name} lower.")
+    if hidden := unseen("gate.ports", s):
+        return hidden
+    told = {number: why for number, why in s.sight.ports.items() if first <= number < first + count}
+    if len(told) < count:
+        return answer("gate.ports", None, f"{seen} were not tried", "Look who listens there.", "ss -ltnp")
+    taken = tuple(f"port {number}: {why}" for number, why in told.items() if why)
+    words = (
+        f"End who holds them, or set {name} to another range, the same on each node; reserve it for the collectives."
+    )
+    fix = f"sysctl -w net.ipv4.ip_local_reserved_ports={first}-{first + count - 1}"
+    state = f"{len(taken)} taken" if taken else "free"
+    return answer("gate.ports", not taken, f"{seen}: {state}", words, "ss -ltnp", fix, evidence=taken)
+
+
+def span(recipe: Recipe, job: Job, command: Command, device: str, facts: Facts) -> Span | None:
+    """The collectives' ports of a job of several processes; where the toolkit's version is unknown, the most."""
+    kind = VENDORS[device]
+    if not kind.port_env or job.nodes * job.processes < 2:
+        return None
+    given = {**(recipe.container.environment if recipe.container else {}), **command.environment}
+    said = given.get(kind.port_env, "") or (facts.environment or {}).get(kind.port_env, "")
+    first = int(said) if said.isascii() and said.isdecimal() and len(said) < 7 else kind.port_base
+    found = next((v for v in facts.vendors if v.name == device), None)
+    here = toolkit_version(facts, found) if found and not recipe.image else None
+    toolkit = here or recipe.toolkit_minimum or ""
+    fits = [n for floor, n in kind.port_spans if not toolkit or versions.at_least(toolkit, floor) is not False]
+    return first, (fits or [kind.port_spans[0][1]])[0]
+
+
+def master(s: Situation) -> Finding:
+    """Node 0 has the address that the others are told; whether they reach it is proved when the nodes meet."""
+    if s.job.nodes < 2:
+        return skip("gate.master", "the job has one node")
+    if not s.master:
+        return skip("gate.master", "no address was given: gate.command says so")
+    if not s.leads:
+        return skip("gate.master", f"{s.master} is node 0's; the meeting of the nodes proves that it answers")
+    words = "Give node 0's own address by --master, the same on each node; or this node another --rank."
+    seen = f"{s.master} is {'an' if s.own_master else 'no'} address of this machine, which is node 0"
+    if s.own_master is None:
+        return answer("gate.master", None, f"could not tell where {s.master} leads", words, f"getent hosts {s.master}")
+    return answer("gate.master", s.own_master, seen, words, "ip -brief address")
 
 
 def own_name(s: Situation) -> Finding:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from envcheck.checks.driver import driver_version
 from envcheck.model import Finding, Remedy, Severity
-from launch.gates.answers import answer
+from installers.bundles import lockfile_use
+from installers.bundles.lockfile import Image, Lock
+from launch.gates.answers import answer, skip, unseen, vendor
 from launch.situation import Situation
 
 
 def environment(s: Situation) -> Finding:
     """The recipe's software is installed and was proved."""
+    if s.sight.obstacle and not s.sight.missing:
+        words = "gate.container says what is in the way."
+        return answer("gate.environment", None, f"{s.stage.title} could not be looked into", words)
     seen = "; ".join(s.sight.missing) or f"{s.recipe.name} is installed and proved"
     return answer(
         "gate.environment",
@@ -20,9 +26,23 @@ def environment(s: Situation) -> Finding:
     )
 
 
+# Checks of doctor that a gate judges better, by the very job and place.
+ELSEWHERE = {
+    "job.cards": "devices",
+    "job.memory": "memory",
+    "job.host_memory": "host",
+    "job.shm": "shm",
+    "job.disk": "disk",
+    "job.packages": "environment",
+    "devices.visible": "visible",
+    "host.shm": "shm",
+    "host.stale_variables": "variables",
+}
+
+
 def doctor(s: Situation) -> Finding:
-    """Nothing that doctor finds for this job fails."""
-    bad = [f for f in s.doctor if f.severity is Severity.FAIL]
+    """Nothing that doctor finds for this job fails; what another gate judges is left to that."""
+    bad = [f for f in s.doctor if f.severity is Severity.FAIL and f.name not in ELSEWHERE]
     if not bad:
         return Finding("gate.doctor", Severity.OK, f"{len(s.doctor)} checks, none failed")
     commands = tuple(dict.fromkeys(c for f in bad if f.remedy for c in f.remedy.commands))
@@ -58,3 +78,28 @@ def complete(s: Situation) -> Finding:
     seen = f"not said: {', '.join(s.command.missing)}" if s.command.missing else "nothing left open"
     words = "Look at it with --dry-run; a job of several nodes wants --master ADDRESS, the same on each."
     return answer("gate.command", not s.command.missing, seen, words)
+
+
+def locked(s: Situation) -> Finding:
+    """Driver, image and packages are still what provision put in place, by its envcheck.lock."""
+    if s.lock_error:
+        words = "Provision anew: it writes another."
+        return answer("gate.lock", None, s.lock_error, words, f"envcheck provision {s.options}")
+    if s.lock is None:
+        return skip("gate.lock", "there is no envcheck.lock: nothing was provisioned by envcheck")
+    if hidden := unseen("gate.lock", s):
+        return hidden
+    found = vendor(s)
+    image = Image(s.lock.image.reference, id=s.sight.image) if s.lock.image and s.sight.image else None
+    commits = {folder: commit for folder, commit in s.sight.commits.items() if commit} or None
+    other = [*lockfile_use.differences(s.lock, packages=s.sight.packages or None, image=image, commits=commits)]
+    other += filter(None, [lockfile_use.another_driver(s.lock, driver_version(found) if found else None)])
+    seen = f"{len(other)} differences from envcheck.lock: {other[0]}" if other else _kept(s.lock)
+    words = "Put back what is locked, or provision anew and lock that."
+    again = f"envcheck provision {s.options}"
+    return answer("gate.lock", not other, seen, words, again, evidence=tuple(other[1:20]))
+
+
+def _kept(lock: Lock) -> str:
+    parts = [f"{len(lock.wheels)} packages", "the image" if lock.image else "", "the driver" if lock.driver else ""]
+    return f"as in envcheck.lock: {', '.join(filter(None, parts))}"

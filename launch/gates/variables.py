@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from envcheck.model import Finding, Severity
+from envcheck.model import Finding, Remedy, Severity
 from launch.situation import Situation
 
 
 def left_overs(s: Situation) -> Finding:
-    """Variables of an earlier job: never a reason to stop, since they are left out, but said."""
+    """Variables of an earlier job: never a reason to stop, since they are left out, but named."""
     if not s.stale:
         return Finding("gate.variables", Severity.OK, "no left-over job variables")
-    return Finding("gate.variables", Severity.OK, f"left out of the training's environment: {', '.join(s.stale)}")
+    seen = f"left out of the training's environment: {', '.join(s.stale)}"
+    words = "Another job or platform set them; those that are meant are options here: --rank, --master, --nnodes."
+    return Finding("gate.variables", Severity.WARN, seen, Remedy(words, (f"unset -v {' '.join(s.stale)}",)))

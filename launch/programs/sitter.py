@@ -9,7 +9,7 @@ is removed once it was read.  Told on standard output, a JSON document a line:
     {"peak": bytes}   the most memory that all processes held together
     {"end": status, "outputs": [...]}   the last word; outputs are the folders that the training made
 
-The end of standard input, or a signal, is the order to end it.
+A line on standard input asks the workers to save and to end; its end, or a signal, is the order to end them.
 """
 
 from __future__ import annotations
@@ -160,6 +160,13 @@ def finish(child: subprocess.Popen[bytes], family: Family, grace_s: float) -> No
         child.wait(3)
 
 
+def ask(family: Family, launcher: int) -> None:
+    """SIGTERM to the workers, or to a program that is none's worker: to save and to end by themselves."""
+    for pid in [pid for rank, pid in family.workers.items() if rank not in family.dead] or [launcher]:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGTERM)
+
+
 def outputs(folder: Path) -> list[str]:
     try:
         return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and entry.name[0] != ".")[:FILES]
@@ -197,8 +204,12 @@ def sit(job: dict[str, Any]) -> None:
     while child.poll() is None and not stop:
         family.look()
         logs.tell()
-        if select.select([0], [], [], LOOK_S)[0] and not os.read(0, 4096):
-            stop.append(0)
+        if select.select([0], [], [], LOOK_S)[0]:
+            said = os.read(0, 4096)
+            if said:
+                ask(family, child.pid)
+            else:
+                stop.append(0)
     family.look()
     finish(child, family, job["grace_s"])
     logs.tell()

@@ -3,20 +3,41 @@ container, which is entered from here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from launch.clean import Clean
 from launch.command import Command
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What is to be looked at there: files, of which `data` are opened as well; folders of models; ports to be bound;
+    names of data sets that the file `registry` explains; clones."""
+
+    paths: tuple[str, ...]
+    workdir: str
+    runs: Path
+    data: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    registry: str = ""
+    names: tuple[str, ...] = ()
+    clones: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Sight:
     """What a training would find there.  `missing` is what provision would do, `obstacle` why nothing can run there;
     `sizes` of the files that the job reads, None for what is not there; `marks` are the run folders of processes that
-    run there, by pid; `environment` is what a command finds, `packages` are the versions installed."""
+    run there, by pid; `environment` is what a command finds, `packages` are the versions installed.
+
+    `shm_bytes` is the size of /dev/shm, `memory_bytes` what a limit of the place leaves of the host's memory; `image`
+    is the id of the container's; `ports` hold why each cannot be opened, None for free; `data`, `sets`, `models`,
+    `commits` are launch.programs.sight's answers by path.
+    """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
@@ -27,6 +48,31 @@ class Sight:
     marks: Mapping[int, str] = field(default_factory=dict)
     python: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
+    shm_bytes: int | None = None
+    shm_free_bytes: int | None = None
+    memory_bytes: int | None = None
+    image: str = ""
+    ports: Mapping[int, str | None] = field(default_factory=dict)
+    data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    sets: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    commits: Mapping[str, str] = field(default_factory=dict)
+
+
+def question(asked: Asked, workdir: str, runs: str) -> dict[str, Any]:
+    """For launch.programs.sight."""
+    return {**asdict(asked), "workdir": workdir, "runs": runs}
+
+
+def answered(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What launch.programs.sight found, as fields of a Sight."""
+    fields = ("sizes", "free_bytes", "shm_bytes", "shm_free_bytes", "memory_bytes", "data", "sets", "models", "commits")
+    return {
+        **{name: said[name] for name in fields},
+        "environment": {str(name): str(text) for name, text in said["environment"].items()},
+        "marks": {int(pid): str(run) for pid, run in said["marks"].items()},
+        "ports": {int(port): why for port, why in said["ports"].items()},
+    }
 
 
 class Family(Protocol):
@@ -52,8 +98,10 @@ class Training(Protocol):
     def poll(self) -> int | None:
         """The launcher's status once it has ended, minus the signal's number for a killed one."""
 
-    def end(self) -> None:
-        """Nothing of it runs when this returns; what it wrote has come to the run's folder on this host."""
+    def end(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
+        """Nothing of it runs when this returns; what it wrote has come to the run's folder on this host.
+
+        With `save_s` the workers are asked to save and to end by themselves first, for so long or until `hurry`."""
 
     def outputs(self) -> list[str]:
         """The checkpoint folders that it made."""
@@ -71,7 +119,7 @@ class Stage(Protocol):
     def values(self, run: Path | None) -> dict[str, str]:
         """What the place fills into the command; without a run the script's own variables stay."""
 
-    def look(self, paths: Sequence[str], workdir: str, runs: Path) -> Sight: ...
+    def look(self, asked: Asked) -> Sight: ...
 
     def start(self, command: Command, clean: Clean, run: Path) -> Training:
         """StepError where the first program cannot be started at all."""

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from envcheck import places
 from envcheck.errors import EnvcheckError, StepError
 from installers.boxed import Boxed
+from installers.containers import container_errors
 from installers.containers.inside import OWN, Inside
 from installers.images import engine
 from installers.recipes.recipe import Container, Recipe
 from launch.clean import Clean
 from launch.command import PROGRAMS, Command
 from launch.launcher import argv
-from launch.stage import Sight
+from launch.programs import carried
+from launch.stage import Asked, Sight, answered, question
 from launch.stage.sitting import Sitting
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ class Box:
     def mark(self, run: Path) -> str:
         return str(PurePosixPath(self.recipe.runs or f"{OWN}/runs") / run.name)
 
-    def look(self, paths: Sequence[str], workdir: str, runs: Path) -> Sight:
+    def look(self, asked: Asked) -> Sight:
         """What provision would still do is missing; without an engine nothing can be told of the inside."""
         try:
             plan = Boxed(self.recipe, self._notes, role=self.role).look()
@@ -76,30 +78,25 @@ class Box:
                 first = plan.obstacles[0]
                 return Sight(obstacle=first.why, next_step=first.remedy)
             missing = tuple(f"not done yet: {step.title}" for step in plan.steps if step.name != "weights")
-            return Sight(missing=missing) if missing else self._inside(paths, workdir)
+            return Sight(missing=missing) if missing else self._inside(asked)
         except EnvcheckError as err:
             return Sight(obstacle=err.message, next_step=err.next_step or "")
 
-    def _inside(self, paths: Sequence[str], workdir: str) -> Sight:
-        theirs = [path for path in paths if not path.startswith(f"{OURS}/")]  # ours come with the training
-        question = {"paths": theirs, "workdir": workdir or "/", "runs": self.recipe.runs or OWN}
-        source = (PROGRAMS / "sight.py").read_text()
+    def _inside(self, asked: Asked) -> Sight:
+        theirs = tuple(path for path in asked.paths if not path.startswith(f"{OURS}/"))  # ours come with the training
+        data = tuple(path for path in asked.data if path in theirs)
+        said = question(replace(asked, paths=theirs, data=data), asked.workdir or "/", self.recipe.runs or OWN)
         with self._connected() as api:
             seat = Inside(api, self.container, self.recipe.interpreter, self._notes)
             env = seat.environment()
-            done = seat.run((seat.python, "-I", "-c", source, json.dumps(question)), timeout_s=LOOK_S, env={})
+            argv = (seat.python, "-I", "-c", carried.program(), json.dumps(said))
+            done = seat.run(argv, timeout_s=LOOK_S, env={})
+            image = container_errors.asked(lambda: api.inspect_container(self.container)).get("Image", "")
         line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "")
         if not line:
             raise StepError(f"{seat.python} in the container {self.container} does not answer", "envcheck doctor")
-        said = json.loads(line.removeprefix("ENVCHECK "))
-        return Sight(
-            environment={str(name): str(text) for name, text in said["environment"].items()},
-            sizes=said["sizes"],
-            free_bytes=said["free_bytes"],
-            marks={int(pid): str(run) for pid, run in said["marks"].items()},
-            python=env.python or "",
-            packages=env.packages,
-        )
+        found = answered(json.loads(line.removeprefix("ENVCHECK ")))
+        return Sight(**found, python=env.python or "", packages=env.packages, image=str(image))
 
     def start(self, command: Command, clean: Clean, run: Path) -> Sitting:
         nonce = secrets.token_hex(16)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +16,13 @@ from envcheck import runner
 from envcheck.errors import StepError
 from installers import environment
 from installers.recipes.recipe import Recipe
-from launch import situation
 from launch.clean import Clean
 from launch.command import Command
 from launch.family import Family, survivors
 from launch.launcher import argv
+from launch.programs import sight
 from launch.record import checkpoints
-from launch.stage import Sight
+from launch.stage import Asked, Sight, answered, question
 
 GRACE_S = 8.0
 
@@ -46,13 +46,14 @@ class Here:
         found = {"python": str(self.folder / "bin" / "python")} if self.folder else {}
         return found if run is None else {**found, "output": str(run / "output"), "log_dir": str(run / "log")}
 
-    def look(self, paths: Sequence[str], workdir: str, runs: Path) -> Sight:
+    def look(self, asked: Asked) -> Sight:
         env = environment.read(self.folder) if self.folder else None
+        said = sight.look(question(asked, str(Path(asked.workdir or ".").absolute()), str(asked.runs)))
+        # Of memory and /dev/shm the facts tell, which may be those of a simulated machine.
+        said |= {"marks": {}, "shm_bytes": None, "shm_free_bytes": None, "memory_bytes": None}
         return Sight(
-            environment=dict(os.environ),
+            **answered(said),
             missing=tuple(environment.ready(self.recipe, self.folder)) if self.folder else (),
-            sizes=situation.sizes(paths, Path(workdir or ".").absolute()),
-            free_bytes=situation.free_bytes(runs),
             python=(env.python or "") if env else "",
             packages=env.packages if env else {},
         )
@@ -86,8 +87,10 @@ class Started:
     def poll(self) -> int | None:
         return self.child.poll()
 
-    def end(self) -> None:
+    def end(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
         """The launcher first, which ends its workers; then whoever is left of this run, in whatever session."""
+        if save_s and self.child.poll() is None:
+            self._ask(time.monotonic() + save_s, hurry)
         if self.child.poll() is None:
             runner.end(self.child, GRACE_S)
         for sign in (signal.SIGTERM, signal.SIGKILL):
@@ -97,6 +100,15 @@ class Started:
                     process.send_signal(sign)
             if left:
                 psutil.wait_procs(left, timeout=3)
+
+    def _ask(self, until: float, hurry: Callable[[], bool]) -> None:
+        """SIGTERM to the workers, or to a program that is none's worker; launchers end theirs sooner than they save."""
+        workers = list(self.family.alive.values()) or [psutil.Process(self.child.pid)]
+        for process in workers:
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(signal.SIGTERM)
+        while self.child.poll() is None and time.monotonic() < until and not hurry():
+            time.sleep(0.1)
 
     def outputs(self) -> list[str]:
         return checkpoints(self.run / "output")

@@ -8,7 +8,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,10 +69,15 @@ class Sitting:
     def poll(self) -> int | None:
         return self.status if self._over.is_set() else None
 
-    def end(self) -> None:
+    def end(self, save_s: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
         """Closing our side is the order; a sitter that does not obey in time is left to its own end."""
         raw = getattr(self._socket, "_sock", self._socket)
+        until = time.monotonic() + save_s
         with contextlib.suppress(OSError):
+            if save_s:
+                raw.sendall(b"save\n")
+            while time.monotonic() < until and not hurry() and not self._over.wait(0.1):
+                pass
             raw.shutdown(1)  # writing: what it still says is heard
         self._over.wait(END_S)
         with contextlib.suppress(OSError):

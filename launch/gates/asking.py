@@ -1,0 +1,40 @@
+"""What the gates want looked at on the stage; nothing is looked at here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from envcheck.model import Facts
+from installers.recipes.recipe import Job, Recipe
+from launch.command import Command
+from launch.gates.network import span
+from launch.stage import Asked
+
+FILES = (".jsonl", ".json", ".parquet", ".txt", ".csv", ".tsv", ".arrow", ".gz", ".zst", ".bin", ".npy")
+CONFIG, REGISTRY = "config.json", "dataset_info.json"  # the latter is LLaMA-Factory's list of data sets
+
+
+def asked(
+    recipe: Recipe, job: Job, made: Command, device: str, facts: Facts, runs: Path, port: int | None = None
+) -> Asked:
+    """`port` is the one that the launcher would open here."""
+    data = tuple(path for path in made.data if is_file(path, made.requires))
+    first, count = span(recipe, job, made, device, facts) or (0, 0)
+    named = (path for path in made.requires if PurePosixPath(path).name == REGISTRY)
+    return Asked(
+        paths=(*data, *made.requires, *made.scripts),
+        workdir=made.workdir,
+        runs=runs,
+        data=tuple(dict.fromkeys((*data, *(p for p in made.requires if PurePosixPath(p).suffix == ".jsonl")))),
+        models=tuple(str(PurePosixPath(p).parent) for p in made.requires if PurePosixPath(p).name == CONFIG),
+        ports=(*((port,) if port is not None else ()), *(n for n in range(first, first + count) if 0 < n < 1 << 16)),
+        registry=next(named, ""),
+        names=tuple(path for path in made.data if path not in data),
+        clones=tuple(checkout.directory for checkout in recipe.checkouts),
+    )
+
+
+def is_file(path: str, required: Iterable[str] = ()) -> bool:
+    """A file of data, and not the name of a data set, which the upstream itself finds."""
+    return path.startswith(("/", "~", "./")) or path in required or PurePosixPath(path).suffix.lower() in FILES

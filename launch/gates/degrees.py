@@ -1,0 +1,113 @@
+"""Does the model divide by the degrees, and is there anything to be gained in the steps asked for?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from envcheck.errors import EnvcheckError
+from envcheck.model import Finding, Severity
+from launch.catalogue import configs
+from launch.gates.answers import answer, skip
+from launch.memory.job import Job as Planned
+from launch.planner import asked, fit, legal, machines
+from launch.rendering.rows import rows
+from launch.situation import Situation
+
+# The planner's options in the words of a training.
+WORDS = {
+    "tp": "tensor parallel",
+    "pp": "pipeline parallel",
+    "vpp": "virtual pipeline",
+    "ep": "expert parallel",
+    "etp": "expert tensor parallel",
+    "cp": "context parallel",
+    "seq-len": "a sequence of",
+    "micro-batch": "a micro batch of",
+    "grad-accum": "gradient accumulation",
+    "cards": "cards:",
+}
+IDLE_SHARE = 0.5  # of the steps in which a pipeline stage waits; beyond it more than half of the cards' time is lost
+
+
+def degrees(s: Situation) -> Finding:
+    """Heads, key/value heads, experts, layers, vocabulary and sequence length divide by the degrees; else the legal
+    degrees are listed.  A config.json that is there counts, not the published model."""
+    try:
+        job = drafted(s)
+    except EnvcheckError as err:
+        words = "Look what the planner says, with other degrees."
+        return answer("gate.degrees", None, f"could not be laid out: {err.message}", words, "envcheck plan --help")
+    if job is None:
+        return skip("gate.degrees", "the model is none that the planner knows, or nothing is trained")
+    x, m = job.layout, job.model
+    shape = f"{m.heads} heads, {m.kv_heads} key/value heads, {m.layers} layers, {m.vocab} words"
+    shape += f", {m.moe.experts} experts" if m.moe else ""
+    seen = f"tensor {x.tp}, pipeline {x.pp}, {job.seq_len} tokens on {m.name}: {shape}"
+    against = tuple(_said(line) for line in legal.refusals(job))
+    words = f"Take one of the degrees that are listed: {_how(s)}."
+    world = f"envcheck plan --cards {x.cards} --search"
+    return answer(
+        "gate.degrees", not against, "; ".join(against) or seen, words, world, evidence=(seen,) * bool(against)
+    )
+
+
+def drafted(s: Situation) -> Planned | None:
+    """The job as the planner has it, whether or not a framework would take it."""
+    name, method = fit.model_of(s.recipe), fit.method_of(s.job)
+    if not (name and method):
+        return None
+    cards = s.job.nodes * s.job.processes
+    machine = fit.machine_of(s.job, s.device, s.facts) or machines.described(s.device, cards, None)
+    job = asked.draft(replace(machine, cards=cards), name, method, fit.options(s.recipe, s.job))
+    for folder, said in s.sight.models.items():
+        if said.get("config"):
+            return replace(job, model=configs.parse(said["config"], name, f"{folder}/config.json"))
+    return job
+
+
+def _said(line: str) -> str:
+    return re.sub(r"--([a-z-]+)(?= )", lambda found: WORDS.get(found[1], found[1].replace("-", " ")), line)
+
+
+def _how(s: Situation) -> str:
+    """The options of this job that say the degrees."""
+    names = [name for name in rows(s.job.arguments) if re.fullmatch(r"(tensor|pipeline)_\w*(degree|size)", name)]
+    return "--set " + " --set ".join(f"{name}=N" for name in names) if names else "by a recipe of your own"
+
+
+def steps(s: Situation) -> Finding:
+    """The warm-up ends before the training does; what would never be saved or evaluated is said."""
+    most, warm = s.job.steps.get("max"), s.job.steps.get("warmup")
+    if most is None:
+        return skip("gate.steps", "the job counts epochs, not steps")
+    if warm is not None and warm >= most:
+        seen = f"a warm-up of {warm} steps in a training of {most}: the learning rate never gets to its aim"
+        words = (
+            f"Take 1 to 10 % of the steps: --set warmup_steps={max(1, most // 20) if most > 1 else 0}, or more steps."
+        )
+        return answer("gate.steps", False, seen, words)
+    never = [_NEVER[name] for name in _NEVER if s.job.steps.get(name, 0) > most]
+    parts = [f"{most} steps"] + [f"{name} {n}" for name, n in s.job.steps.items() if name != "max"]
+    seen = f"{', '.join(parts)}{': ' if never else ''}{' and '.join(never)}"
+    words = "If that is not meant: --set save_steps=N, --set eval_steps=N."
+    return answer("gate.steps", not never, seen, words, bad=Severity.WARN)
+
+
+_NEVER = {"save": "never saved before the end", "eval": "never evaluated"}
+
+
+def bubble(s: Situation) -> Finding:
+    """How long the stages of a pipeline wait for each other: (PP - 1) / (GA + PP - 1) of the time."""
+    stages = s.job.parallel.get("pipeline", 1)
+    if stages < 2:
+        return skip("gate.bubble", "the job has no pipeline")
+    said = next(iter(rows(s.job.arguments).get("gradient_accumulation_steps", ("1",))), "")
+    if not (said.isascii() and said.isdecimal() and 0 < int(said) < 1 << 20):
+        words = "See what gradient_accumulation_steps is."
+        return answer("gate.bubble", None, "the accumulation steps could not be told", words)
+    accumulated = int(said)
+    idle = (stages - 1) / (accumulated + stages - 1)
+    seen = f"{stages} stages and {accumulated} accumulation steps: each card waits {idle:.0%} of the time"
+    words = f"With --set gradient_accumulation_steps={3 * (stages - 1)} it were 25 %; the batch grows with it."
+    return answer("gate.bubble", idle <= IDLE_SHARE, seen, words, bad=Severity.WARN)

@@ -1,0 +1,89 @@
+"""--waive NAME --because WHY: a person opens one gate, for one run, on the record.  Nothing opens all of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from envcheck.checks import CHECKS
+from envcheck.errors import UsageError
+from envcheck.model import Finding, Severity
+from envcheck.secrets import redact
+
+LONGEST = 500  # characters of a reason
+# Gates that nobody can open, and why.
+FIRM: Mapping[str, str] = {
+    "command": "what is not said cannot be started; --dry-run shows what is missing",
+    "environment": "what is not installed cannot be started; --provision installs it",
+    "container": "there is nowhere to start it",
+    "folder": "the run has no place for its logs and its record; --runs names another",
+    "doctor": "it stands for many checks: waive the one that failed, by its own name",
+    "variables": "it never closes: left-over variables are left out",
+}
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """`name` is a gate's, or that of one of doctor's checks."""
+
+    name: str
+    because: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.because}"
+
+
+def asked(names: Sequence[str], reasons: Sequence[str], gates: Iterable[str]) -> tuple[Waiver, ...]:
+    """The pairs, in the order in which they were given; UsageError for anything that opens nothing."""
+    if len(names) != len(reasons):
+        words = f"--waive stands {len(names)} times and --because {len(reasons)} times"
+        raise UsageError(words, 'each gate has its own reason: --waive NAME --because "..."')
+    known = (*gates, *(check.name for check in CHECKS))
+    made = tuple(Waiver(_name(name, known), _reason(why)) for name, why in zip(names, reasons, strict=True))
+    for waiver in made:
+        if [other.name for other in made].count(waiver.name) > 1:
+            raise UsageError(f"--waive {waiver.name} is said twice", "say it once")
+    return made
+
+
+def _name(text: str, known: Sequence[str]) -> str:
+    name = text.strip().removeprefix("gate.")
+    if name in FIRM:
+        raise UsageError(f"gate.{name} cannot be waived: {FIRM[name]}", "leave --waive out")
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1, 0.4)
+        step = f"did you mean {near[0]}?" if near else "docs/train.md has the table of gates"
+        raise UsageError(f"there is no gate {text[:60]!r}", step)
+    return name
+
+
+def _reason(text: str) -> str:
+    said = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if not said or len(said) > LONGEST:
+        what = "says nothing" if not said else f"has more than {LONGEST} characters"
+        raise UsageError(f"--because {what}", "who reads the record later wants to know why")
+    return redact(said)
+
+
+def checks(found: Iterable[Finding], waivers: Sequence[Waiver]) -> tuple[Finding, ...]:
+    """Doctor's findings, those that were waived as warnings."""
+    return tuple(_opened(f, waivers, f.name) for f in found)
+
+
+def gates(found: Iterable[Finding], waivers: Sequence[Waiver]) -> tuple[Finding, ...]:
+    """The gates, those that were waived as warnings, with the reason."""
+    return tuple(_opened(f, waivers, f.name.removeprefix("gate.")) for f in found)
+
+
+def _opened(finding: Finding, waivers: Sequence[Waiver], name: str) -> Finding:
+    why = next((waiver.because for waiver in waivers if waiver.name == name), None)
+    if why is None or finding.severity is not Severity.FAIL:
+        return finding
+    return replace(finding, severity=Severity.WARN, seen=f"waived, since {why}: {finding.seen}")
+
+
+def opened(before: Iterable[Finding], waivers: Sequence[Waiver]) -> tuple[str, ...]:
+    """For the record: the waivers that opened something that was closed."""
+    shut = {f.name.removeprefix("gate.") for f in before if f.severity is Severity.FAIL}
+    return tuple(str(waiver) for waiver in waivers if waiver.name in shut)
