@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from envcheck.model import Finding
 from envcheck.secrets import redact
 from envcheck.stopping import heard_by
-from launch import blame
+from launch import blame, saving
 from launch.clean import Clean
 from launch.command import Command
 from launch.logs.step import Step
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.2
 TEXT_LIMIT = 1 << 20
+SAVED = ("interrupted", "deadline")  # endings of a training that is well
 MOURNING_S = 1.5  # in which a launcher should notice that a worker failed; torchrun ends the others for half a minute
 
 
@@ -57,7 +58,8 @@ def launch(
     """Runs in `command.workdir`; the launcher's own words and its workers' go to `run`/log; `started` is called when
     its processes are; `guard` may end it.
 
-    Ctrl-C is an ending like others.  StepError when the first program cannot be started at all.
+    Ctrl-C is an ending like others; a second one leaves no time for a checkpoint.  StepError when the first program
+    cannot be started at all.
     """
     began = time.monotonic()
     stop: list[int] = []  # noted and not raised: none may come in the middle of starting or ending processes
@@ -67,10 +69,11 @@ def launch(
         watch = Watch(run / "log", training.family, say)
         if guard:
             guard.start()
+        how = None
         try:
             how = _follow(training, watch, stop, None if deadline_s is None else began + deadline_s, guard)
         finally:
-            training.end()
+            training.end(saving.grace_s(command) if how in SAVED else 0.0, hurry=lambda: len(stop) > 1)
             if guard:
                 guard.close()
             watch.family.close()
