@@ -257,6 +257,22 @@ def test_memory_stays_small(tmp_path: Path) -> None:
         assert int(done.stdout) < 200 << 10, path.name
 
 
+def test_devices_are_refused() -> None:
+    """What never ends is not read."""
+    with pytest.raises(UsageError, match="is a device"):
+        session.explain_files([Path("/dev/zero")])
+
+
+def test_the_last_alarm_is_kept(tmp_path: Path) -> None:
+    """Among very many unknown lines of alarm the last ones are still among the telling."""
+    words = (a + b + c for a in "klmnpq" for b in "rstvwz" for c in "abcdefghijklmnopqrstuvwxyz")
+    found = report(
+        tmp_path, train=[f"error in part {word}" for word in words] + ["ERROR: the frob broke", "step", "step"]
+    )
+
+    assert "ERROR: the frob broke" in [line.text for line in found.telling]
+
+
 def test_folders_leave_out_what_is_no_log(tmp_path: Path) -> None:
     """paddle's copies of the environment are not read, nor links, nor folders without end."""
     for name in ("workerlog.1", "workerlog.0", "envlog.0", "backup_env.0.json", "default.gpu.log", "run.json"):

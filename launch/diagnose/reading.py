@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import os
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -58,6 +60,9 @@ def blocks(path: Path) -> Iterator[bytes]:
             yield from whole(_decoded(sys.stdin.buffer))
             return
         with path.open("rb") as file:
+            kind = os.fstat(file.fileno()).st_mode
+            if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not file.isatty() and str(path) != os.devnull):
+                raise UsageError(f"{path} is a device, not a log", "name a file, a folder, or - for standard input")
             yield from whole(_decoded(file))
     except (OSError, ValueError) as err:  # ValueError: a NUL in the name
         why = (getattr(err, "strerror", None) or str(err)).lower()

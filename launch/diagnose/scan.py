@@ -18,6 +18,7 @@ KNOWN = 100_000  # lines (without digits) that were found dull or looked at; the
 WINDOW = 2048  # bytes of a long line around what was found
 AROUND = 12  # lines before and after, in which `needs` is sought
 PATIENCE = 200  # lines of the same known words that are looked at before the rest are taken to be like them
+ODD, ODD_WIDTH = 150, 600  # unknown lines of alarm that are kept, at the beginning and at the end, and bytes of each
 SHOWN = 3  # first lines of each entry that are kept
 # Figures that tell two lines apart: codes of CANN, CUDA, DCMI, exit statuses.  All others do not.
 _CODES = re.compile(
@@ -78,6 +79,7 @@ class Scan:
     _dull: set[bytes] = field(default_factory=set)
     _hot: set[bytes] = field(default_factory=set)
     _told: dict[bytes, _Seen] = field(default_factory=dict)
+    _odd_last: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=ODD))
     _vain: Counter[frozenset[str]] = field(default_factory=Counter)  # words of lines that were looked at for nothing
     _alarm: Alarm = field(default_factory=Alarm)
     _reader: Reader = field(default_factory=Reader)
@@ -102,6 +104,7 @@ class Scan:
         self._end = (self._end + block)[-(1 << 15) :]
 
     def _forget(self) -> None:
+        self.odd_seen = Counter(dict(self.odd_seen.most_common(ODD)))
         self._dull.clear()
         self._hot.clear()
         self._told.clear()
@@ -144,6 +147,7 @@ class Scan:
         names: list[str] = []
         words = self.index.known_words(lines[at][:WINDOW].decode("utf-8", "replace"))
         if self._vain[words] > PATIENCE:
+            self._odd_last.append((number, lines[at][:ODD_WIDTH]))
             return ()
         for piece in _pieces(lines[at]):
             text = readable(piece)
@@ -157,9 +161,11 @@ class Scan:
                     hit.first.append(Evidence(self.name, number, text, self._when(lines, at)))
                     hit.groups = hit.groups or groups
         self._vain[words] = -(1 << 40) if names else self._vain[words] + 1
-        if not names and len(self.odd) < 2000:
-            self.odd.append(Evidence(self.name, number, readable(lines[at][:WINDOW]), None))
+        if not names:
+            self._odd_last.append((number, lines[at][:ODD_WIDTH]))
             self.odd_seen[key] += 1
+            if len(self.odd) < ODD:
+                self.odd.append(Evidence(self.name, number, readable(lines[at][:ODD_WIDTH])))
         return tuple(dict.fromkeys(names))
 
     def _around(self, lines: list[bytes], at: int) -> Callable[[], str]:
@@ -176,6 +182,11 @@ class Scan:
     def end(self) -> None:
         """The last lines, and the exception that the end cut off."""
         self._read(self._reader.close())
+        self._forget()  # a folder may have a log for each of hundreds of ranks
+        self._vain.clear()
+        known = {line.line for line in self.odd}
+        self.odd += [Evidence(self.name, at, readable(raw)) for at, raw in self._odd_last if at not in known]
+        self._alarm = Alarm()
         last = self._end.split(b"\n")
         first = self.lines + 1 - (len(last) - 1)
         for at, line in enumerate(last):
