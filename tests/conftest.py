@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent
 
 # pip's words when it reached no index at all.
 UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ProxyError", "MaxRetryError")
-pytest_plugins = ["tests.engine_parts", "tests.node_parts"]  # a real engine and registry; machines with a network
+# A real engine and registry; machines with a network; a newer paddle.
+pytest_plugins = ["tests.engine_parts", "tests.node_parts", "tests.real_parts"]
 
 # A shell starts what it puts in the background with SIGINT ignored, nohup with SIGHUP; children inherit that: tests of
 # Ctrl-C would test nothing.  A handler that does nothing ignores as well, and is not inherited.

@@ -31,14 +31,22 @@ size_t devices() { return std::strtoul(setting("FAKE_DEVICES", "2").c_str(), nul
 
 thread_local int selected = 0;
 
-// ---- one slot per rank in a file that all ranks map
+// ---- one slot per rank in a file that all ranks map, and behind them a letter box for each rank's words to each other
 
 constexpr size_t kSlot = 1 << 20;
+constexpr size_t kLetter = 1 << 18;
 
 struct Shared {
   std::atomic<uint32_t> waiting;
   std::atomic<uint32_t> round;
 };
+
+struct Box {
+  std::atomic<uint32_t> full;
+  char words[kLetter];
+};
+
+void nap() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
 
 struct Group {
   size_t ranks, rank;
@@ -46,6 +54,9 @@ struct Group {
   char* slots;
 
   char* slot(size_t of) const { return slots + of * kSlot; }
+  Box& box(size_t from, size_t to) const {
+    return reinterpret_cast<Box*>(slots + ranks * kSlot)[from * ranks + to];
+  }
 
   // All ranks arrive before any leaves: the last one to come opens the next round.
   void gather() const {
@@ -55,7 +66,7 @@ struct Group {
       shared->round.fetch_add(1);
       return;
     }
-    while (shared->round.load() == mine) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    while (shared->round.load() == mine) nap();
   }
 };
 
@@ -141,6 +152,50 @@ C_Status all_gather(void* from, void* to, size_t count, C_DataType type, C_CCLCo
   });
 }
 
+C_Status reduce(void* from, void* to, size_t count, C_DataType type, C_CCLReduceOp op, size_t root, C_CCLComm comm,
+                C_Stream) {
+  const Group& group = *group_of(comm);
+  const size_t each = width(type);
+  return exchange(group, from, count, each, [&](size_t begin, size_t size) {
+    return group.rank != root || fold_any(group, static_cast<char*>(to) + begin * each, size, type, op);
+  });
+}
+
+// `count` elements for each rank.
+C_Status reduce_scatter(void* from, void* to, size_t count, C_DataType type, C_CCLReduceOp op, C_CCLComm comm,
+                        C_Stream stream) {
+  const Group& group = *group_of(comm);
+  std::string all(group.ranks * count * width(type), 0);
+  const C_Status done = all_reduce(from, all.data(), group.ranks * count, type, op, comm, stream);
+  std::memcpy(to, all.data() + group.rank * count * width(type), count * width(type));
+  return done;
+}
+
+// A letter waits in its box until it is fetched: who sends first and then receives meets one who does the same.
+C_Status send(void* from, size_t count, C_DataType type, size_t to, C_CCLComm comm, C_Stream) {
+  const Group& group = *group_of(comm);
+  Box& box = group.box(group.rank, to);
+  const size_t all = count * width(type);
+  for (size_t at = 0; at < all; at += kLetter) {
+    while (box.full.load() != 0) nap();
+    std::memcpy(box.words, static_cast<char*>(from) + at, all - at < kLetter ? all - at : kLetter);
+    box.full.store(1);
+  }
+  return C_SUCCESS;
+}
+
+C_Status receive(void* to, size_t count, C_DataType type, size_t from, C_CCLComm comm, C_Stream) {
+  const Group& group = *group_of(comm);
+  Box& box = group.box(from, group.rank);
+  const size_t all = count * width(type);
+  for (size_t at = 0; at < all; at += kLetter) {
+    while (box.full.load() == 0) nap();
+    std::memcpy(static_cast<char*>(to) + at, box.words, all - at < kLetter ? all - at : kLetter);
+    box.full.store(0);
+  }
+  return C_SUCCESS;
+}
+
 C_Status id_size(size_t* size) {
   *size = 64;
   return C_SUCCESS;
@@ -157,7 +212,7 @@ C_Status new_id(C_CCLRootId* id) {
 C_Status join(size_t ranks, C_CCLRootId* id, size_t rank, C_CCLComm* comm) {
   const std::string path = setting("FAKE_FOLDER", "/dev/shm") + "/" + static_cast<char*>(id->data);
   const int file = open(path.c_str(), O_RDWR | O_CREAT, 0600);
-  const size_t size = 4096 + ranks * kSlot;
+  const size_t size = 4096 + ranks * kSlot + ranks * ranks * sizeof(Box);  // pages that nobody touches take no memory
   if (file < 0 || ftruncate(file, size) != 0) return C_FAILED;
   char* at = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
   close(file);
@@ -262,5 +317,9 @@ extern "C" void InitPlugin(CustomRuntimeParams* params) {
   f.xccl_all_reduce = all_reduce;
   f.xccl_broadcast = broadcast;
   f.xccl_all_gather = all_gather;
+  f.xccl_reduce = reduce;
+  f.xccl_reduce_scatter = reduce_scatter;
+  f.xccl_send = send;
+  f.xccl_recv = receive;
   f.xccl_group_start = f.xccl_group_end = fine;
 }
