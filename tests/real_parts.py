@@ -17,7 +17,7 @@ from tests.paddle_parts import CACHE
 ROOT = Path(__file__).parent.parent
 NEWER = "tiny-cpu-newer"
 # paddle 3.1 reads a field of protobuf's descriptors that protobuf 7 no longer has: no strategy of fleet can be set
-# then, "hybrid_configs is not a attribute of DistributedStrategy" (tried: 3.1.0 with 5.29, 6.33 and 7.36; 3.3.1 takes all).
+# then, "hybrid_configs is not a attribute of DistributedStrategy" (tried: with 5.29, 6.33 and 7.36; 3.3.1 takes all).
 PROTOBUF = "protobuf<7"
 
 
