@@ -122,6 +122,16 @@ def words(request: Request, recipe: Recipe, job: Job) -> str:
     return shlex.join(said)
 
 
+def own_words(request: Request) -> str:
+    """The further options of train, which provision does not know."""
+    pairs: dict[str, object] = {"--nnodes": request.nnodes, "--cards": request.cards, "--rank": request.rank, "--master": request.master}
+    pairs |= {"--host": request.host, "--data": request.data, "--steps": request.steps, "--port": request.port}
+    said = [word for name, value in pairs.items() if value is not None for word in (name, str(value))]
+    several = {"--set": request.settings, "--installed": request.installed}
+    said += [word for name, values in several.items() for value in values for word in (name, value)]
+    return shlex.join([*said, *(("--", *request.extra) if request.extra else ())])
+
+
 def _method_words(recipe: Recipe, job: Job) -> list[str]:
     """By --method alone where that is enough: a variant's name does as well, and provision knows no --variant."""
     device = catalogue.device_of((recipe, job))

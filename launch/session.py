@@ -26,7 +26,7 @@ from launch.launcher import Ending
 from launch.nodes import own
 from launch.planner import LaunchPlan, fit
 from launch.rendering.places import address
-from launch.request import Request, choose, interpreter_folder, words
+from launch.request import Request, choose, interpreter_folder, own_words, words
 from launch.runs import detach, known
 from launch.situation import Situation
 from launch.stage import Sight
@@ -75,6 +75,8 @@ def _train(request: Request) -> int:
     waivers = waive.asked(request.waive, request.because, gates.GATES)
     with situation.folder_lock(runs) as (runs_error, holder):
         seen = look(request, recipe, job, runs, runs_error, holder)
+        if seen.stage.container and (spoken := choose(request, seen.sight.packages)) != (recipe, job):
+            seen = look(request, *spoken, runs, runs_error, holder)  # what the container holds speaks otherwise
         seen, found, waived = gates.opened(seen, waivers)
         if gates.closed(found):
             return _refuse(request, seen, found)
@@ -131,6 +133,7 @@ def look(
         port_error=None if port is None else sight.ports.get(port),
         stale=clean.stale(sight.environment, made, device),
         options=words(request, recipe, job),
+        more=own_words(request),
         plan=plan,
         lock=lock,
         lock_error=lock_error,

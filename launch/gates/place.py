@@ -22,7 +22,7 @@ def environment(s: Situation) -> Finding:
         seen,
         "Install what is missing, or let train do it with --provision.",
         f"envcheck provision {s.options}",
-        f"envcheck train {s.options} --provision",
+        f"envcheck train {s.options} --provision {s.more}".rstrip(),
     )
 
 
