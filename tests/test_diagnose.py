@@ -149,6 +149,13 @@ def healthy(rng: random.Random) -> str:
             "Setting ds_accelerator to cuda (auto detect)",
             "I0701 12:00:00.123456  4242 tcp_store.cc:290] receive shutdown event and so quit MasterDaemon",
             "LAUNCH INFO 2025-07-01 12:00:00,100 Exit code 0",
+            "[W socket.cpp:601] socket failed to connect to [n]:1 (errno: 111 - Connection refused). Retrying...",
+            "Failed to load image Python extension: libpng16.so.16: cannot open shared object file",
+            "Special tokens have been added, make sure the associated word embeddings are fine-tuned or trained.",
+            "`use_cache=True` is incompatible with gradient checkpointing. Setting `use_cache=False`.",
+            "huggingface/tokenizers: just got forked. Disabling parallelism to avoid deadlocks...",
+            "W0701 12:00:00.1 8 gpu_resources.cc:306] device: 0. CUDNN 8.9, which may cause serious incompatible bug.",
+            "Using the `WANDB_DISABLED` environment variable is deprecated; some weights were not initialized from it",
             "[INFO] HCCL(17,python3): connect timeout is 120 s, retry 3",
             "torch_dtype is deprecated! default to bfloat16; fault tolerance off; dump_dir not set",
         )

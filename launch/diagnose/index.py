@@ -20,7 +20,7 @@ _TOLD = re.compile(
 _NONE = re.compile(
     r"\b(?:errors|failed|failures|fail|timeouts|refused|mismatch(?:es)?|exceptions|killed|unreachable)\b ?[:=]? ?"
     r"(?:0|none)(?![.\w])|\b(?:no|zero|0) (?:errors|failures|timeouts|exceptions|mismatch(?:es)?|failed)\b"
-    r"|\berror[ _]count ?[:=] ?0(?![.\w])",
+    r"|\berror[ _]count ?[:=] ?0(?![.\w])|\b(?:retrying|will retry|will try again)\b(?! failed)",
     re.IGNORECASE,
 )
 

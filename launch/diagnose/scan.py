@@ -28,7 +28,7 @@ _CODES = re.compile(
 
 # A line that calls itself a warning is no cause; NCCL calls its errors so.
 _MILD = re.compile(
-    r"^(?!.{0,120}NCCL WARN).{0,160}?(?:\bWARN(?:ING)?\b|\w{0,40}Warning: |(?:^|[\s:])\[?W\d{4} |\bretrying\b)"
+    r"^(?!.{0,120}NCCL WARN).{0,160}?(?:\bWARN(?:ING)?\b|\w{0,40}Warning: |(?:^|[\s:])\[?W\d{4} |\[W(?:\d{3,4})? )"
 )
 
 
