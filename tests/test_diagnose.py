@@ -219,7 +219,8 @@ def test_compressed(tmp_path: Path) -> None:
 def test_progress_bars(tmp_path: Path) -> None:
     """What a progress bar overwrote on the same line is read."""
     path = tmp_path / "a.log"
-    path.write_bytes(b"  3%|x| 1/9\r" * 3000 + OOM.encode() + b"\n")
+    bars = b"  3%|x| 1/9\r" * 3000
+    path.write_bytes(bars + OOM.encode() + b"\r" + bars)
 
     assert told(session.explain_files([path])) == ["memory.card"]
 

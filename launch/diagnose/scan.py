@@ -198,7 +198,8 @@ def _pieces(line: bytes) -> Iterable[bytes]:
     """A line in pieces that patterns are cheap on; what a progress bar wrote over is a line of its own."""
     if len(line) <= WINDOW and b"\r" not in line:
         return (line,)
-    parts = [part for part in line.split(b"\r") if part]
+    alike = {part.translate(None, DIGITS): part for part in line.split(b"\r") if part}  # of each kind the last
+    parts = list(alike.values())
     return [
         part[start : start + WINDOW]
         for part in parts[-64:]
