@@ -124,9 +124,8 @@ def words(request: Request, recipe: Recipe, job: Job) -> str:
 
 def own_words(request: Request) -> str:
     """The further options of train, which provision does not know."""
-    pairs: dict[str, object] = {"--nnodes": request.nnodes, "--cards": request.cards, "--rank": request.rank, "--master": request.master}
-    pairs |= {"--host": request.host, "--data": request.data, "--steps": request.steps, "--port": request.port}
-    said = [word for name, value in pairs.items() if value is not None for word in (name, str(value))]
+    pairs = [(name, getattr(request, name)) for name in OWN if getattr(request, name) is not None]
+    said = [word for name, value in pairs for word in (f"--{name}", str(value))]
     several = {"--set": request.settings, "--installed": request.installed}
     said += [word for name, values in several.items() for value in values for word in (name, value)]
     return shlex.join([*said, *(("--", *request.extra) if request.extra else ())])

@@ -26,8 +26,8 @@ from launch.stage import Sight, Stage
 class Situation:
     """`sight` is what was found on the `stage`; `runs_error`, `port_error` and `holder` (who trains there already) are
     None where all is well; `options` are those with which a command means this job again, `more` what train alone
-    knows; `plan` is the planner's, `lock` what provision left, `lock_error` why it cannot be read; `master` is the address of node 0, `leads`: this is
-    node 0, `own_master`: the address is this machine's, None where nobody knows."""
+    knows; `plan` is the planner's, `lock` what provision left, `lock_error` why it cannot be read; `master` is the
+    address of node 0, `leads`: this is node 0, `own_master`: the address is this machine's, None: nobody knows."""
 
     recipe: Recipe
     job: Job
