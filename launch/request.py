@@ -17,6 +17,7 @@ from launch.rendering.known import Versions
 from launch.rendering.rows import rows
 
 STEP_OPTIONS = ("steps", "max_steps")
+OWN = ("nnodes", "cards", "rank", "master", "host", "data", "steps", "port")  # of train alone, each with a value
 
 
 @dataclass(frozen=True)
