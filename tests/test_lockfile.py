@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from installers.bundles import lockfile, lockfile_use
 from installers.bundles.lockfile import Commit, DriverFile, Image, Lock, Wheel
 from installers.bundles.lockfile_use import LockError
 from installers.recipes import catalogue
+from installers.recipes.recipe import Package, Recipe
 from tests.provision_helpers import wheel
 
 RECIPE = catalogue.by_name(catalogue.load_all(), "ernie-300b-npu")
@@ -110,6 +113,35 @@ def test_recipe_hash() -> None:
 
     assert lockfile.recipe_hash(replace(RECIPE, file="elsewhere", notes={})) == LOCK.recipe_sha256
     assert lockfile.recipe_hash(replace(RECIPE, packages=packages)) != LOCK.recipe_sha256
+
+
+def test_a_field_that_is_not_set_changes_no_hash() -> None:
+    """A later envcheck's new field, of the recipe or of a part of it, leaves old locks true while nobody sets it."""
+
+    @dataclass(frozen=True)
+    class LaterPackage(Package):
+        extras: tuple[str, ...] = ()
+
+    @dataclass(frozen=True)
+    class LaterRecipe(Recipe):
+        mirrors: Mapping[str, str] = field(default_factory=dict)
+
+    first, *others = (LaterPackage(**vars(package)) for package in RECIPE.packages)
+    later = LaterRecipe(**{**vars(RECIPE), "packages": (first, *others)})
+    used = (replace(later, mirrors={"a": "b"}), replace(later, packages=(replace(first, extras=("c",)), *others)))
+
+    assert lockfile.recipe_hash(later) == LOCK.recipe_sha256
+    assert all(lockfile.recipe_hash(recipe) != LOCK.recipe_sha256 for recipe in used)
+
+
+@pytest.mark.parametrize("name", ("image", "container", "packages", "checkouts", "verify", "environment", "workdir"))
+def test_what_is_set_moves_the_hash(name: str) -> None:
+    """A recipe that no longer says it is another one."""
+    defaults = {f.name: lockfile._unset(f) for f in dataclasses.fields(Recipe)}
+    less = replace(RECIPE, **{name: defaults[name]})
+
+    assert getattr(RECIPE, name) != defaults[name]
+    assert lockfile.recipe_hash(less) != LOCK.recipe_sha256
 
 
 def test_recipe_is_narrowed() -> None:

@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,9 +114,27 @@ class Lock:
 
 
 def recipe_hash(recipe: Recipe) -> str:
-    """Of all that the recipe decides; sources, remarks and the file's place do not count."""
-    said = {k: v for k, v in dataclasses.asdict(recipe).items() if k not in _NOT_IN_HASH}
+    """Of all that the recipe decides; sources, remarks and the file's place do not count.
+
+    What is not set does not count either: a field that a later envcheck adds changes no hash of today's recipes.
+    """
+    said = {key: value for key, value in _set(recipe).items() if key not in _NOT_IN_HASH}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _set(value: Any) -> Any:
+    """For JSON; of dataclasses the fields that differ from what they are when nobody says anything."""
+    if dataclasses.is_dataclass(value):
+        said = [(f, getattr(value, f.name)) for f in dataclasses.fields(value)]
+        return {f.name: _set(v) for f, v in said if v != _unset(f)}
+    if isinstance(value, Mapping):
+        return {key: _set(inner) for key, inner in value.items()}
+    return [_set(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _unset(field: dataclasses.Field[Any]) -> Any:
+    """The field's default; MISSING, which equals nothing, where it has none."""
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def dump(lock: Lock) -> str:
