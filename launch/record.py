@@ -65,6 +65,8 @@ def facts(known: Facts) -> Record:
     plain = dataclasses.asdict(dataclasses.replace(known, answers={}, environment=None))
     plain["answers"] = {key: answer.outcome.value for key, answer in known.answers.items()}
     plain["environment"] = environment(known.environment or {})
+    if known.wanted:
+        plain["wanted"]["environment"] = environment(known.wanted.environment)
     return _safe(plain)  # type: ignore[no-any-return]
 
 

@@ -25,6 +25,7 @@ from launch.gates import asking, waive
 from launch.launcher import Ending
 from launch.nodes import own
 from launch.planner import LaunchPlan, fit
+from launch.programs import sitter
 from launch.rendering.places import address
 from launch.request import Request, choose, interpreter_folder, own_words, words
 from launch.runs import detach, known
@@ -222,8 +223,8 @@ def _stay(
 def _new_folder(seen: Situation, now: datetime) -> Path:
     try:
         run = record.folder(seen.runs, seen.recipe.name, now)
-        for name in ("log", "output"):
-            (run / name).mkdir()
+        (run / "output").mkdir()
+        (run / "log").mkdir(sitter.PRIVATE)  # launchers and programs write there what they were told
     except OSError as err:
         raise EnvcheckError(
             f"{seen.runs}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"

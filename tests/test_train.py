@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -114,11 +115,13 @@ def test_record(good: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
 
 
 def test_no_secret_in_the_folder(good: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
-    """Not even in paddle's own dumps of the environment, which are there."""
+    """Nor are paddle's own copies of the environment there, nor the folder open to others."""
     cwd, _ = good
     files = [path for path in (cwd / "runs").rglob("*") if path.is_file()]
+    (log,) = (cwd / "runs").glob("*/log")
 
-    assert [path.name for path in files if path.name.startswith("backup_env")]
+    assert stat.S_IMODE(log.stat().st_mode) == 0o700
+    assert {path.name for path in log.iterdir()} == {"launcher.log", "workerlog.0", "workerlog.1"}
     assert not [path for path in files if SECRET.encode() in path.read_bytes()]
 
 

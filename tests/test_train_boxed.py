@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from tests.provision_helpers import serving
 
 ROOT = Path(__file__).parent.parent
 NAME = "envcheck-test-train"
+SECRET = "s3cr3t-of-the-test"
 RECIPE = """
 name = "boxed-train"
 title = "Our tiny model in a container"
@@ -47,6 +49,7 @@ FAKE_DEVICES = "16"
 FLAGS_use_stride_kernel = "0"
 OMP_NUM_THREADS = "1"
 PADDLE_XCCL_BACKEND = "npu"
+HF_TOKEN = "{secret}"
 [[packages]]
 name = "numpy"
 specifier = ">=1.21,<2.4"
@@ -143,7 +146,7 @@ def trainer(
     paddle_parts.plugin_wheel(wheels, "paddle-custom-npu", "3.1.0", paddle_environment, "npu", folder / "plugin")
     with serving(wheels) as served:
         (folder / "recipes").mkdir()
-        text = RECIPE.format(image=python_image, name=NAME, index=served.url)
+        text = RECIPE.format(image=python_image, name=NAME, index=served.url, secret=SECRET)
         (folder / "recipes" / "boxed.toml").write_text(text)
         made = Trainer(engine, folder)
         try:
@@ -171,6 +174,20 @@ def test_trains_in_the_container(trainer: Trainer) -> None:
     assert trainer.inside("ls", said["checkpoints"][0])
     assert "RANK" not in said["left_out"]["stale"]  # this host's own is not the container's
     assert trainer.left() == ""
+
+
+def test_no_secret_stays(trainer: Trainer) -> None:
+    """Of what paddle's launcher writes down of its environment nothing stays, here or there, and others see no log."""
+    done = trainer.run("train", "--steps", "1", "--json")
+    run = Path(json.loads(done.stdout)["folder"])
+    there = f"/var/tmp/envcheck/runs/{run.name}"
+
+    assert done.returncode == 0, done.stderr
+    assert trainer.inside("stat", "-c", "%a", f"{there}/log").strip() == "700"
+    assert "workerlog.1" in trainer.inside("ls", f"{there}/log")
+    assert trainer.inside("grep", "-rl", SECRET, "/var/tmp/envcheck") == ""
+    assert stat.S_IMODE((run / "log").stat().st_mode) == 0o700
+    assert not [path for path in run.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
 def test_a_worker_killed_in_the_container(trainer: Trainer) -> None:

@@ -18,6 +18,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -30,6 +31,11 @@ LOOK_S, CHUNK, FILES = 0.2, 1 << 18, 4096
 RANKS = ("PADDLE_TRAINER_ID", "RANK")
 MARK = "ENVCHECK_RUN"
 PAGE = os.sysconf("SC_PAGE_SIZE")
+PRIVATE = 0o700
+# paddle.distributed.launch 3.1 and 3.3 write the whole environment into envlog.RANK, backup_env.RANK.json and, as the
+# first line, into JOB.POD.log (tried); only their own processes read the second, while they run.
+DUMP = re.compile(r"envlog\.[\w.]+|backup_env\.\d+\.json")
+POD_LOG, ENVIRONMENT = re.compile(r"[\w-]+\.\w+\.log"), b"environ("
 
 
 def say(**words: object) -> None:
@@ -113,6 +119,25 @@ def ended(pid: int) -> int | None:
     return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
+def dump(path: Path) -> bool:
+    """A launcher's copy of its environment."""
+    if DUMP.fullmatch(path.name):
+        return True
+    with contextlib.suppress(OSError):
+        if POD_LOG.fullmatch(path.name):
+            with path.open("rb") as file:
+                return file.read(len(ENVIRONMENT)) == ENVIRONMENT
+    return False
+
+
+def sweep(folder: Path) -> None:
+    """Remove such copies: what a training was told may hold secrets."""
+    for path in folder.glob("*"):
+        with contextlib.suppress(OSError):
+            if path.is_file() and dump(path):
+                path.unlink()
+
+
 class Logs:
     """What the files below a folder grow by; `silent` where the other side sees the folder itself."""
 
@@ -127,7 +152,7 @@ class Logs:
 
     def paths(self) -> list[Path]:
         found = sorted(Path(top) / name for top, _, names in os.walk(self.folder) for name in names)
-        return [path for path in found[:FILES] if path.is_file() and not path.is_symlink()]
+        return [path for path in found[:FILES] if path.is_file() and not path.is_symlink() and not dump(path)]
 
     def piece(self, path: Path) -> bool:
         """Tell the next one; whether there may be more."""
@@ -175,8 +200,8 @@ def outputs(folder: Path) -> list[str]:
 
 
 def begin(job: dict[str, Any], run: Path) -> subprocess.Popen[bytes]:
-    for name in ("log", "output"):
-        (run / name).mkdir(parents=True, exist_ok=True)
+    (run / "output").mkdir(parents=True, exist_ok=True)
+    (run / "log").mkdir(PRIVATE, exist_ok=True)
     with (run / "log" / "launcher.log").open("ab") as words:
         return subprocess.Popen(
             job["argv"],
@@ -212,6 +237,7 @@ def sit(job: dict[str, Any]) -> None:
                 stop.append(0)
     family.look()
     finish(child, family, job["grace_s"])
+    sweep(run / "log")
     logs.tell()
     say(peak=family.peak)
     say(end=child.returncode, outputs=outputs(run / "output"))

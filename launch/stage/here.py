@@ -20,7 +20,7 @@ from launch.clean import Clean
 from launch.command import Command
 from launch.family import Family, survivors
 from launch.launcher import argv
-from launch.programs import sight
+from launch.programs import sight, sitter
 from launch.record import checkpoints
 from launch.stage import Asked, Sight, answered, question
 
@@ -63,7 +63,7 @@ class Here:
 
     def start(self, command: Command, clean: Clean, run: Path) -> Started:
         words = argv(command)
-        (run / "log").mkdir(exist_ok=True)
+        (run / "log").mkdir(sitter.PRIVATE, exist_ok=True)
         with (run / "log" / "launcher.log").open("ab") as log:
             try:
                 child = runner.start(
@@ -100,6 +100,7 @@ class Started:
                     process.send_signal(sign)
             if left:
                 psutil.wait_procs(left, timeout=3)
+        sitter.sweep(self.run / "log")
 
     def _ask(self, until: float, hurry: Callable[[], bool]) -> None:
         """SIGTERM to the workers, or to a program that is none's worker; launchers end theirs sooner than they save."""
