@@ -18,7 +18,6 @@ from launch.rendering.rows import rows
 
 STEP_OPTIONS = ("steps", "max_steps")
 OWN = ("nnodes", "cards", "rank", "master", "host", "data", "steps", "port")  # of train alone, each with a value
-OWN = ("nnodes", "cards", "rank", "master", "host", "data", "steps", "port")  # train's alone, of one value each
 
 
 @dataclass(frozen=True)

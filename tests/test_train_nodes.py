@@ -65,7 +65,8 @@ class Trainer:
     @contextmanager
     def start(self, node: Node, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
         folder.mkdir(exist_ok=True)
-        argv = node.argv(*self.argv("train", "--master", "10.77.0.1", *more))
+        limit = () if "--gather" in more else ("--gather", "60")
+        argv = node.argv(*self.argv("train", "--master", "10.77.0.1", *limit, *more))
         with subprocess.Popen(
             argv, cwd=folder, env=variables(self.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as child:
