@@ -37,7 +37,7 @@ def _cut(found: VendorFacts) -> bool:
     """The tool stopped in the middle, or said nothing although the cards are there."""
     if found.document and found.document.truncated:
         return True
-    return not found.devices and not found.document and bool(found.pci or found.nodes)
+    return not found.devices and bool(found.pci or found.nodes)
 
 
 def world(s: Situation) -> Finding:
@@ -94,7 +94,7 @@ def topology(s: Situation) -> Finding:
     if pcie == roce == "1":
         seen = "HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE are both 1"
         return answer("gate.topology", False, seen, "Set one of them alone.", "unset HCCL_INTRA_ROCE_ENABLE")
-    if not (found and found.topology):
+    if not (found and found.topology) or len(used(s)) < s.job.processes:
         words = "Look at the links: on a box of two modules, cards are used in pairs of both."
         return answer("gate.topology", None, "the links between the cards were not told", words, "npu-smi info -t topo")
     return _paired(s, modules(found.topology, kind.module_link), roce == "1")
