@@ -20,6 +20,7 @@ COMMANDS = {
     "bundle": "envcheck.commands.bundle",
     "train": "envcheck.commands.train",
     "runs": "envcheck.commands.runs",
+    "infer": "envcheck.commands.infer",
     "plan": "envcheck.commands.plan",
     "explain": "envcheck.commands.explain",
     "parse": "envcheck.commands.parse",

@@ -1,0 +1,250 @@
+"""`envcheck infer` from the wish to the exit code: look, walk the gates, talk, record."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+
+from envcheck import __version__, errors, runner
+from envcheck.errors import EnvcheckError, StepError, UsageError
+from envcheck.model import Finding
+from envcheck.stopping import heard_by, interrupt
+from installers.recipes.catalogue import device_of
+from installers.recipes.recipe import Job
+from launch import clean, command, gates, record, situation, telling
+from launch.gates import waive
+from launch.inference import dialogue, door, talks
+from launch.inference import telling as words
+from launch.inference.dialogue import Outcome
+from launch.inference.talks import Talk
+from launch.inference.wish import Chosen, Wish, choose
+from launch.rendering import given
+from launch.rendering.rows import Rows, rows
+from launch.runs import known
+from launch.session import look
+from launch.situation import Situation
+from launch.stage.choose import filled
+
+COLUMNS = 8192  # of the terminal of a question: readline breaks a line that is longer
+CODES = {
+    "finished": errors.FIT,
+    "failed": errors.TRAINING_FAILED,
+    "interrupted": errors.INTERRUPTED,
+    "unstarted": errors.STEP_FAILED,
+}
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A talk about to begin; `talk` is how its program talks, None for who types by himself."""
+
+    chosen: Chosen
+    seen: Situation
+    made: command.Command
+    tidy: clean.Clean
+    run: Path
+    talk: Talk | None
+    question: str
+
+
+def infer(wish: Wish) -> int:
+    """Through the gates and to the end of the talk; the exit code."""
+    try:
+        return _infer(wish)
+    except EnvcheckError as err:
+        if wish.request.as_json:
+            told = {"message": err.message, "next_step": err.next_step}
+            _say({"state": "unstarted", "exit": {"code": err.code, "status": None}, "error": told})
+        raise
+
+
+def _infer(wish: Wish) -> int:
+    if wish.request.as_json and wish.ask is None:
+        raise UsageError("--json wants a question", 'add --ask "..."')
+    chosen = choose(wish)
+    chosen = chosen if wish.ask is None else replace(chosen, job=asking(chosen.job))
+    request, runs = chosen.request, chosen.request.runs.expanduser().absolute()
+    waivers = waive.asked(request.waive, request.because, gates.GATES)
+    with situation.folder_lock(runs) as (runs_error, holder):
+        seen = look(request, chosen.recipe, chosen.job, runs, runs_error, holder)
+        _same_place(chosen, seen)
+        talk, question = _talk(wish, seen)
+        seen, found, waived = gates.opened(seen, waivers)
+        if gates.closed(found):
+            return _refuse(wish, seen, found)
+        telling.doubts(found)
+        return _run(wish, chosen, seen, found, waived, talk, question)
+
+
+def asking(job: Job) -> Job:
+    """The job with what makes its program ask: a question needs somebody who waits for it."""
+    talk = talks.of((*job.launcher, *job.arguments), {})
+    said = rows(job.arguments)
+    wanted: Rows = {name: (value,) for name, value in (talk.options if talk else {}).items() if name in said}
+    return given.applied(job, wanted) if wanted else job
+
+
+def _same_place(chosen: Chosen, seen: Situation) -> None:
+    """The weights of a run lie where it ran."""
+    if chosen.container is None or chosen.container == seen.stage.container:
+        return
+    was = f"the container {chosen.container[:100]}" if chosen.container else "this host"
+    raise UsageError(
+        f"the run {chosen.of} was in {was}, and its recipe now means {seen.stage.title}",
+        "say --into VENV as you did with train, or name the weights: --model NAME --adapter DIR",
+    )
+
+
+def _talk(wish: Wish, seen: Situation) -> tuple[Talk | None, str]:
+    if wish.ask is None:
+        return None, ""
+    talk = talks.of(seen.command.argv, seen.sight.packages)
+    if talk is None:
+        raise UsageError(
+            f"nobody told envcheck how {' '.join(seen.command.launcher[:2])[:80]} asks and answers",
+            "leave --ask out and type the question yourself",
+        )
+    return talk, talks.question(wish.ask, talk)
+
+
+def _refuse(wish: Wish, seen: Situation, found: tuple[Finding, ...]) -> int:
+    if wish.request.as_json:
+        exits = {"code": errors.UNFIT, "status": None}
+        _say({**_head(seen), "state": "refused", "exit": exits, "gates": record.findings(found)})
+    telling.closed(gates.closed(found))
+    return errors.UNFIT
+
+
+def _say(said: record.Record) -> None:
+    click.echo(record.as_text({"schema": record.SCHEMA, **said}), nl=False)
+
+
+def _head(seen: Situation) -> record.Record:
+    return {
+        "recipe": seen.recipe.name,
+        "model": seen.recipe.models[0],
+        "method": seen.job.method,
+        "device": device_of((seen.recipe, seen.job)),
+    }
+
+
+def _run(
+    wish: Wish,
+    chosen: Chosen,
+    seen: Situation,
+    found: tuple[Finding, ...],
+    waived: tuple[str, ...],
+    talk: Talk | None,
+    question: str,
+) -> int:
+    run = _new_folder(seen)
+    known.remember(seen.runs)
+    made = command.render(seen.recipe, seen.job, filled(chosen.request, seen.recipe, seen.stage, run))
+    tidy = clean.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
+    situation.sign(seen.runs)
+    begun = Begun(chosen, seen, made, tidy, run, talk, question)
+    said = {**_begun(begun), "gates": record.findings(found), "waived": list(waived)}
+    _write(run, said)
+    telling.start(run, made)
+    return _finish(wish, run, said, *_talked(begun, wish.deadline_s))
+
+
+def _talked(begun: Begun, deadline_s: float) -> tuple[str, int | None, Outcome | None, str]:
+    """(state, the program's status, what came of the question, why there was none)."""
+    kind = "dumb" if begun.talk else os.environ.get("TERM", "dumb")
+    try:
+        with door.opened(begun.seen.stage, begun.made, begun.tidy, begun.run, kind) as way:
+            if begun.talk is None:
+                status = runner.foreground(way.argv, env=way.environment, cwd=way.folder)
+                return _state(status), status, None, ""
+            outcome = _asked(begun.talk, begun.question, way, deadline_s)
+    except (StepError, OSError) as err:
+        why = err.message if isinstance(err, StepError) else f"cannot start it: {err.strerror or err}"
+        return "unstarted", None, None, why
+    except KeyboardInterrupt:
+        return "interrupted", None, None, ""
+    return "finished" if outcome.how == "answered" else "failed", outcome.status, outcome, ""
+
+
+def _asked(talk: Talk, question: str, way: door.Door, deadline_s: float) -> Outcome:
+    opened = runner.converse(way.argv, env=way.environment, cwd=way.folder, columns=COLUMNS)
+    with heard_by(interrupt), opened as terminal:
+        return dialogue.ask(terminal, talk, question, deadline_s)
+
+
+def _state(status: int) -> str:
+    """Of a program that a person talked with; Ctrl-C is one of the ways to leave."""
+    return {0: "finished", errors.INTERRUPTED: "interrupted"}.get(status, "failed")
+
+
+def _begun(begun: Begun) -> record.Record:
+    """What is known before the program starts."""
+    seen, made, tidy = begun.seen, begun.made, begun.tidy
+    return {
+        "schema": record.SCHEMA,
+        **_head(seen),
+        "state": "running",
+        "started": record.time_text(datetime.now(timezone.utc)),
+        "pid": os.getpid(),
+        "pid_began": psutil.Process().create_time(),
+        "folder": str(begun.run),
+        "container": seen.stage.container or None,
+        "talks_with": {"run": begun.chosen.of or None, "weights": begun.chosen.adapter or None},
+        "command": list(made.argv),
+        "environment": record.environment({**made.environment, **made.prepend}),
+        "left_out": {"stale": list(tidy.stale), "secret": list(tidy.secret)},
+        "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": seen.sight.python}
+        | {"packages": dict(seen.sight.packages)},
+        "checkpoints": [],
+    }
+
+
+def _finish(
+    wish: Wish, run: Path, said: record.Record, state: str, status: int | None, outcome: Outcome | None, why: str
+) -> int:
+    began, now, code = datetime.fromisoformat(said["started"]), datetime.now(timezone.utc), CODES[state]
+    done: dict[str, Any] = {
+        **said,
+        "state": state,
+        "exit": {"code": code, "status": status},
+        "seconds": round((now - began).total_seconds(), 1),
+        "ended": record.time_text(now),
+        "error": why or (dialogue.WHY[outcome.how] if outcome and state == "failed" else None),
+        "talk": words.as_values(wish.ask or "", outcome) if outcome else None,
+    }
+    if outcome:
+        (run / "log" / "talk.log").write_text(outcome.said, encoding="utf-8")
+    _write(run, done)
+    if wish.request.as_json:
+        click.echo(record.as_text(done), nl=False)
+    elif outcome and outcome.how == "answered":
+        click.echo(outcome.answer)
+    sys.stdout.flush()
+    words.end(run, state, status, outcome, why)
+    return code
+
+
+def _new_folder(seen: Situation) -> Path:
+    try:
+        run = record.folder(seen.runs, seen.recipe.name, datetime.now(timezone.utc))
+        (run / "log").mkdir()
+    except OSError as err:
+        said = f"{seen.runs}: {(err.strerror or str(err)).lower()}"
+        raise EnvcheckError(said, "name another folder: --runs") from None
+    return run
+
+
+def _write(run: Path, said: record.Record) -> None:
+    try:
+        record.write(run, said)
+    except OSError as err:
+        why = f"the record {run / record.NAME} cannot be written: {(err.strerror or str(err)).lower()}"
+        raise StepError(why, "make room, or name another folder with --runs") from None
