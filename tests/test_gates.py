@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from envcheck.model import Document, Facts, Network, Severity
 from installers.recipes.recipe import Container, Hardware
 from launch import gates
+from launch.gates.__main__ import table
 from tests.gate_parts import (
     BOX,
     BOXED,
@@ -303,3 +305,8 @@ def test_shm_of_the_host_is_not_the_containers() -> None:
     assert DISKS["/dev/shm"].total_bytes == 64 * GIB
     assert finding.seen.startswith("/dev/shm in box holds 64 MiB")
     assert finding.remedy and "--shm-size" in finding.remedy.commands[0]
+
+
+def test_the_page_has_the_table() -> None:
+    """docs/train.md has a row for each gate, as the table of gates says it: python -m launch.gates"""
+    assert table() in (Path(__file__).parent.parent / "docs/train.md").read_text()

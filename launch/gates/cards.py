@@ -80,7 +80,7 @@ def _wrong(said: str, devices: int | None, processes: int) -> str | None:
 
 
 def topology(s: Situation) -> Finding:
-    """The cards chosen are ones that collectives take together.
+    """The cards chosen are ones that collectives take together: on a Box16 those of one module, or pairs of both.
 
     A box of two modules with PCIe between them (Atlas 200T A2 Box16): cards of one module, or the same ones of both (0
     and 8, 1 and 9, ...), unless the modules talk by RoCE.  CANN's environment reference: HCCL_INTRA_PCIE_ENABLE and
@@ -128,7 +128,7 @@ def modules(found: Topology, link: str) -> tuple[tuple[int, ...], ...]:
 
 
 def mixed(s: Situation) -> Finding:
-    """Vendors that work together in one job: HCCL works with no other (FlagCX's table of features)."""
+    """The vendors of a mixed job work together: HCCL works with no other (FlagCX's table of features)."""
     recipe = s.recipe.device
     all_of_them = {job.device or recipe for job in s.recipe.jobs if job.method == s.job.method and job.role}
     if not s.job.role or len(all_of_them) < 2:

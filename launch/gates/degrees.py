@@ -98,7 +98,7 @@ _NEVER = {"save": "never saved before the end", "eval": "never evaluated"}
 
 
 def bubble(s: Situation) -> Finding:
-    """How long the stages of a pipeline wait for each other: (PP - 1) / (GA + PP - 1) of the time."""
+    """Told, never closed: for (PP - 1) / (GA + PP - 1) of the time the stages of a pipeline wait for each other."""
     stages = s.job.parallel.get("pipeline", 1)
     if stages < 2:
         return skip("gate.bubble", "the job has no pipeline")

@@ -18,7 +18,7 @@ NEAR_ONE = 1e-3  # 0.333, 0.333 and 0.334 are a whole
 
 
 def disk(s: Situation) -> Finding:
-    """Room for the logs, and for as many checkpoints as are kept: by the planner, or else as the recipe says."""
+    """There is room for logs, and for as many checkpoints as are kept, by the planner or else as the recipe says."""
     wants, why = _wanted_bytes(s)
     has = s.sight.free_bytes
     place = s.recipe.runs if s.stage.container and s.recipe.runs else str(s.runs)
@@ -121,7 +121,7 @@ MIXES = (
 
 
 def mix(s: Situation) -> Finding:
-    """Of data sets that are mixed: a probability for each, and 1 in sum."""
+    """Data sets that are mixed have a probability each, 1 in sum."""
     said = rows(s.job.arguments)
     pairs = [(files, probs) for files, probs in MIXES if files in said and probs in said]
     if not pairs:

@@ -78,7 +78,7 @@ def _list(s: Situation) -> tuple[str, ...]:
 
 
 def host_memory(s: Situation) -> Finding:
-    """As much memory of the host as loading and offload take, by recipe and planner; a container may get less of it."""
+    """As much memory of the host is free, and given to the container, as loading and offload take by recipe and plan."""
     said = {"recipe": (wanted(s.recipe, s.job).host_memory_gib or 0) * GIB, "planner": s.plan.host if s.plan else 0.0}
     wants = max(said.values())
     if not wants:
@@ -93,7 +93,7 @@ def host_memory(s: Situation) -> Finding:
 
 
 def shm(s: Situation) -> Finding:
-    """/dev/shm as the training sees it: dataloaders and collectives exchange data there; a full one is a bus error."""
+    """/dev/shm, as the training sees it, is as large as the recipe wants: a full one ends a training by a bus error."""
     if found := unseen("gate.shm", s):
         return found
     least = s.recipe.hardware.shm_gib

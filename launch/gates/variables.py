@@ -7,7 +7,7 @@ from launch.situation import Situation
 
 
 def left_overs(s: Situation) -> Finding:
-    """Variables of an earlier job: never a reason to stop, since they are left out, but named."""
+    """Told, never closed: variables of an earlier job are left out of the training's environment, and named."""
     if not s.stale:
         return Finding("gate.variables", Severity.OK, "no left-over job variables")
     seen = f"left out of the training's environment: {', '.join(s.stale)}"

@@ -20,6 +20,7 @@ FIRM: Mapping[str, str] = {
     "folder": "the run has no place for its logs and its record; --runs names another",
     "doctor": "it stands for many checks: waive the one that failed, by its own name",
     "variables": "it never closes: left-over variables are left out",
+    "bubble": "it never closes: it tells how long the cards wait",
 }
 
 
