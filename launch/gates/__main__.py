@@ -7,7 +7,7 @@ from launch.gates.waive import FIRM
 
 
 def table() -> str:
-    """A row for each gate, in the order in which they are walked; its promise is the first paragraph of its docstring."""
+    """A row for each gate, in the order in which they are walked; the promise is its docstring's first paragraph."""
     rows = ["| gate | open when | `--waive` |", "| --- | --- | --- |"]
     for name, gate in GATES.items():
         promise = " ".join((gate.__doc__ or "").partition("\n\n")[0].split())
