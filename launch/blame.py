@@ -18,7 +18,7 @@ from launch.diagnose import diagnose, times
 _NAMED = (
     re.compile(r"^Container rank (?P<rank>\d+) status failed .* code (?P<code>-?\d+) log ", re.MULTILINE),
     re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)"),
-    re.compile(r"^ *rank *: (?P<rank>\d+) \(local_rank: \d+\)\n *exitcode *: (?P<code>-?\d+)", re.MULTILINE),
+    re.compile(r"^ *rank *: \d+ \(local_rank: (?P<rank>\d+)\)\n *exitcode *: (?P<code>-?\d+)", re.MULTILINE),
 )
 _ENDED = re.compile(r"`Termination signal` is detected|\*\*\* SIGTERM |got signal: 15\b")
 # A launcher's own process hands on the SIGTERM of its workers: as a shell tells it, as a byte of -15.
@@ -38,23 +38,27 @@ _CONSEQUENCE = re.compile(
 
 @dataclass(frozen=True)
 class Worker:
-    """`died_s` and `code` as the process table showed them, seconds since the start and minus the signal's number;
-    `wrote_s` is when its log was last written."""
+    """`rank` is the number on its node; `died_s` and `code` as the process table showed them, seconds since the start
+    and minus the signal's number; `wrote_s` is when its log was last written, `log` its name below the folder of logs,
+    "" where it has none."""
 
     rank: int
     lines: tuple[str, ...] = ()
     wrote_s: float = 0.0
     died_s: float | None = None
     code: int | None = None
+    log: str = ""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """`code` is None when nobody saw it."""
+    """`code` is None when nobody saw it; `follows`: none failed by itself, this was the first to lose another one."""
 
     rank: int
     code: int | None
     lines: tuple[str, ...]
+    follows: bool = False
+    log: str = ""
 
 
 def named(launcher: str) -> tuple[tuple[int, int], ...]:
@@ -71,7 +75,8 @@ def first_failed(workers: Iterable[Worker], launcher: str) -> Failed | None:
         return None
     least = min(level for level, _ in suspects)
     worker = _earliest([w for level, w in suspects if level == least])
-    return Failed(worker.rank, said.get(worker.rank) if worker.code is None else worker.code, worker.lines)
+    code = said.get(worker.rank) if worker.code is None else worker.code
+    return Failed(worker.rank, code, worker.lines, least == 2, worker.log)
 
 
 def _earliest(workers: list[Worker]) -> Worker:

@@ -1,4 +1,7 @@
-"""The processes of a run: who is a worker, who died and how, how much memory they hold, who is left."""
+"""The processes of a run: who is a worker, who died and how, how much memory they hold, who is left.
+
+A worker's number is that on its node: the launchers name its log by it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from launch.clean import MARK
+from launch.programs.sitter import RANKS
 
 
 class Family:
@@ -82,7 +86,7 @@ def _rank(process: psutil.Process) -> int | None:
 
 def _number(process: psutil.Process) -> int | None:
     variables = process.environ()
-    text = variables.get("PADDLE_TRAINER_ID") or variables.get("RANK") or ""
+    text = next((variables[name] for name in RANKS if variables.get(name)), "")
     return int(text) if text.isdecimal() else None
 
 

@@ -14,6 +14,7 @@ from envcheck.model import Finding, Severity
 from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
 from launch import curve
+from launch.blame import Failed
 from launch.command import Command
 from launch.diagnose.model import Diagnosis
 from launch.launcher import Ending
@@ -124,11 +125,22 @@ def _blame(run: Path, ending: Ending) -> None:
         say(f"the launcher ended with status {ending.status}; its last words:")
         lines, source = ending.launcher_lines, run / "log" / "launcher.log"
     else:
-        say(f"worker {failed.rank} failed first, {_code(failed.code)} (the launcher: {ending.status}); its last words:")
-        lines, source = failed.lines, run / "log" / f"workerlog.{failed.rank}"
+        say(f"{_who(failed)} (the launcher: {ending.status}); its last words:")
+        lines, source = failed.lines, run / "log" / failed.log
+    if failed and not failed.lines:  # a launcher that keeps no log of each worker, or one that said nothing
+        lines, source = ending.launcher_lines, run / "log" / "launcher.log"
     for line in lines[-LAST_LINES:]:
         say(f"  | {line[:300]}")
     say(f"  ({source})")
+
+
+def _who(failed: Failed) -> str:
+    if failed.follows:
+        return (
+            f"no worker here failed by itself: worker {failed.rank} was the first to end, {_code(failed.code)}, "
+            "when it lost another one; look on the other nodes"
+        )
+    return f"worker {failed.rank} failed first, {_code(failed.code)}"
 
 
 def _diagnosed(told: Sequence[Diagnosis]) -> None:

@@ -152,7 +152,8 @@ class Watch:
         died, code = self.family.dead.get(rank, (None, None))
         lines = tuple(line for tail in sorted(tails, key=lambda t: t.wrote) for line in tail.last)
         wrote = max((tail.wrote for tail in tails), default=self.began) - self.began
-        return Worker(rank, lines, wrote, None if died is None else died - self.began, code)
+        log = str(max(tails, key=lambda t: t.wrote).path.relative_to(self.logs)) if tails else ""
+        return Worker(rank, lines, wrote, None if died is None else died - self.began, code, log)
 
     def _lines(self, tail: Tail, lines: list[str]) -> None:
         if self.source not in (None, tail):

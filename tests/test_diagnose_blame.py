@@ -47,7 +47,7 @@ def test_first_failed(workers: list[Worker], launcher: str, expected: tuple[int,
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"), [(PADDLE, ((3, -9),)), (TORCH, ((2, -9),)), (SUMMARY, ((5, 1),)), ("", ())]
+    ("words", "expected"), [(PADDLE, ((3, -9),)), (TORCH, ((2, -9),)), (SUMMARY, ((1, 1),)), ("", ())]
 )
 def test_named(words: str, expected: tuple[tuple[int, int], ...]) -> None:
     """Each launcher's way of naming a worker is read."""

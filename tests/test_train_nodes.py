@@ -207,16 +207,25 @@ def workers(folder: Path) -> list[psutil.Process]:
 
 @pytest.mark.parametrize("sign", (signal.SIGKILL, signal.SIGSTOP), ids=("killed", "hung"))
 def test_a_worker_falls_out(trainer: Trainer, nodes: Pair, tmp_path: Path, sign: signal.Signals) -> None:
-    """A worker that is killed, or that hangs, on one node ends the run on both, each with its own words."""
+    """A worker that is killed, or that hangs, on one node ends the run on both, each with its own words: who was
+    killed, that there is no progress, and on the other node that no worker there failed by itself."""
 
     def act() -> None:
         wait_for_step(tmp_path / "node-a", 3)
         workers(tmp_path / "node-b")[0].send_signal(sign)
 
-    more = ("--steps", "100000", *(("--deadline", "40") if sign is signal.SIGSTOP else ()))
+    more = ("--steps", "100000", "--limit", "stalled.seconds=5")
     ends = trainer.both(nodes, tmp_path, more, more, act=act)
 
     assert [code for code, _, _ in ends] == [5, 5], ends
+    words = [err for _, _, err in ends]
     if sign is signal.SIGKILL:
-        assert "ended by SIGKILL" in ends[1][2]
+        assert "worker 0 failed first, ended by SIGKILL" in words[1], words
+        assert "no worker here failed by itself" in words[0], words
+        assert "look on the other nodes" in words[0], words
+    else:  # node 0 tells the steps, so it sees that there are none; the other one loses its peers then
+        assert "watch.stalled: no progress: no step for" in words[0], words
+        assert (list(tmp_path.glob("node-a/runs/*/log/stack.*"))) != []
+        assert "no worker here failed by itself: worker 1 was the first to end" in words[1], words
+        assert "node-b/runs" in words[1].split("workerlog.1")[0], words
     assert not left(tmp_path)

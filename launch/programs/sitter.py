@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 LOOK_S, CHUNK, FILES = 0.2, 1 << 18, 4096
-RANKS = ("PADDLE_TRAINER_ID", "RANK")
+# A worker by its number on its node, as in the names of logs (paddle and torchrun); else by that in the whole job.
+RANKS = ("PADDLE_RANK_IN_NODE", "LOCAL_RANK", "PADDLE_TRAINER_ID", "RANK")
 MARK = "ENVCHECK_RUN"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PRIVATE = 0o700
