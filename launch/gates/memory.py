@@ -78,7 +78,7 @@ def _list(s: Situation) -> tuple[str, ...]:
 
 
 def host_memory(s: Situation) -> Finding:
-    """As much of the host's memory is free, and given to the container, as loading and offload take, by recipe and plan."""
+    """As much of the host's memory is free, and left to the container, as loading and offload take by our figures."""
     said = {"recipe": (wanted(s.recipe, s.job).host_memory_gib or 0) * GIB, "planner": s.plan.host if s.plan else 0.0}
     wants = max(said.values())
     if not wants:
