@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,15 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
+def up(node: Node) -> None:
+    """The kernel tells a moment later that a cable with two ends is one."""
+    for _ in range(100):
+        told = subprocess.run(["ip", "-n", node.space, "link", "show", "eth0"], capture_output=True, text=True)
+        if "state UP" in told.stdout:
+            return
+        time.sleep(0.1)
+
+
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[tuple[Node, Node]]:
     """node-a (10.77.0.1) and node-b (10.77.0.2), which know each other by name."""
@@ -52,6 +62,8 @@ def nodes() -> Iterator[tuple[Node, Node]]:
         for node in made:
             ip("-n", node.space, "address", "add", f"{node.address}/24", "dev", "eth0")
             ip("-n", node.space, "link", "set", "eth0", "up")
+        for node in made:
+            up(node)
             node.hosts("127.0.0.1 localhost\n" + "".join(f"{other.address} {other.name}\n" for other in made))
         yield made
     finally:

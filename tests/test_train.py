@@ -202,6 +202,8 @@ def test_bad_share_of_the_data(paddle_home: Path, tmp_path: Path) -> None:
     done = train(paddle_home, tmp_path, "--data", "data.txt", "--waive", "data", "--because", "to see it fail")
 
     assert done.returncode == 5
+    assert "gate.data: waived, since to see it fail: " in done.stderr
+    assert record(tmp_path)["waived"] == ["data: to see it fail"]
     failed = record(tmp_path)["first_failed_worker"]
     assert failed["rank"] == 1
     assert "not UTF-8" in failed["lines"][-1]
