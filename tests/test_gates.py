@@ -188,6 +188,7 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("name", {**SEVERAL, "facts": replace(FACTS, network=Network(("127.0.1.1", "::1")))}, FAIL),
     ("variables", {}, OK),
     ("variables", {"stale": ("PADDLE_RANK",)}, WARN),
+    ("variables", {"stale": ("PADDLE_RANK",), **job(environment={"PADDLE_RANK": "1"})}, OK),
     ("command", {}, OK),
     ("command", {"command": replace(command(), missing=("master",))}, FAIL),
     ("container", {}, OK),

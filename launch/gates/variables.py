@@ -8,8 +8,9 @@ from launch.situation import Situation
 
 def left_overs(s: Situation) -> Finding:
     """Told, never closed: variables of an earlier job are left out of the training's environment, and named."""
-    if not s.stale:
+    stale = [name for name in s.stale if name not in s.command.environment]  # the others get the job's own value
+    if not stale:
         return Finding("gate.variables", Severity.OK, "no left-over job variables")
-    seen = f"left out of the training's environment: {', '.join(s.stale)}"
+    seen = f"left out of the training's environment: {', '.join(stale)}"
     words = "Another job or platform set them; those that are meant are options here: --rank, --master, --nnodes."
-    return Finding("gate.variables", Severity.WARN, seen, Remedy(words, (f"unset -v {' '.join(s.stale)}",)))
+    return Finding("gate.variables", Severity.WARN, seen, Remedy(words, (f"unset -v {' '.join(stale)}",)))

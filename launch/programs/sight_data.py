@@ -92,7 +92,7 @@ def _parsed(raw: bytes, place: str) -> object:
         raise FlawError(f"{place} is no UTF-8, at its byte {err.start}") from None
     except json.JSONDecodeError as err:
         where = f"its line {err.lineno}, " if b"\n" in raw.strip() else ""
-        raise FlawError(f"{place} is no JSON: {err.msg.lower()} at {where}column {err.colno}") from None
+        raise FlawError(f"{place} is no JSON at {where}column {err.colno} ({err.msg.lower()})") from None
     except RecursionError:
         raise FlawError(f"{place} is nested beyond all bounds") from None
 
