@@ -208,7 +208,8 @@ def test_misused(more: tuple[str, ...], words: str, tmp_path: Path) -> None:
 def run_of(folder: Path, **said: object) -> Path:
     run = folder / "runs" / "20261121-000000-x"
     run.mkdir(parents=True)
-    whole = {"state": "finished", "recipe": "tiny-cpu", "device": "cpu", "checkpoints": ["/o/checkpoint-5"], **said}
+    whole = {"state": "finished", "recipe": "tiny-cpu", "device": "cpu", "method": "lora"}
+    whole |= {"checkpoints": ["/o/checkpoint-5"], **said}
     (run / "run.json").write_text(json.dumps(whole))
     return run
 

@@ -76,6 +76,7 @@ def _infer(wish: Wish) -> int:
     with situation.folder_lock(runs) as (runs_error, holder):
         seen = look(request, chosen.recipe, chosen.job, runs, runs_error, holder)
         _same_place(chosen, seen)
+        seen = beside_its_server(seen)
         talk, question = _talk(wish, seen)
         seen, found, waived = gates.opened(seen, waivers)
         if gates.closed(found):
@@ -101,6 +102,12 @@ def _same_place(chosen: Chosen, seen: Situation) -> None:
         f"the run {chosen.of} was in {was}, and its recipe now means {seen.stage.title}",
         "say --into VENV as you did with train, or name the weights: --model NAME --adapter DIR",
     )
+
+
+def beside_its_server(seen: Situation) -> Situation:
+    """A program that asks a server of ours is not alone, and is not meant to be."""
+    talk = talks.of(seen.command.argv, seen.sight.packages)
+    return replace(seen, holder=None) if talk and talk.served else seen
 
 
 def _talk(wish: Wish, seen: Situation) -> tuple[Talk | None, str]:

@@ -29,6 +29,7 @@ class Talk:
     rule: str = ""
     commands: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    served: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -13,6 +12,7 @@ from installers.containers.inside import OWN
 from installers.recipes import catalogue
 from installers.recipes.catalogue import TALKS, Offer, device_of
 from installers.recipes.recipe import Job, Recipe
+from launch.inference import kits
 from launch.rendering.rows import rows
 from launch.request import Request
 from launch.request import choose as choose_job
@@ -21,7 +21,8 @@ from launch.runs.known import Run
 
 METHODS = ("chat", "infer")  # those that answer; a server is asked for by its name
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,200}")  # of a checkpoint's folder: nothing that leads out of it
-_KINDS = ("finetuning_type", "tuner_type", "train_type", "sft_type")
+_KINDS = ("finetuning_type", "tuner_type", "train_type", "sft_type", "fine_tuning")
+_IN_FILE = re.compile(rf"^(?:{'|'.join(_KINDS)}): \"?(\w{{1,20}})", re.MULTILINE)
 _PATH = re.compile(r"[^\x00-\x1f{}]{1,4096}")
 
 
@@ -92,7 +93,10 @@ def _chosen(wish: Wish, asked: Request, path: str, adapted: bool, run: Run | Non
     if path and run is None and (recipe.image is None or asked.into):
         path = str(Path(path).expanduser().absolute())
     narrowed = replace(asked, recipe=recipe.name, method=job.method, variant=job.variant or None)
-    recipe, job = choose_job(narrowed)
+    if job in kits.jobs(recipe):
+        job = kits.asked(narrowed, recipe, job)
+    else:
+        recipe, job = choose_job(narrowed)
     if path:
         job = filled(job, "adapter" if adapted else "model_path", path)
     container = None if run is None else run.text("container")
@@ -105,35 +109,54 @@ def _job(asked: Request, adapted: bool, run: Run | None) -> Offer:
         raise UsageError(f"--method {asked.method[:40]} trains", f"envcheck train does that; here: {', '.join(TALKS)}")
     every = _offers(asked)
     fitting = [offer for offer in every if adapted == takes(offer[1], "adapter")]
+    fitting = [offer for offer in fitting if offer[1] not in kits.jobs(offer[0])] or fitting
+    fitting = [offer for offer in fitting if not offer[1].variant] or fitting
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         names = ", ".join(
-            f"--recipe {recipe.name} --method {job.method} {job.variant}".strip() for recipe, job in fitting
+            f"--recipe {recipe.name} --method {job.method}{job.variant and f' --variant {job.variant}'}"
+            for recipe, job in fitting
         )
         raise UsageError(f"{len(fitting)} programs fit this request", f"say which one: {names}")
     what = f"the run {run.id}" if run else f"{asked.model or asked.recipe}"
     if every and not adapted:
         raise UsageError(f"to talk with {what[:80]} wants the weights of a run", "--run ID, or --adapter DIR")
+    if every:
+        raise UsageError(
+            f"{' '.join(every[0][1].launcher)} talks with whole models alone, and an adapter is meant",
+            "merge it into its model as the upstream does, then name that: --set model_name_or_path=DIR",
+        )
     raise UsageError(f"no recipe has a chat for {what[:80]}", f"there are: {_there_are(asked)}")
 
 
 def _offers(asked: Request) -> list[Offer]:
     """Every job that answers, of the recipes that were asked for; on this machine's device, where several fit."""
-    found = []
-    for recipe in catalogue.load_all(asked.recipes):
-        for job in recipe.jobs if asked.recipe in (None, recipe.name) else ():
-            wanted = (asked.method,) if asked.method else METHODS
-            if job.method in wanted and asked.variant in (None, job.variant):
-                plain = replace(asked, recipe=recipe.name, method=job.method, settings=(), extra=(), data=None)
-                with contextlib.suppress(UsageError):
-                    found.append(choose_job(replace(plain, variant=job.variant or None)))
+    recipes = catalogue.load_all(asked.recipes)
+    found = [offer for recipe in recipes if asked.recipe in (None, recipe.name) for offer in _of(recipe, asked)]
     if len({device_of(offer) for offer in found}) > 1:
         from installers.accelerator import device_here
 
         with contextlib.suppress(UsageError):
             here = device_here()
             return [offer for offer in found if device_of(offer) == here] or found
+    return found
+
+
+def _of(recipe: Recipe, asked: Request) -> list[Offer]:
+    """The recipe's own jobs, and for weights that none of them takes those of its framework."""
+    wanted = (asked.method,) if asked.method else METHODS
+    found = []
+    for job in recipe.jobs:
+        if job.method in wanted and asked.variant in (None, job.variant):
+            plain = replace(asked, recipe=recipe.name, method=job.method, settings=(), extra=(), data=None)
+            with contextlib.suppress(UsageError):
+                found.append(choose_job(replace(plain, variant=job.variant or None)))
+    taken = {takes(job, "adapter") for _, job in found}
+    with contextlib.suppress(UsageError):
+        catalogue.agreeing(recipe, asked.model, None, asked.device, asked.framework)
+        more = [job for job in kits.jobs(recipe) if job.method in wanted and asked.variant is None]
+        found += [(recipe, job) for job in more if takes(job, "adapter") not in taken]
     return found
 
 
@@ -194,13 +217,16 @@ def _checkpoints(run: Run) -> list[str]:
 
 
 def _adapted(run: Run) -> bool:
-    """Whether it trained an adapter beside a model: by the command on record, else by the method's name."""
-    words = run.said.get("command")
-    said: Mapping[str, tuple[str, ...]] = {}
-    if isinstance(words, list):
-        said = rows(word for word in words[:2000] if isinstance(word, str))
-    kinds = [said[kind][0] for kind in _KINDS if said.get(kind)]
-    return kinds[0] != "full" if kinds else True
+    """Whether it trained an adapter beside a model: by the options on record, else by the method's name.  An option
+    may stand in the text of a file that the command writes first."""
+    command = run.said.get("command")
+    words = [word for word in command[:2000] if isinstance(word, str)] if isinstance(command, list) else []
+    said = rows(words)
+    kinds = [said[kind][0].lower() for kind in _KINDS if said.get(kind)]
+    kinds += [found[1].lower() for word in words if (found := _IN_FILE.search(word))]
+    if kinds:
+        return kinds[0] != "full"
+    return "lora" in said or run.text("method") == "lora"
 
 
 def _text(run: Run, key: str) -> str:
