@@ -21,7 +21,6 @@ from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe
 from launch import request
 from launch.command import render
-from launch.programs import tiny_model
 from launch.rendering import given, known
 from launch.rendering.rows import arguments, merged, rows
 from launch.request import Request, choose
@@ -57,7 +56,7 @@ def test_lists_are_lists(found: known.Known) -> None:
 
 def test_own_program_is_listed() -> None:
     """The list of the tiny program holds the options of its parser, all of them and no other."""
-    source = (Path(tiny_model.__file__).parent / "tiny.py").read_text(encoding="utf-8")
+    source = (Path(request.__file__).parent / "programs" / "tiny.py").read_text(encoding="utf-8")
     (mine,) = [found for found in known.lists() if found.title]
 
     assert mine.names == set(re.findall(r'add_argument\("--([\w-]+)"', source))
@@ -79,6 +78,7 @@ WRONG = (
     (NPU, {"settings": ("seed=1",), "extra": ("--seed", "2")}, "seed is said 2 times", "say it once"),
     (NPU, {"settings": ("seed=1", "seed=1")}, "seed is said 2 times", "say it once"),
     (NPU, {"extra": ("--seed", "2", "--seed=3")}, "seed is said 2 times", "say it once"),
+    (NPU, {"settings": ("max_steps=9",), "steps": 8}, "max_steps is said by --steps as well", "say it once"),
     (NPU, {"settings": ("seed",)}, "'seed' is not NAME=VALUE", "--set learning_rate=1e-5"),
     (NPU, {"extra": ("tiny",)}, "'tiny' is not NAME=VALUE", "--set"),
     (NPU, {"extra": ("7", "--seed", "2")}, "'7' behind -- belongs to no option", "an option comes first"),

@@ -62,7 +62,7 @@ def judge(given: Rows, known: Known | None) -> list[str]:
         near = known.nearest(name) if known and not answer else None
         if answer is False and known:
             raise UsageError(
-                f"{known.program} has no option {name!r} ({known.source})",
+                f"{known.title or known.program} has no option {name!r} ({known.source})",
                 f"did you mean {near}?" if near else "see the upstream's own list of options",
             )
         if answer is None:

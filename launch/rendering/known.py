@@ -29,6 +29,7 @@ class Known:
     source: str
     complete: bool
     names: frozenset[str]
+    title: str = ""  # where the words of the command say nothing to a person
 
     def has(self, name: str) -> bool | None:
         """Also no_NAME, which transformers' and Paddle's parsers make of a flag that is on."""
