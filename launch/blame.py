@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launch.diagnose import diagnose, times
 
@@ -20,6 +20,8 @@ _NAMED = (
     re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)"),
     re.compile(r"^ *rank *: \d+ \(local_rank: (?P<rank>\d+)\)\n *exitcode *: (?P<code>-?\d+)", re.MULTILINE),
 )
+_BY_RANK = re.compile(r"^\[rank(\d{1,6})\]: ?(.*)$", re.MULTILINE)
+WORDS = 40  # lines of one worker
 _ENDED = re.compile(r"`Termination signal` is detected|\*\*\* SIGTERM |got signal: 15\b")
 # A launcher's own process hands on the SIGTERM of its workers: as a shell tells it, as a byte of -15.
 _ENDED_CODES = {-signal.SIGTERM, 128 + signal.SIGTERM, 256 - signal.SIGTERM}
@@ -67,9 +69,22 @@ def named(launcher: str) -> tuple[tuple[int, int], ...]:
     return tuple(dict.fromkeys(found))
 
 
+def spoken(workers: Iterable[Worker], launcher: str) -> tuple[Worker, ...]:
+    """With words for workers that have no log of their own: torch puts [rankN]: in front of each line of an exception.
+
+    torchrun could keep a log for each (PET_TEE), but Trainer's steps and the bar that numbers them come apart then
+    (tried), each on a way of its own.  N counts over all nodes, which have as many workers each.
+    """
+    every = tuple(workers)
+    here = 1 + max((worker.rank for worker in every), default=0)
+    found = [(int(m[1]) % here, m[2]) for m in _BY_RANK.finditer(launcher)]
+    said = {rank: tuple(line for of, line in found if of == rank) for rank, _ in found}
+    return tuple(w if w.lines else replace(w, lines=said.get(w.rank, ())[-WORDS:]) for w in every)
+
+
 def first_failed(workers: Iterable[Worker], launcher: str) -> Failed | None:
     """The worker whose failure was the cause; None when none failed by itself."""
-    said = dict(named(launcher))
+    said, workers = dict(named(launcher)), spoken(workers, launcher)
     suspects = [(level, w) for w in workers if (level := _suspicion(w, said)) is not None]
     if not suspects:
         return None

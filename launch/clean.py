@@ -18,6 +18,7 @@ KEPT = ("PADDLE_PG_TIMEOUT", "PADDLE_HOME")  # a limit and a cache; all other PA
 STALE = re.compile(
     r"PADDLE_\w+|(LOCAL_|NODE_|GROUP_|ROLE_)?RANK|(LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|NNODES|NPROC_PER_NODE"
     r"|MASTER_(ADDR|PORT)|POD_(IP|NAME)|PORT_RANGE|(DISTRIBUTED_)?TRAINER_\w+|DISTRIBUTED_TRAINER_ENDPOINTS"
+    r"|PET_\w+"  # torchrun takes each of its options from PET_OPTION where the command line has none
     r"|FLAGS_(START_PORT|FIXED_PORT|selected_\w+|print_launcher_env)|TORCHELASTIC_\w+"
 )
 VISIBLE = re.compile(r"(CUDA|XPU|NPU|ILUVATAR_GPU|ASCEND_RT)_VISIBLE_DEVICES")

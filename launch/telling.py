@@ -126,7 +126,7 @@ def _blame(run: Path, ending: Ending) -> None:
         lines, source = ending.launcher_lines, run / "log" / "launcher.log"
     else:
         say(f"{_who(failed)} (the launcher: {ending.status}); its last words:")
-        lines, source = failed.lines, run / "log" / failed.log
+        lines, source = failed.lines, run / "log" / (failed.log or "launcher.log")
     if failed and not failed.lines:  # a launcher that keeps no log of each worker, or one that said nothing
         lines, source = ending.launcher_lines, run / "log" / "launcher.log"
     for line in lines[-LAST_LINES:]:

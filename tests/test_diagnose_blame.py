@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launch.blame import Worker, first_failed, named
+from launch.blame import Worker, first_failed, named, spoken
 
 FULL = "[2025-07-01 12:00:05,000] [   ERROR] - OSError: [Errno 28] No space left on device: '/out/x'"
 LATER = "[2025-07-01 12:00:09,000] [   ERROR] - OSError: [Errno 28] No space left on device: '/out/x'"
@@ -52,3 +52,32 @@ def test_first_failed(workers: list[Worker], launcher: str, expected: tuple[int,
 def test_named(words: str, expected: tuple[tuple[int, int], ...]) -> None:
     """Each launcher's way of naming a worker is read."""
     assert named(words) == expected
+
+
+def test_words_in_the_launchers_log() -> None:
+    """On the second of two nodes rank 3 is worker 1; who has a log of his own keeps his words."""
+    text = (
+        "[rank2]: Traceback\nother words\n[rank3]: ValueError: mine\n[rank2]: RuntimeError: Connection reset by peer\n"
+    )
+    workers = (Worker(0, died_s=2.0, code=1), Worker(1, died_s=1.0, code=1))
+    kept = Worker(0, ("its own",), log="workerlog.0")
+
+    assert [w.lines for w in spoken(workers, text)] == [
+        ("Traceback", "RuntimeError: Connection reset by peer"),
+        ("ValueError: mine",),
+    ]
+    assert spoken((kept,), text) == (kept,)
+    assert spoken((), text) == ()
+
+
+def test_nobody_failed_by_itself() -> None:
+    """Where all have words about a connection alone, none is called the cause."""
+    text = "[rank0]: RuntimeError: Connection closed by peer [10.0.0.2]:4"
+
+    first = first_failed((Worker(0, died_s=2.0, code=1), Worker(1, died_s=3.0, code=-15)), text)
+
+    assert first is not None
+    assert (first.rank, first.follows) == (0, True)
+    alone = first_failed((Worker(0, ("ValueError: mine",), died_s=2.0, code=1),), "")
+    assert alone is not None
+    assert not alone.follows
