@@ -64,4 +64,4 @@ def check(given: Iterable[str]) -> None:
 
 
 def _against(option: str, other: str) -> UsageError:
-    return UsageError(f"{option} goes not with {other}", NEXT.get((option, other), "give one of them"))
+    return UsageError(f"{option} does not go with {other}", NEXT.get((option, other), "give one of them"))

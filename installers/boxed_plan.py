@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envcheck import errors
-from envcheck.units import MIB, gib
+from envcheck.units import MIB, mib
 from installers import suits
 from installers.accelerator import Cards
 from installers.boxed_sight import Sight
@@ -79,7 +79,7 @@ def _pull(recipe: Recipe, sight: Sight, supply: Supply) -> Iterator[Step]:
         return
     found = sight.found
     name = str(found.reference) if found else (sight.drawn.spec.image if sight.drawn else "")
-    size = f", {gib(found.compressed_bytes)} to fetch" if found else ""
+    size = f" ({mib(found.compressed_bytes / MIB)} to fetch)" if found else ""
     yield Step(
         "image",
         f"pull {name}" + (f" for {found.architecture}" if found else ""),

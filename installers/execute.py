@@ -80,6 +80,14 @@ def provision(ground: Ground, *, ask: Ask, report: Report) -> Outcome:
         raise _in_words(err, ground.folder) from None
 
 
+class BrokenOffError(StepError):
+    """A step failed; `outcome` is what was planned, and what was done before."""
+
+    def __init__(self, why: StepError, outcome: Outcome) -> None:
+        super().__init__(why.message, why.next_step)
+        self.outcome = outcome
+
+
 class BlockedError(EnvcheckError):
     """Nothing can be begun; `plan` says what would have been done."""
 
@@ -94,8 +102,16 @@ def _perform(ground: Ground, held: int, report: Report, shown: Plan) -> Outcome:
     """The plan is made again under the lock: another run may have ended between the question and the answer.  And once
     more when the image was loaded, by whose name in this engine the container is drawn, and when the container runs:
     what its image holds is seen only then."""
+    performed: list[tuple[str, str]] = []
+    try:
+        _each(ground, held, report, shown, performed)
+    except StepError as err:
+        raise BrokenOffError(err, Outcome(shown, tuple(performed))) from None
+    return Outcome(shown, tuple(performed))
+
+
+def _each(ground: Ground, held: int, report: Report, shown: Plan, performed: list[tuple[str, str]]) -> None:
     recipe, folder = ground.recipe, ground.folder
-    performed = []
     with ground.work(held, report) as work:
         before = work.seat.environment() if not shown.boxed else None
         ours = mark.load(folder) or mark.Mark(made=before.ours if before else True, recipe=recipe.name)
@@ -111,7 +127,6 @@ def _perform(ground: Ground, held: int, report: Report, shown: Plan) -> Outcome:
             _settle(step, work)
             if step.name in ("load", "container"):
                 todo = _plan_again(ground)
-    return Outcome(shown, tuple(performed))
 
 
 def _unpack(work: Work, ours: mark.Mark) -> None:

@@ -161,7 +161,8 @@ def _why(package: Package, there: Mapping[str, str]) -> str:
 def proof(recipe: Recipe, before: bool) -> Step:
     """`before`: it was proved once."""
     words = ["import the packages", *(words for words, _ in proofs(recipe))]
-    words += [f"{len(recipe.verify)} commands of the recipe's own"] if recipe.verify else []
+    count = len(recipe.verify)
+    words += [f"{count} command{'s' if count > 1 else ''} of the recipe's own"] if count else []
     return Step(
         "proof",
         f"prove it: {', '.join(words)}",

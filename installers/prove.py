@@ -39,7 +39,7 @@ def all_of(recipe: Recipe, seat: Seat, say: Callable[[str], None]) -> str:
         say(words)
         proved.append(prove(recipe, seat, surroundings(recipe, seat)))
     for command in recipe.verify:
-        say(f"trying {' '.join(command)}"[:200])
+        say(f"trying {' '.join(_filled(seat, command))}"[:200])
         proved.append(verify(recipe, seat, command))
     return "; ".join(proved)
 
@@ -75,12 +75,16 @@ def imports(recipe: Recipe, seat: Seat) -> str:
 
 def verify(recipe: Recipe, seat: Seat, command: tuple[str, ...]) -> str:
     """One of the recipe's own commands, which must end well."""
-    argv = [part.replace("{python}", seat.python) for part in command]
+    argv = _filled(seat, command)
     ready = prove_cards.sourced(recipe, argv)
     done = seat.run(ready, timeout_s=seconds(VERIFY_S), env=surroundings(recipe, seat))
     if done.status != 0:
         raise StepError(f"{' '.join(argv)} ended with {done.status}:\n{last_lines(done.out + done.err)}", _again(seat))
-    return f"{' '.join(command)} ended well"
+    return f"{' '.join(argv)} ended well"
+
+
+def _filled(seat: Seat, command: tuple[str, ...]) -> list[str]:
+    return [part.replace("{python}", seat.python) for part in command]
 
 
 def _again(seat: Seat) -> str:

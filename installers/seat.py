@@ -46,6 +46,10 @@ class Seat(Protocol):
     @property
     def notes(self) -> Path: ...
 
+    @property
+    def settings(self) -> str:
+        """Where the variables of its commands are set, as the end of a next step; "" where they are those of ours."""
+
     def environment(self) -> Environment:
         """What is installed there now."""
 
@@ -98,6 +102,10 @@ class Host:
     @property
     def notes(self) -> Path:
         return mark.folder_of(self.folder)
+
+    @property
+    def settings(self) -> str:
+        return ""
 
     def environment(self) -> Environment:
         return environment.read(self.folder)

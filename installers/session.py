@@ -137,10 +137,17 @@ def _tell(asked: Asked, plan: Plan, result: str, outcome: execute.Outcome | None
 def _failed(asked: Asked, err: errors.EnvcheckError) -> None:
     """With --json the failure is a document, too."""
     if asked.as_json:
-        plan = err.plan if isinstance(err, execute.BlockedError) else Plan(asked.recipe.name, asked.folder, ())
+        plan, performed = _known(asked, err)
         next_step = plan.obstacle.remedy if plan.obstacle else err.next_step
         told = {"message": err.message, "next_step": next_step, "code": err.code}
-        click.echo(json.dumps(as_values(plan, "failed") | {"error": told}, indent=1))
+        click.echo(json.dumps(as_values(plan, "failed", performed) | {"error": told}, indent=1))
+
+
+def _known(asked: Asked, err: errors.EnvcheckError) -> tuple[Plan, tuple[tuple[str, str], ...]]:
+    """What was planned and what was done, as far as it came."""
+    if isinstance(err, execute.BrokenOffError):
+        return err.outcome.plan, err.outcome.performed
+    return err.plan if isinstance(err, execute.BlockedError) else Plan(asked.recipe.name, asked.folder, ()), ()
 
 
 def run_undo(asked: Asked) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import socket
 import stat
@@ -166,9 +168,22 @@ def ends_at_once(spec: Spec) -> tuple[Spec, str]:
     return replace(spec, command=("false",)), f"the container {spec.name} ended at once with status 1"
 
 
+def ends_with_a_word(spec: Spec) -> tuple[Spec, str]:
+    return replace(spec, command=("sh", "-c", "echo the licence has run out; exit 3")), "3: the licence has run out"
+
+
 @pytest.mark.parametrize(
     "fault",
-    (source_gone, node_gone, runtime_gone, names_without_engine, image_gone, program_gone, ends_at_once),
+    (
+        source_gone,
+        node_gone,
+        runtime_gone,
+        names_without_engine,
+        image_gone,
+        program_gone,
+        ends_at_once,
+        ends_with_a_word,
+    ),
 )
 def test_nothing_is_left_half_made(fault: Callable[[Spec], tuple[Spec, str]], spec: Spec, api: APIClient) -> None:
     """What the engine refuses is one sentence and exit 4; no container and no folder stays."""
@@ -182,6 +197,26 @@ def test_nothing_is_left_half_made(fault: Callable[[Spec], tuple[Spec, str]], sp
     assert failed.value.code == errors.STEP_FAILED
     assert container.look(api, spec.name) is None
     assert not Path(f"{spec.mounts[0].source}/gone").exists()
+
+
+def test_proxies_of_dockers_settings(
+    spec: Spec, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What docker's own settings put into every container comes in, and is no difference from the plan, whether they
+    are still the same later or not."""
+    settings = {"proxies": {"default": {"httpProxy": "http://proxy.example:3128", "noProxy": "localhost"}}}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with contextlib.closing(APIClient(base_url=engine.url)) as behind:
+        container.ensure(behind, spec)
+        (tmp_path / "config.json").unlink()
+
+        assert "http_proxy=http://proxy.example:3128" in inspected(behind, spec)["Config"]["Env"]
+        assert container.stands(behind, spec).action is Action.REUSE
+
+        own = replace(spec, environment={**spec.environment, "http_proxy": "http://recipe.example"})
+
+        assert [d.field for d in container.stands(behind, own).differences] == ["environment"]
 
 
 def test_a_port_that_is_taken(spec: Spec, api: APIClient) -> None:

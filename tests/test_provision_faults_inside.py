@@ -195,6 +195,18 @@ def test_index_that_fails(box: Box, fault: Callable[[Path], None], words: str, t
     assert [step for step, event in box.events()[count:] if event == "done"] == ["packages", "proof"]
 
 
+def test_what_was_done_before_it_failed(box: Box, tmp_path: Path) -> None:
+    """With --json a failed step's document holds the plan and what was done before it, too."""
+    lacking(tmp_path / "index")
+    done = box.run("--yes", "--json")
+    said = json.loads(done.stdout)
+
+    assert (done.returncode, said["result"], said["error"]["code"]) == (4, "failed", 4)
+    assert [step["name"] for step in said["steps"]] == ["container", "packages", "proof"]
+    assert [each["step"] for each in said["performed"]] == ["container"]
+    assert "a container has what its recipe's container.environment" in said["error"]["next_step"]
+
+
 def test_another_python_inside(box: Box) -> None:
     """An image whose Python the recipe does not take: refused when it is seen, exit 1, without a package in it."""
     recipe = box.folder / "recipes" / "boxed.toml"

@@ -92,7 +92,7 @@ def test_a_recipe_that_is_not_for_it(more: tuple[str, str], capsys: pytest.Captu
     code, said = told(capsys, "--recipe", "tiny-cpu", *more, "--dry-run")
 
     assert code == 2
-    assert f"--recipe tiny-cpu goes not with {' '.join(more)}" in said
+    assert f"--recipe tiny-cpu does not go with {' '.join(more)}" in said
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_what_a_mode_does_not_take(mode: str, capsys: pytest.CaptureFixture[str]
         code, said = told(capsys, *itertools.chain(*words), *([] if option == "--yes" else ["--yes"]))
 
         assert code == 2
-        assert " goes not with " in said
+        assert " does not go with " in said
     assert others
     assert not home.exists()
 
@@ -155,7 +155,7 @@ def test_what_a_mode_does_not_take(mode: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("pair", provision_modes.EITHER, ids=" ".join)
 def test_either(pair: tuple[str, str]) -> None:
     """Of two that contradict each other one is refused."""
-    with pytest.raises(UsageError, match="goes not with"):
+    with pytest.raises(UsageError, match="does not go with"):
         provision_modes.check(pair)
 
 

@@ -23,6 +23,7 @@ from installers.bundles.lockfile import Built, Commit, Wheel
 from installers.containers.container_errors import asked
 from installers.progress import Downloads, Event, Report
 from installers.recipes.recipe import Checkout, Package, Recipe
+from installers.recipes.recipe import Mount as Mounted
 from installers.seat import Host
 from installers.software import build_cache, builds, checkouts, packages, solver
 from installers.software.build_cache import Kept
@@ -76,14 +77,18 @@ def environment(folder: Path, report: Report) -> Iterator[Kitchen]:
 
 @contextlib.contextmanager
 def container(api: APIClient, reference: str, recipe: Recipe, folder: Path, report: Report) -> Iterator[Kitchen]:
-    """Of the image, with the recipe's variables, on this host's network; one that a killed run left is cleared away."""
+    """Of the image, with the recipe's variables and what of this host it only reads (a CA's file, to which a variable
+    leads), on this host's network; one that a killed run left is cleared away."""
+    from docker.types import Mount
+
     from installers.containers.inside import Inside
     from installers.containers.inside_files import InsideFiles
 
     name = f"envcheck-bundle-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
     asked(lambda: _remove(api, name))
-    host = api.create_host_config(network_mode="host")
     variables = dict(recipe.container.environment) if recipe.container else {}
+    mounts = [Mount(m.target, m.source, type="bind", read_only=True) for m in _read(recipe)]
+    host = api.create_host_config(network_mode="host", mounts=mounts)
     sleep = ("sleep", str(DAY_S))
     asked(
         lambda: api.create_container(
@@ -104,6 +109,12 @@ def container(api: APIClient, reference: str, recipe: Recipe, folder: Path, repo
             yield Kitchen(Ground(seat, InsideFiles(seat)), folder, report, downloads.line)
     finally:
         _remove(api, name)
+
+
+def _read(recipe: Recipe) -> list[Mounted]:
+    """Mounted files of this host's that the recipe's container may not write."""
+    mounts = recipe.container.mounts if recipe.container else ()
+    return [m for m in mounts if m.read_only and Path(m.source).is_absolute() and Path(m.source).is_file()]
 
 
 def _remove(api: APIClient, name: str) -> None:

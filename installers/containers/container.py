@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envcheck.errors import EnvcheckError, StepError
+from envcheck.secrets import redact
 from installers.containers.container_compare import Action, Standing, compare, differing_words, standing
 from installers.containers.container_errors import asked
 from installers.containers.container_inspect import Defaults, defaults
@@ -16,7 +17,8 @@ from installers.containers.container_spec import RECIPE_LABEL, Spec
 if TYPE_CHECKING:
     from docker import APIClient
 
-SETTLE_S = 0.3  # a command that cannot run has ended by then
+SETTLE_S = 0.1  # a shell without its input has ended by then; what ends later is seen by the next step
+BY_HAND = "envcheck provision --as-script shows the line that makes it, to be tried by hand"
 
 
 def look(api: APIClient, name: str) -> Mapping[str, Any] | None:
@@ -55,7 +57,7 @@ def ensure(api: APIClient, spec: Spec, *, recreate: bool = False) -> str:
     try:
         asked(lambda: api.start(identity))
         if reason := still_wrong(api, spec):
-            raise StepError(reason, f"docker logs {spec.name}")
+            raise StepError(reason, BY_HAND if made else f"docker logs {spec.name}")
     except BaseException:
         if made:
             remove(api, identity)
@@ -91,6 +93,7 @@ def create(api: APIClient, spec: Spec) -> str:
 
 def still_wrong(api: APIClient, spec: Spec) -> str | None:
     """Why the container does not run as the Spec says; None when it does."""
+    expected = known(api, spec.image)
     time.sleep(SETTLE_S)
     found = look(api, spec.name)
     if found is None:
@@ -99,11 +102,18 @@ def still_wrong(api: APIClient, spec: Spec) -> str | None:
     if state.get("Paused"):
         return f"the container {spec.name} is paused: docker unpause {spec.name}"
     if not state.get("Running"):
-        return f"the container {spec.name} ended at once with status {state.get('ExitCode')}"
-    differing = compare(found, spec, known(api, spec.image))
+        return f"the container {spec.name} ended at once with status {state.get('ExitCode')}{_last_word(api, spec)}"
+    differing = compare(found, spec, expected)
     if differing:
         return f"the engine made {spec.name} otherwise than asked: {', '.join(d.field for d in differing)}"
     return None
+
+
+def _last_word(api: APIClient, spec: Spec) -> str:
+    """The last line of its log, which is gone with the container."""
+    said = bytes(asked(lambda: api.logs(spec.name, tail=1)))[:2000].decode("utf-8", "replace")
+    words = "".join(each for each in said.strip() if each.isprintable())
+    return redact(f": {words[:300]}") if words else ""
 
 
 def remove(api: APIClient, name: str) -> bool:

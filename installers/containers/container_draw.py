@@ -123,7 +123,8 @@ def _grant(recipe: Recipe, box: Container, ground: Ground, mode: Mode) -> Grant:
         return Grant(
             f"the runtime {vendor.runtime}", runtime=vendor.runtime, environment={vendor.runtime_env: ",".join(ids)}
         )
-    return Grant("the device nodes", devices=box.devices or ground.nodes[: recipe.hardware.cards])
+    nodes = box.devices or ground.nodes[: recipe.hardware.cards]
+    return Grant("the device nodes" if nodes else "no cards", devices=nodes)
 
 
 def _ids(recipe: Recipe, box: Container, ground: Ground, vendor: Vendor) -> tuple[str, ...]:

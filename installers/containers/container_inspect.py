@@ -11,6 +11,9 @@ from installers.containers.container_spec import RECIPE_LABEL, Spec, capability
 from installers.containers.container_words import mount_word, port_word, size_word
 from installers.recipes.recipe import Mount
 
+# Docker puts the proxies of its settings into every container, as docker run and as SDK: they are this host's.
+PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY"}
+
 
 @dataclass(frozen=True)
 class Defaults:
@@ -54,7 +57,7 @@ def of_spec(spec: Spec, known: Defaults) -> dict[str, str]:
         "pid": spec.pid,
         "ports": _lines(map(port_word, spec.ports)),
         "ulimits": _lines(f"{limit.name}={limit.soft}:{limit.hard}" for limit in spec.ulimits),
-        "environment": _variables({**(known.environment or {}), **spec.environment}),
+        "environment": _variables({**(known.environment or {}), **spec.environment}, spec),
         "tty": _truth(spec.tty),
         "stdin": _truth(spec.stdin),
     }
@@ -84,7 +87,7 @@ def of_inspect(inspected: Mapping[str, Any], spec: Spec, known: Defaults) -> dic
         "pid": str(host.get("PidMode") or ""),
         "ports": _lines(_published(host)),
         "ulimits": _lines(f"{limit['Name']}={limit['Soft']}:{limit['Hard']}" for limit in limits),
-        "environment": _variables(variables),
+        "environment": _variables(variables, spec),
         "tty": _truth(bool(config.get("Tty"))),
         "stdin": _truth(bool(config.get("OpenStdin"))),
     }
@@ -143,8 +146,10 @@ def _pairs(lines: Iterable[str] | None) -> dict[str, str]:
     return {name: text for name, _, text in (line.partition("=") for line in lines or ())}
 
 
-def _variables(pairs: Mapping[str, str]) -> str:
-    return _lines(f"{name}={text}" for name, text in pairs.items())
+def _variables(pairs: Mapping[str, str], spec: Spec) -> str:
+    """Without proxies that the Spec does not name."""
+    named = {name: text for name, text in pairs.items() if name in spec.environment or name.upper() not in PROXIES}
+    return _lines(f"{name}={text}" for name, text in named.items())
 
 
 def _lines(items: Iterable[str]) -> str:

@@ -62,6 +62,10 @@ class Inside:
     def notes(self) -> Path:
         return mark.folder_of(self.folder)
 
+    @property
+    def settings(self) -> str:
+        return " (a container has what its recipe's container.environment and mounts give it)"
+
     def environment(self) -> Environment:
         """StepError where the container has no such Python."""
         source = (Path(programs.__path__[0]) / "inventory.py").read_text()

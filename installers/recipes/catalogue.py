@@ -68,7 +68,7 @@ def agreeing(
         next_step = (
             f"leave --recipe out, or the others; what it is for:\n{_table((recipe, job) for job in recipe.jobs)}"
         )
-        raise UsageError(f"--recipe {recipe.name} goes not with {said}", next_step) from None
+        raise UsageError(f"--recipe {recipe.name} does not go with {said}", next_step) from None
     return recipe
 
 

@@ -7,6 +7,7 @@ configured one.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,6 +81,7 @@ class Pip:
         if done.hung:
             raise StepError("pip did not end in two hours and was stopped", f"see {log}, then repeat")
         sentence, step = pip_words.understood(text)
+        step += self.seat.settings if re.search(pip_words.SETTING, step) else ""
         harmless = "Installing collected packages" not in text
         raise PipError(redact(sentence), step.replace("the log", str(log)), harmless)
 

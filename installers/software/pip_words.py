@@ -10,6 +10,7 @@ import re
 
 AGAIN = "repeat the same command: what is already there is kept"
 INDEX = "look at the index: `pip config list`, PIP_INDEX_URL"
+SETTING = r"PIP_[A-Z]|_proxy\b"  # a next step that speaks of variables
 MEANINGS: tuple[tuple[str, str, str], ...] = (
     (r"No space left on device|Errno 28|Disk quota exceeded", "the disk is full", "make room, then " + AGAIN),
     (
