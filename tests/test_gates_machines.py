@@ -105,6 +105,15 @@ def test_a_busy_card_is_named_with_who_holds_it() -> None:
     assert "python3 (pid 20817, 60000 MiB)" in found.evidence[0]
 
 
+def test_one_full_card_of_all_that_are_used() -> None:
+    """The job fits but for one card: what is to be done is to free that card, not to buy larger ones."""
+    found = gates.GATES["memory"](of_recipe("ernie-21b-iluvatar", "lora", "bi-v150x8", "memory-held=30000"))
+
+    assert found.severity is Severity.FAIL
+    assert found.seen.startswith("1 of 16 cards are too full: ")
+    assert found.remedy and found.remedy.words == "Stop who holds it."
+
+
 def test_degrees_that_do_not_divide() -> None:
     """Tensor parallel 8 on 20 heads and 4 key/value heads closes the gate, which lists what would do."""
     found = gates.GATES["degrees"](

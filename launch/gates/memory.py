@@ -23,13 +23,19 @@ def device_memory(s: Situation) -> Finding:
     if fit is None:
         return _floor(s)
     held = tuple(_held(s))
-    if fit.fits is not False and held:
+    if held and (fit.fits or _fits_empty(s)):
         worst = Severity.FAIL if any(known == verdict.NOT for _, known, _ in held) else Severity.UNKNOWN
-        seen = f"{len(held)} of {s.job.processes} cards are too full; on an empty one {fit.reason}"
+        seen = f"{len(held)} of {s.job.processes} cards are too full: {'on an empty one ' * bool(fit.fits)}{fit.reason}"
         lines = tuple(line for _, _, line in held)
         return Finding("gate.memory", worst, seen, Remedy("Stop who holds it.", _list(s)), lines)
     severity = {True: Severity.OK, False: Severity.FAIL, None: Severity.UNKNOWN}[fit.fits]
     return Finding("gate.memory", severity, fit.reason, fit.remedy, tuple(line for _, _, line in held))
+
+
+def _fits_empty(s: Situation) -> bool:
+    """The job would fit, were all cards as free as the freest."""
+    judged = list(planner_cards.judged(s.plan)) if s.plan else []
+    return bool(judged) and max(judged, key=lambda pair: pair[0].free_gib)[1] == verdict.FITS
 
 
 def _held(s: Situation) -> Iterator[tuple[Device, str, str]]:
