@@ -18,6 +18,7 @@ import psutil
 from envcheck import __version__, errors
 from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.model import Facts, Finding, Fit
+from installers.recipes import catalogue
 from installers.recipes.catalogue import device_of
 from installers.recipes.recipe import Job, Recipe, wanted
 from launch import aftermath, clean, command, curve, family, gates, launcher, record, situation, telling
@@ -63,6 +64,8 @@ def _unstarted(code: int, **more: object) -> None:
 
 def _train(request: Request) -> int:
     recipe, job = choose(request)
+    if job.method in catalogue.TALKS:
+        raise UsageError(f"{recipe.name}, {job.method}, trains nothing", "envcheck infer talks with what was trained")
     auto = request.rank is None and job.rank is None
     request = own.settled(request, job)
     if request.data and request.data.expanduser().is_dir():

@@ -176,7 +176,7 @@ def test_gate_closed(paddle_home: Path, trained: Path, tmp_path: Path) -> None:
     assert done.returncode == 1
     said = json.loads(done.stdout)
     assert [gate["name"] for gate in said["gates"] if gate["severity"] == "FAIL"] == ["gate.data"]
-    assert "nothing/weights.npz is not there" in done.stderr
+    assert "nothing/weights.npz is not there" in done.stderr and "Name a checkpoint that is there" in done.stderr
     assert not list((tmp_path / "runs").glob("*/"))
 
 
@@ -203,6 +203,14 @@ def test_misused(more: tuple[str, ...], words: str, tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert "next:" in done.stderr
+
+
+def test_train_sends_on_who_wants_to_talk(tmp_path: Path) -> None:
+    """A method that trains nothing is not started without a terminal, but sent on."""
+    argv = [*ENVCHECK, "train", "--model", "tiny", "--method", "chat", "--device", "cpu"]
+    done = subprocess.run(argv, cwd=tmp_path, env=variables(tmp_path), capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, "envcheck infer" in done.stderr) == (2, True)
 
 
 def run_of(folder: Path, **said: object) -> Path:

@@ -105,11 +105,20 @@ _SOURCES: tuple[tuple[str, Callable[[Command, str], bool]], ...] = (
     ("Fetch the model from its hub into that folder.", lambda made, path: path.endswith("/config.json")),
     ("Put the data there, or name others with --data.", lambda made, path: path in made.data and made.own_data),
     ("Put the data there.", lambda made, path: path in made.data and not made.own_data),
+    ("Name a checkpoint that is there; envcheck runs show ID tells a run's.", lambda made, path: _trained(made, path)),
     (
         "The rest comes with the project: envcheck provision --dry-run shows how to get it.",
-        lambda made, path: path not in (*made.scripts, *made.data) and not path.endswith("/config.json"),
+        lambda made, path: (
+            path not in (*made.scripts, *made.data) and not path.endswith("/config.json") and not _trained(made, path)
+        ),
     ),
 )
+
+
+def _trained(made: Command, path: str) -> bool:
+    """Of a folder that the command itself names: what a talk is to be held with."""
+    return path in made.requires and not path.endswith("/config.json") and path.rpartition("/")[0] in made.argv
+
 
 # Options that name data sets, and those that say how often each is drawn, by upstream: ERNIE, LLaMA-Factory, ms-swift.
 MIXES = (
