@@ -109,3 +109,22 @@ def test_a_device_alone_means_its_usual_recipe(device: str, recipe: str) -> None
 
     assert catalogue.select_recipe(recipes, None, None, device, None).name == recipe
     assert catalogue.select_recipe(recipes, "tiny", None, device, None).name == f"tiny-{device}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "option", "near"),
+    [
+        ({"model": "tinny"}, "model", "did you mean tiny?"),
+        ({"model": "ERNIE-4.5-300"}, "model", "did you mean ERNIE-4.5-300B-A47B?"),
+        ({"model": "nothing of the kind"}, "model", "there are ERNIE-4.5-0.3B, "),
+        ({"framework": "swft"}, "framework", "did you mean swift?"),
+    ],
+)
+def test_a_wrong_name_is_told_the_near_one(asked: dict[str, str], option: str, near: str) -> None:
+    """Where many jobs are left, the option's own words are told, the one that is spelt most like it first."""
+    said = {"model": None, "method": None, "device": None, "framework": None} | asked
+    with pytest.raises(UsageError) as caught:
+        catalogue.select(catalogue.load_all(), **said)
+
+    assert str(caught.value) == f"there is no recipe for --{option} {asked[option]}"
+    assert str(caught.value.next_step).startswith(near)

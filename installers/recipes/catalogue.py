@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -128,7 +129,7 @@ def _fitting(
     ):
         if asked is not None:
             said.append(f"--{what} {asked[:80]}")
-            offers = _narrowed(offers, [offer for offer in offers if fits(offer, asked)], " ".join(said))
+            offers = _narrowed(offers, [offer for offer in offers if fits(offer, asked)], said, what)
     if framework is None and shape.role is None and model not in {recipe.name for recipe in recipes}:
         offers = [offer for offer in offers if not offer[1].role] or offers
     if method is None:
@@ -144,10 +145,31 @@ def device_of(offer: Offer) -> str:
     return job.device or recipe.device
 
 
-def _narrowed(before: list[Offer], after: list[Offer], said: str) -> list[Offer]:
+TABLE = 12  # jobs that are shown as a table; of more than these only the words of the option that does not fit
+VALUES: dict[str, Callable[[Offer], tuple[str, ...]]] = {
+    "model": lambda offer: offer[0].models[:1],
+    "framework": lambda offer: (offer[0].framework,),
+    "method": lambda offer: (offer[1].method, offer[1].variant),
+    "variant": lambda offer: (offer[1].variant,),
+    "node-role": lambda offer: (offer[1].role,),
+    "device": lambda offer: (device_of(offer),),
+}
+
+
+def _narrowed(before: list[Offer], after: list[Offer], said: list[str], what: str) -> list[Offer]:
     if after:
         return after
-    raise UsageError(f"there is no recipe for {said}", f"choose from what there is:\n{_table(before)}")
+    choice = _values(before, what, said[-1]) if len(before) > TABLE else f"choose from what there is:\n{_table(before)}"
+    raise UsageError(f"there is no recipe for {' '.join(said)}", choice)
+
+
+def _values(offers: Iterable[Offer], what: str, said: str) -> str:
+    """What could be said instead, and what is spelt most like it."""
+    names = sorted({name for offer in offers for name in VALUES[what](offer) if name})
+    words = {f"--{what} {name.lower()}": name for name in names}
+    longer = [word for word in words if word.startswith(said.lower())]
+    near = (longer or difflib.get_close_matches(said.lower(), list(words), 1, 0.75))[:1]
+    return f"{f'did you mean {words[near[0]]}? ' if near else ''}there are {', '.join(names)}; envcheck recipes has all"
 
 
 def _fits_model(recipes: Iterable[Recipe], asked: str) -> Callable[[Offer, str], bool]:
