@@ -189,7 +189,7 @@ def test_gate_closed(paddle_home: Path, trained: Path, tmp_path: Path) -> None:
         (("--model", "tiny", "--device", "cpu"), "wants the weights of a run"),
         (("--model", "21b", "--device", "npu", "--adapter", "x"), "no recipe has a chat for 21b"),
         (("--model", "qwen-7b", "--adapter", "x"), "2 programs fit this request"),
-        (("--model", "tiny", "--adapter", "{output}"), "not a path"),
+        (("--model", "tiny", "--adapter", "{output}"), "is no path that"),
         (("--model", "tiny", "--method", "lora", "--adapter", "x"), "--method lora trains"),
         (("--model", "tiny", "--device", "cpu", "--adapter", "x", "--json"), "--json wants a question"),
         (("--run", "latest", "--ask", " "), "an empty question"),

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
-import psutil
 
-from envcheck import __version__, errors, runner
+from envcheck import errors, runner
 from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.model import Finding
 from envcheck.stopping import heard_by, interrupt
-from installers.recipes.catalogue import device_of
 from installers.recipes.recipe import Job
 from launch import clean, command, gates, record, situation, telling
 from launch.gates import waive
-from launch.inference import dialogue, door, talks
+from launch.inference import dialogue, door, recording, talks
 from launch.inference import telling as words
 from launch.inference.dialogue import Outcome
+from launch.inference.recording import Begun
 from launch.inference.talks import Talk
 from launch.inference.wish import Chosen, Wish, choose
 from launch.rendering import given
@@ -34,25 +30,6 @@ from launch.situation import Situation
 from launch.stage.choose import filled
 
 COLUMNS = 8192  # of the terminal of a question: readline breaks a line that is longer
-CODES = {
-    "finished": errors.FIT,
-    "failed": errors.TRAINING_FAILED,
-    "interrupted": errors.INTERRUPTED,
-    "unstarted": errors.STEP_FAILED,
-}
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A talk about to begin; `talk` is how its program talks, None for who types by himself."""
-
-    chosen: Chosen
-    seen: Situation
-    made: command.Command
-    tidy: clean.Clean
-    run: Path
-    talk: Talk | None
-    question: str
 
 
 def infer(wish: Wish) -> int:
@@ -125,22 +102,13 @@ def _talk(wish: Wish, seen: Situation) -> tuple[Talk | None, str]:
 def _refuse(wish: Wish, seen: Situation, found: tuple[Finding, ...]) -> int:
     if wish.request.as_json:
         exits = {"code": errors.UNFIT, "status": None}
-        _say({**_head(seen), "state": "refused", "exit": exits, "gates": record.findings(found)})
+        _say({**recording.head(seen), "state": "refused", "exit": exits, "gates": record.findings(found)})
     telling.closed(gates.closed(found))
     return errors.UNFIT
 
 
 def _say(said: record.Record) -> None:
     click.echo(record.as_text({"schema": record.SCHEMA, **said}), nl=False)
-
-
-def _head(seen: Situation) -> record.Record:
-    return {
-        "recipe": seen.recipe.name,
-        "model": seen.recipe.models[0],
-        "method": seen.job.method,
-        "device": device_of((seen.recipe, seen.job)),
-    }
 
 
 def _run(
@@ -152,14 +120,14 @@ def _run(
     talk: Talk | None,
     question: str,
 ) -> int:
-    run = _new_folder(seen)
+    run = recording.new_folder(seen)
     known.remember(seen.runs)
     made = command.render(seen.recipe, seen.job, filled(chosen.request, seen.recipe, seen.stage, run))
     tidy = clean.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
     situation.sign(seen.runs)
     begun = Begun(chosen, seen, made, tidy, run, talk, question)
-    said = {**_begun(begun), "gates": record.findings(found), "waived": list(waived)}
-    _write(run, said)
+    said = {**recording.begin(begun), "gates": record.findings(found), "waived": list(waived)}
+    recording.write(run, said)
     telling.start(run, made)
     return _finish(wish, run, said, *_talked(begun, wish.deadline_s))
 
@@ -192,66 +160,14 @@ def _state(status: int) -> str:
     return {0: "finished", errors.INTERRUPTED: "interrupted"}.get(status, "failed")
 
 
-def _begun(begun: Begun) -> record.Record:
-    """What is known before the program starts."""
-    seen, made, tidy = begun.seen, begun.made, begun.tidy
-    return {
-        "schema": record.SCHEMA,
-        **_head(seen),
-        "state": "running",
-        "started": record.time_text(datetime.now(timezone.utc)),
-        "pid": os.getpid(),
-        "pid_began": psutil.Process().create_time(),
-        "folder": str(begun.run),
-        "container": seen.stage.container or None,
-        "talks_with": {"run": begun.chosen.of or None, "weights": begun.chosen.adapter or None},
-        "command": list(made.argv),
-        "environment": record.environment({**made.environment, **made.prepend}),
-        "left_out": {"stale": list(tidy.stale), "secret": list(tidy.secret)},
-        "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": seen.sight.python}
-        | {"packages": dict(seen.sight.packages)},
-        "checkpoints": [],
-    }
-
-
 def _finish(
     wish: Wish, run: Path, said: record.Record, state: str, status: int | None, outcome: Outcome | None, why: str
 ) -> int:
-    began, now, code = datetime.fromisoformat(said["started"]), datetime.now(timezone.utc), CODES[state]
-    done: dict[str, Any] = {
-        **said,
-        "state": state,
-        "exit": {"code": code, "status": status},
-        "seconds": round((now - began).total_seconds(), 1),
-        "ended": record.time_text(now),
-        "error": why or (dialogue.WHY[outcome.how] if outcome and state == "failed" else None),
-        "talk": words.as_values(wish.ask or "", outcome) if outcome else None,
-    }
-    if outcome:
-        (run / "log" / "talk.log").write_text(outcome.said, encoding="utf-8")
-    _write(run, done)
+    done = recording.end(run, said, wish.ask or "", state, status, outcome, why)
     if wish.request.as_json:
         click.echo(record.as_text(done), nl=False)
     elif outcome and outcome.how == "answered":
         click.echo(outcome.answer)
     sys.stdout.flush()
     words.end(run, state, status, outcome, why)
-    return code
-
-
-def _new_folder(seen: Situation) -> Path:
-    try:
-        run = record.folder(seen.runs, seen.recipe.name, datetime.now(timezone.utc))
-        (run / "log").mkdir()
-    except OSError as err:
-        said = f"{seen.runs}: {(err.strerror or str(err)).lower()}"
-        raise EnvcheckError(said, "name another folder: --runs") from None
-    return run
-
-
-def _write(run: Path, said: record.Record) -> None:
-    try:
-        record.write(run, said)
-    except OSError as err:
-        why = f"the record {run / record.NAME} cannot be written: {(err.strerror or str(err)).lower()}"
-        raise StepError(why, "make room, or name another folder with --runs") from None
+    return recording.CODES[state]
