@@ -146,7 +146,7 @@ def _who(failed: Failed) -> str:
 def _diagnosed(told: Sequence[Diagnosis]) -> None:
     """What is known of such words: the cause, and in short what else was seen."""
     for one in told[:1]:
-        say(f"cause       {one.says}")
+        say(f"{'cause' if one.kind == 'cause' else 'seen':<12}{one.says}")
         say(f"  {one.why}")
         say(f"  next: {one.do}")
         for line in one.commands:

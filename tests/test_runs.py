@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,7 +47,9 @@ def test_detached_followed_stopped(paddle_home: Path, tmp_path: Path) -> None:
         elsewhere.mkdir()
         listed = json.loads(runs(paddle_home, elsewhere, "--json").stdout)["runs"]
         assert {"id": name, "state": "running"}.items() <= next(run for run in listed if run["id"] == name).items()
-        assert "running" in runs(paddle_home, elsewhere, "show", name).stdout
+        shown = runs(paddle_home, elsewhere, "show", name).stdout
+        assert "running" in shown
+        assert re.search(r"^now +step \d+ of \d+, loss ", shown, re.MULTILINE)
 
         follower = subprocess.Popen(
             [sys.executable, "-m", "envcheck", "runs", "follow", name],

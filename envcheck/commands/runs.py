@@ -56,10 +56,14 @@ def show(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_jso
     """
     import json
 
+    from launch.runs import follow as following
     from launch.runs import known, shown
 
     run = known.find(name, folder or outer[0])
-    click.echo(json.dumps(run.said | {"state": run.state}, indent=1) if as_json or outer[1] else shown.as_page(run))
+    if as_json or outer[1]:
+        click.echo(json.dumps(run.said | {"state": run.state}, indent=1))
+    else:
+        click.echo(shown.as_page(run, following.now(run)))
 
 
 @runs.command(short_help="Its steps as they come, until it ends.")
@@ -79,10 +83,7 @@ def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None) -> i
     from launch.watch import Teller
 
     run = known.find(name, folder or outer[0])
-    plan = run.said.get("plan")
-    steps = plan.get("steps") if isinstance(plan, dict) else None
-    most = steps.get("max") if isinstance(steps, dict) else None
-    teller = Teller(of=most if isinstance(most, int) else None)
+    teller = Teller(of=following.of(run))
     try:
         ended = following.follow(run, teller)
     finally:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from envcheck import errors
 from envcheck.errors import StepError, UsageError
-from launch.logs.step import Step
+from launch.logs.step import Step, words
 from launch.runs import known
 from launch.runs.known import Run
 from launch.watch import Watch
@@ -41,6 +41,23 @@ def follow(run: Run, say: Callable[[Step], None]) -> Run:
         if not now.running:
             return now
         time.sleep(LOOK_EVERY_S)
+
+
+def now(run: Run) -> str:
+    """The last step that the logs of a running one tell, in words."""
+    if not run.running:
+        return ""
+    steps: list[Step] = []
+    Watch(run.folder / "log", Strangers(), steps.append).look(final=True)
+    return words(steps[-1], of(run)) if steps else ""
+
+
+def of(run: Run) -> int | None:
+    """How many steps it was to make, where the recipe says so."""
+    plan = run.said.get("plan")
+    steps = plan.get("steps") if isinstance(plan, dict) else None
+    most = steps.get("max") if isinstance(steps, dict) else None
+    return most if isinstance(most, int) else None
 
 
 def code(run: Run) -> int:

@@ -40,8 +40,8 @@ def as_table(runs: Sequence[Run], width: int) -> str:
     return tabulate(rows, heads, tablefmt="plain", disable_numparse=True)
 
 
-def as_page(run: Run) -> str:
-    """Everything that a person asks first; the rest stands in the record."""
+def as_page(run: Run, now: str = "") -> str:
+    """Everything that a person asks first; the rest stands in the record.  `now` is where a run stands that goes on."""
     said = run.said
     status = said.get("exit") if isinstance(said.get("exit"), dict) else {}
     worker = said.get("first_failed_worker")
@@ -51,10 +51,12 @@ def as_page(run: Run) -> str:
         ("trains", f"{run.text('model')} by {run.text('method')}, recipe {run.text('recipe')}"),
         ("on", f"{run.text('device')}{', in the container ' + run.text('container') if run.text('container') else ''}"),
         ("started", f"{run.text('started')}, {_long(run)}"),
+        ("now", now),
         ("loss", _loss(run)),
         ("why", _why(said)),
         ("memory", _memory(said)),
         ("worker", f"{worker.get('rank')} failed first, code {worker.get('code')}" if isinstance(worker, dict) else ""),
+        _diagnosed(said),
         ("checkpoint", next(iter(_texts(said.get("checkpoints"))[-1:]), "")),
         ("waived", ", ".join(_texts(said.get("waived")))),
         ("record", str(run.folder / "run.json")),
@@ -77,6 +79,14 @@ def _why(said: dict[str, Any]) -> str:
     if isinstance(rule, dict) and isinstance(rule.get("seen"), str):
         return f"{rule.get('name')}: {rule['seen']}"
     return error if isinstance(error, str) else ""
+
+
+def _diagnosed(said: dict[str, Any]) -> tuple[str, str]:
+    """The first diagnosis, called a cause where it is one."""
+    told = said.get("diagnoses")
+    first = told[0] if isinstance(told, list) and told and isinstance(told[0], dict) else {}
+    text = first.get("says")
+    return ("cause" if first.get("kind") == "cause" else "seen", text if isinstance(text, str) else "")
 
 
 def _memory(said: dict[str, Any]) -> str:
