@@ -59,16 +59,16 @@ def data(s: Situation) -> Finding:
         **s.sight.sizes,
         **{path: s.sight.sizes.get(path) for path in sets.values() if path not in (None, "", "hub")},
     }
-    wrong = [*_absent(sizes), *_flawed(s), *_unknown_sets(sets, bool(s.sight.sets))]
+    absent, flawed = dict(_absent(sizes)), dict(_flawed(s))
+    wrong = {**flawed, **absent, **dict(_unknown_sets(sets, bool(s.sight.sets)))}  # each file once
     if not wrong:
         return ok("gate.data", _told(s, sets))
     where = f" in {s.stage.container}" if s.stage.container else ""
-    seen = f"{len(wrong)} of {len(sizes)} files are wrong, seen from {s.command.workdir or 'here'}{where}"
-    flawed = dict(_flawed(s))
-    gone = [path for path, _ in wrong if path not in flawed]
+    seen = f"{len(wrong)} of {len({*sizes, *sets})} files are wrong, seen from {s.command.workdir or 'here'}{where}"
+    gone = [path for path in wrong if path in absent or path not in flawed]
     words = [words for words, of in _SOURCES if any(of(s.command, path) for path in gone)]
-    words += ["Mend what is named, or write the file anew."] if flawed else []
-    lines = tuple(f"{path} {what}" for path, what in wrong)
+    words += ["Mend what is named, or write the file anew."] if flawed.keys() - absent.keys() else []
+    lines = tuple(f"{path} {what}" for path, what in wrong.items())
     return Finding("gate.data", Severity.FAIL, seen, Remedy(" ".join(words) or "Put the data there."), lines)
 
 

@@ -35,6 +35,7 @@ ELSEWHERE = {
     "job.disk": "disk",
     "job.packages": "environment",
     "devices.visible": "visible",
+    "network.own_name": "name",
     "host.shm": "shm",
     "host.stale_variables": "variables",
 }
