@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.node_parts import Node
 from tests.real_parts import Paddle
 from tests.test_train import left
 
@@ -42,10 +44,13 @@ PYTHONPATH = "{path}"
 method = "sft"
 title = "Tensor, pipeline and data parallel"
 source = "a test"
+nodes = {nodes}
 processes = {cards}
+{port}
 parallel = {{ tensor = {tensor}, pipeline = {pipeline}, data = {data} }}
 launcher = [
-  "{python}", "-m", "paddle.distributed.launch", "{option}", "{{devices}}", "--log_dir", "{{log_dir}}", "{program}",
+  "{python}", "-m", "paddle.distributed.launch", "{option}", "{{devices}}", "--log_dir", "{{log_dir}}",
+  {where}"{program}",
 ]
 arguments = [
   "--device", "{type}", "--tensor", "{tensor}", "--pipeline", "{pipeline}", "--steps", "{steps}",
@@ -56,10 +61,13 @@ outputs = ["{{output}}"]
 """
 
 
+WHERE = '"--nnodes", "{nodes}", "--master", "{master}:{port}", "--rank", "{rank}", "--host", "{host}", '
+
+
 class Grid:
     """The command on a simulated machine, in a folder of its own, on a paddle of one version."""
 
-    def __init__(self, paddle: Paddle, device: str, shape: tuple[int, int, int], folder: Path) -> None:
+    def __init__(self, paddle: Paddle, device: str, shape: tuple[int, int, int], folder: Path, nodes: int = 1) -> None:
         self.folder, self.device = folder, device
         tensor, pipeline, data = shape
         (folder / "recipes").mkdir()
@@ -67,7 +75,10 @@ class Grid:
             device=device,
             type=TYPES[device],
             option=OPTIONS[device],
-            cards=tensor * pipeline * data,
+            cards=tensor * pipeline * data // nodes,
+            nodes=nodes,
+            port="port = 29666" if nodes > 1 else "",
+            where=WHERE if nodes > 1 else "",
             tensor=tensor,
             pipeline=pipeline,
             data=data,
@@ -79,12 +90,15 @@ class Grid:
         )
         (folder / "recipes" / "grid.toml").write_text(text)
 
-    def run(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
+    def run(self, verb: str, *more: str, node: Node | None = None) -> subprocess.CompletedProcess[str]:
         envcheck = (sys.executable, "-m", "envcheck")
         named = ("--recipe", "grid", "--recipes", str(self.folder / "recipes"))
+        argv = [*envcheck, "simulate", MACHINES[self.device], "--", *envcheck, verb, *named, *more]
+        place = self.folder / node.name if node else self.folder
+        place.mkdir(exist_ok=True)
         return subprocess.run(
-            [*envcheck, "simulate", MACHINES[self.device], "--", *envcheck, verb, *named, *more],
-            cwd=self.folder,
+            node.argv(*argv) if node else argv,
+            cwd=place,
             env={**os.environ, "ENVCHECK_HOME": str(self.folder / "home"), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
             capture_output=True,
             text=True,
@@ -143,6 +157,32 @@ def test_grid(
     assert losses[-1] < losses[0] / 4
     (run,) = tmp_path.glob("runs/2*")
     _judge(sums(run), shape)
+    assert left(tmp_path) == []
+
+
+RANKS = {"given": (("--rank", "0"), ("--rank", "1")), "automatic": ((), ())}
+
+
+@pytest.mark.parametrize(("version", "ranks"), (("3.1", "given"), ("3.3", "automatic")))
+def test_grid_over_two_nodes(
+    paddles: dict[str, Paddle], nodes: tuple[Node, Node], tmp_path: Path, version: str, ranks: str
+) -> None:
+    """Tensor parallel within each node and a pipeline from one to the other, by the cards' own collectives: the losses
+    are those of one process."""
+    grid = Grid(paddles[version], "npu", (2, 2, 1), tmp_path, nodes=2)
+    assert grid.run("provision", "--yes").returncode == 0
+    more = ("--json", "--master", nodes[0].address)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda node, own: grid.run("train", *more, *own, node=node), nodes, RANKS[ranks])
+
+    assert (first.returncode, second.returncode) == (0, 0), (first.stderr, second.stderr)
+    losses = [loss for _, loss in json.loads(first.stdout)["loss"]]
+    assert losses == pytest.approx(alone(paddles[version]), rel=1e-4)
+    found = {
+        key: seen for node in nodes for run in tmp_path.glob(f"{node.name}/runs/2*") for key, seen in sums(run).items()
+    }
+    assert found["tensor", (2, 3)] == [5, 5]
+    assert set(found) >= {("tensor", (0, 1)), ("pipeline", (0, 2)), ("pipeline", (1, 3))}
     assert left(tmp_path) == []
 
 
