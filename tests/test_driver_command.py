@@ -52,6 +52,7 @@ def test_dry_run(bench: Bench) -> None:
         assert words in " ".join(done.stdout.split())
     assert list(bench.root.iterdir()) == []
     assert not (bench.folder / "home").exists()
+    assert not re.search(r"cannot tell [^;]{,60} could not be told", " ".join(done.stdout.split()))
 
 
 def test_installed_and_then_nothing_to_do(bench: Bench) -> None:

@@ -18,6 +18,7 @@ from installers.drivers.dialogue import clean
 from installers.drivers.driver import Seen
 from installers.telling import MARGIN, SCHEMA, folded
 
+UNTOLD = " could not be told"  # the end of a doubt, which the heading says already
 SHOWN = 2000  # lines of an installer's words; the journal has them all
 OPEN = 1 << 16  # characters of a line that has not ended
 
@@ -56,7 +57,7 @@ def _lines(seen: Seen, facts: Facts) -> Iterator[str]:
         yield "  nothing to do: this release is installed"
         return
     for words in driver.doubts(seen):
-        yield f"  cannot tell  {words}"
+        yield f"  cannot tell  {words if ';' in words else words.removesuffix(UNTOLD)}"
     yield f"  step 1       run {command(seen)}"
     yield f"{MARGIN}why: {why(seen)}; changes: {changes(seen)}"
     yield f"{MARGIN}root: needed; undo: {undo(seen)}"
