@@ -11,16 +11,17 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import docker
 import pytest
 
 from envcheck.errors import EnvcheckError, StepError, UsageError
-from installers.bundles import bundle_image, bundle_make, bundle_parts, bundle_read, bundle_tar
+from installers.bundles import bundle_image, bundle_kitchen, bundle_make, bundle_parts, bundle_read, bundle_tar
 from installers.bundles.bundle import BundleError
 from installers.recipes import catalogue, recipes_file
-from installers.recipes.recipe import Checkout
+from installers.recipes.recipe import Checkout, Mount
 from tests import image_parts
 from tests.bundle_helpers import LAYERS, REFERENCE, chunks, config, make, new_export, old_export, sha256
 from tests.engine_parts import Engine, Registry
@@ -201,3 +202,22 @@ def test_recipe_without_a_method() -> None:
     with pytest.raises(UsageError, match="recipes fit this request") as several:
         catalogue.select_recipe(known, "qwen-7b", None, "npu", None)
     assert "choose by --recipe: qwen-7b-npu-llamafactory" in several.value.next_step
+
+
+def test_the_kitchen_reads_what_the_container_reads(tmp_path: Path, engine: Engine, python_image_here: str) -> None:
+    """A file of this host's that the recipe's container may only read (a CA's) is where the variables say it is, also
+    where wheels are resolved; what it may write is not handed over."""
+    (tmp_path / "ca.crt").write_text("a certificate")
+    (tmp_path / "data").write_text("the user's")
+    mounts = (Mount(f"{tmp_path}/ca.crt", "/etc/ca.crt", True), Mount(f"{tmp_path}/data", "/etc/data"))
+    plain = catalogue.by_name(catalogue.load_all(), "ernie-300b-npu")
+    assert plain.container
+    recipe = replace(plain, container=replace(plain.container, mounts=mounts))
+    with (
+        contextlib.closing(docker.DockerClient(base_url=engine.url)) as client,
+        bundle_kitchen.container(client.api, python_image_here, recipe, tmp_path, lambda _: None) as kitchen,
+    ):
+        seat = kitchen.ground.seat
+
+        assert seat.read("/etc/ca.crt") == "a certificate"
+        assert seat.read("/etc/data") == ""
