@@ -86,7 +86,8 @@ def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int, told: 
     for path in checkpoints[-1:]:
         say(f"checkpoint  {path}")
     say(f"record      {run / 'run.json'}")
-    say(f"loss curve  {run / 'loss.svg'}")
+    if len(ending.steps) > 1:
+        say(f"loss curve  {run / 'loss.svg'}")
     if code not in (errors.FIT, errors.INTERRUPTED):
         say(f"logs        {run / 'log'}")
 
@@ -137,10 +138,10 @@ def _blame(run: Path, ending: Ending) -> None:
 def _who(failed: Failed) -> str:
     if failed.follows:
         return (
-            f"no worker here failed by itself: worker {failed.rank} was the first to end, {_code(failed.code)}, "
+            f"no worker here failed by itself: worker {failed.rank} was the first to end, {ended(failed.code)}, "
             "when it lost another one; look on the other nodes"
         )
-    return f"worker {failed.rank} failed first, {_code(failed.code)}"
+    return f"worker {failed.rank} failed first, {ended(failed.code)}"
 
 
 def _diagnosed(told: Sequence[Diagnosis]) -> None:
@@ -155,7 +156,8 @@ def _diagnosed(told: Sequence[Diagnosis]) -> None:
         say(f"also        {one.says}{' (follows from it)' if one.follows else ''}")
 
 
-def _code(code: int | None) -> str:
+def ended(code: int | None) -> str:
+    """'with code 1', or by which signal."""
     if code is None:
         return "with a code nobody saw"
     if code >= 0:

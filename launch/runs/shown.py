@@ -10,6 +10,7 @@ from typing import Any
 from tabulate import tabulate
 
 from envcheck.units import gib
+from launch import telling
 from launch.logs.step import duration
 from launch.record import SCHEMA
 from launch.runs.known import LOST, Run
@@ -44,7 +45,6 @@ def as_page(run: Run, now: str = "") -> str:
     """Everything that a person asks first; the rest stands in the record.  `now` is where a run stands that goes on."""
     said = run.said
     status = said.get("exit") if isinstance(said.get("exit"), dict) else {}
-    worker = said.get("first_failed_worker")
     rows = [
         ("run", run.id),
         ("state", STATES.get(run.state, run.state) + _code(status)),
@@ -55,7 +55,7 @@ def as_page(run: Run, now: str = "") -> str:
         ("loss", _loss(run)),
         ("why", _why(said)),
         ("memory", _memory(said)),
-        ("worker", f"{worker.get('rank')} failed first, code {worker.get('code')}" if isinstance(worker, dict) else ""),
+        ("worker", _worker(said.get("first_failed_worker"))),
         _diagnosed(said),
         ("checkpoint", next(iter(_texts(said.get("checkpoints"))[-1:]), "")),
         ("waived", ", ".join(_texts(said.get("waived")))),
@@ -79,6 +79,14 @@ def _why(said: dict[str, Any]) -> str:
     if isinstance(rule, dict) and isinstance(rule.get("seen"), str):
         return f"{rule.get('name')}: {rule['seen']}"
     return error if isinstance(error, str) else ""
+
+
+def _worker(worker: Any) -> str:
+    """'1 failed first, ended by SIGKILL ...'"""
+    if not isinstance(worker, dict):
+        return ""
+    code = worker.get("code")
+    return f"{worker.get('rank')} failed first, {telling.ended(code if isinstance(code, int) else None)}"
 
 
 def _diagnosed(said: dict[str, Any]) -> tuple[str, str]:
