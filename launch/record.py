@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import os
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -19,6 +18,7 @@ from envcheck.secrets import blank_value, redact
 from envcheck.units import MIB
 from launch.launcher import Ending
 from launch.logs.step import Step
+from launch.programs import sitter
 
 SCHEMA = 1
 NAME = "run.json"
@@ -103,16 +103,7 @@ def measured(end: Ending, device: str) -> int | None:
 
 def checkpoints(output: Path) -> list[str]:
     """The checkpoint folders of a run, oldest first; what a broken save left (a dot in front) is none."""
-    try:
-        found = [path for path in output.iterdir() if path.is_dir() and not path.name.startswith(".")]
-    except OSError:
-        return []
-    return [str(path) for path in sorted(found, key=lambda p: (_number(p.name), p.name))]
-
-
-def _number(name: str) -> int:
-    found = re.search(r"(\d{1,9})$", name)
-    return int(found[1]) if found else 0
+    return [str(output / name) for name in sitter.outputs(output)]
 
 
 def _most(steps: Sequence[Step]) -> float | None:

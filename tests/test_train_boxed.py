@@ -49,6 +49,7 @@ FAKE_DEVICES = "16"
 FLAGS_use_stride_kernel = "0"
 OMP_NUM_THREADS = "1"
 PADDLE_XCCL_BACKEND = "npu"
+HCCL_IF_BASE_PORT = "21000"
 HF_TOKEN = "{secret}"
 [[packages]]
 name = "numpy"

@@ -272,6 +272,16 @@ def test_checkpoints_in_order(tmp_path: Path) -> None:
     assert record.checkpoints(tmp_path / "none") == []
 
 
+def test_checkpoints_below_a_folder_for_each_start(tmp_path: Path) -> None:
+    """ms-swift puts them one folder deeper; what bears no number of a step counts where there is no other."""
+    for name in ("v0-20261121/checkpoint-10", "v0-20261121/images", "v1-20261122/checkpoint-5", "runs/events"):
+        (tmp_path / "a" / name).mkdir(parents=True)
+    (tmp_path / "b" / "final").mkdir(parents=True)
+
+    assert [Path(p).name for p in record.checkpoints(tmp_path / "a")] == ["checkpoint-5", "checkpoint-10"]
+    assert [Path(p).name for p in record.checkpoints(tmp_path / "b")] == ["final"]
+
+
 # ---- environment and request
 
 

@@ -194,10 +194,24 @@ def ask(family: Family, launcher: int) -> None:
 
 
 def outputs(folder: Path) -> list[str]:
+    """The checkpoints below a folder of outputs, oldest first: those that bear a step's number, some trainers' own
+    folder for each start in between (ms-swift: v0-TIME/checkpoint-N); else whatever folders were made."""
+    made = [*below(folder), *(f"{top}/{name}" for top in below(folder) for name in below(folder / top))]
+    numbered = [name for name in made if re.search(r"(^|/)checkpoint[-_]\d{1,9}$", name)]
+    return sorted(numbered or below(folder), key=lambda name: (step(name), name))[:FILES]
+
+
+def below(folder: Path) -> list[str]:
+    """Folders; what a broken save left (a dot in front) is none."""
     try:
-        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and entry.name[0] != ".")[:FILES]
+        return [entry.name for entry in folder.iterdir() if entry.is_dir() and entry.name[0] != "."]
     except OSError:
         return []
+
+
+def step(name: str) -> int:
+    found = re.search(r"(\d{1,9})$", name)
+    return int(found[1]) if found else 0
 
 
 def begin(job: dict[str, Any], run: Path) -> subprocess.Popen[bytes]:
