@@ -51,6 +51,7 @@ class Request:
     as_json: bool = False
     detach: bool = False
     gather_s: float = 600.0
+    found: tuple[str, ...] = ()  # what nobody said and this machine told
     no_stop: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     watch: bool = False
@@ -128,8 +129,8 @@ def words(request: Request, recipe: Recipe, job: Job) -> str:
 
 def own_words(request: Request) -> str:
     """The further options of train, which provision does not know."""
-    pairs = [(name, getattr(request, name)) for name in OWN if getattr(request, name) is not None]
-    said = [word for name, value in pairs for word in (f"--{name}", str(value))]
+    pairs = [(name, getattr(request, name)) for name in OWN if name not in request.found]
+    said = [word for name, value in pairs if value is not None for word in (f"--{name}", str(value))]
     several = {"--set": request.settings, "--installed": request.installed}
     said += [word for name, values in several.items() for value in values for word in (name, value)]
     return shlex.join([*said, *(("--", *request.extra) if request.extra else ())])

@@ -92,7 +92,10 @@ def own_name(s: Situation) -> Finding:
     several = s.job.nodes > 1
     good = any(not _loopback(a) for a in found) if several else bool(found)
     seen = f"the own name resolves to {', '.join(found) or 'nothing'}"
-    words = "Add the machine's name and address to /etc/hosts: the launcher finds itself by them."
+    words = (
+        "Add the machine's name and address to /etc/hosts: launcher and collectives find this node by them. Where "
+        "variables such as GLOO_SOCKET_IFNAME name the interface, --waive name opens this gate."
+    )
     return answer(
         "gate.name", good, seen, words, "getent hosts $(hostname)", bad=Severity.FAIL if several else Severity.WARN
     )

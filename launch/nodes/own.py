@@ -37,7 +37,8 @@ def settled(request: Request, job: Job) -> Request:
         return request
     given = job.rank if request.rank is None else request.rank
     rank = given if given is not None else 0 if owns(master) else 1
-    return replace(request, rank=rank, host=request.host or address_towards(master) or None)
+    found = tuple(name for name in ("rank", "host") if getattr(request, name) is None)
+    return replace(request, rank=rank, host=request.host or address_towards(master) or None, found=found)
 
 
 def gather(request: Request, seen: Situation, auto: bool, say: Say) -> Met:
