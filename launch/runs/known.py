@@ -78,7 +78,18 @@ def of(runs: Path) -> Iterable[Run]:
 
 
 def read(folder: Path) -> Run | None:
-    """None where no record of ours lies."""
+    """None where no record of ours lies.  A run may end between two looks: at its record, then at its process."""
+    said = _record(folder)
+    if said is None:
+        return None
+    pid = _alive(said)
+    if said["state"] == "running" and pid is None:
+        said = _record(folder) or said
+    state = said["state"]
+    return Run(folder, LOST if state == "running" and pid is None else state, pid, said)
+
+
+def _record(folder: Path) -> dict[str, Any] | None:
     path = folder / NAME
     try:
         if not path.is_file() or path.stat().st_size > LIMIT:
@@ -86,11 +97,7 @@ def read(folder: Path) -> Run | None:
         said = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or not isinstance(said.get("state"), str):
-        return None
-    pid = _alive(said)
-    state = said["state"]
-    return Run(folder, LOST if state == "running" and pid is None else state, pid, said)
+    return said if isinstance(said, dict) and isinstance(said.get("state"), str) else None
 
 
 def _alive(said: dict[str, Any]) -> int | None:
