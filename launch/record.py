@@ -6,19 +6,29 @@ import dataclasses
 import json
 import math
 import os
+import platform
 import statistics
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import psutil
+
+from envcheck import __version__
 from envcheck.errors import EnvcheckError
 from envcheck.model import Facts, Finding
 from envcheck.secrets import blank_value, redact
 from envcheck.units import MIB
-from launch.launcher import Ending
+from launch.launcher import Ending, argv
 from launch.logs.step import Step
+from launch.planner import fit
 from launch.programs import sitter
+
+if TYPE_CHECKING:
+    from launch.clean import Clean
+    from launch.command import Command
+    from launch.situation import Situation
 
 SCHEMA = 1
 NAME = "run.json"
@@ -76,6 +86,52 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 def findings(found: Sequence[Finding]) -> list[Record]:
     return [_safe({**dataclasses.asdict(f), "severity": f.severity.name}) for f in found]
+
+
+def head(seen: Situation) -> Record:
+    """Which job it is."""
+    return {
+        "schema": SCHEMA,
+        "recipe": seen.recipe.name,
+        "model": seen.recipe.models[0],
+        "method": seen.job.method,
+        "device": seen.device,
+    }
+
+
+def beginning(
+    seen: Situation,
+    found: tuple[Finding, ...],
+    run: Path,
+    made: Command,
+    tidy: Clean,
+    now: datetime,
+) -> Record:
+    """What is known before the first process starts."""
+    return {
+        "state": "running",
+        "started": time_text(now),
+        "pid": os.getpid(),
+        "pid_began": psutil.Process().create_time(),
+        "folder": str(run),
+        "container": seen.stage.container or None,
+        "command": list(argv(made)),
+        "environment": environment({**made.environment, **made.prepend}),
+        "left_out": {"stale": list(tidy.stale), "secret": list(tidy.secret)},
+        "proxies": sorted(n for n in tidy.environment if n.lower().endswith("_proxy")),
+        "plan": {
+            "nodes": seen.job.nodes,
+            "processes": seen.job.processes,
+            "steps": dict(seen.job.steps),
+            "parallel": dict(seen.job.parallel),
+            "data": list(seen.sight.sizes),
+        },
+        "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": seen.sight.python}
+        | {"packages": dict(seen.sight.packages)},
+        "gates": findings(found),
+        "facts": facts(seen.facts),
+        "memory": fit.record(seen.facts.wanted.fit if seen.facts.wanted else None),
+    }
 
 
 def ending(end: Ending, code: int) -> Record:

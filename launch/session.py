@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable
@@ -13,9 +11,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import click
-import psutil
 
-from envcheck import __version__, errors
+from envcheck import errors
 from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.model import Facts, Finding, Fit
 from installers.recipes import catalogue
@@ -165,19 +162,9 @@ def _refuse(request: Request, seen: Situation, found: tuple[Finding, ...]) -> in
     """Nothing was started, and no folder made."""
     if request.as_json:
         refused = {"state": "refused", "exit": {"code": errors.UNFIT, "status": None}}
-        click.echo(record.as_text({**_head(seen), **refused, "gates": record.findings(found)}), nl=False)
+        click.echo(record.as_text({**record.head(seen), **refused, "gates": record.findings(found)}), nl=False)
     telling.closed(gates.closed(found))
     return errors.UNFIT
-
-
-def _head(seen: Situation) -> record.Record:
-    return {
-        "schema": record.SCHEMA,
-        "recipe": seen.recipe.name,
-        "model": seen.recipe.models[0],
-        "method": seen.job.method,
-        "device": seen.device,
-    }
 
 
 def _run(request: Request, seen: Situation, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
@@ -205,7 +192,7 @@ def _stay(
     made = command.render(seen.recipe, seen.job, filled(request, seen.recipe, seen.stage, run))
     tidy = clean.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
     situation.sign(seen.runs)
-    begun = {**_head(seen), **_begun(request, seen, found, run, made, tidy, now), "waived": list(waived)}
+    begun = {**record.head(seen), **record.beginning(seen, found, run, made, tidy, now), "waived": list(waived)}
     _write(run, begun)
     telling.start(run, made)
     guard = guarding.guard(request, seen, run)
@@ -233,42 +220,6 @@ def _new_folder(seen: Situation, now: datetime) -> Path:
             f"{seen.runs}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"
         ) from None
     return run
-
-
-def _begun(
-    request: Request,
-    seen: Situation,
-    found: tuple[Finding, ...],
-    run: Path,
-    made: command.Command,
-    tidy: clean.Clean,
-    now: datetime,
-) -> record.Record:
-    """What is known before the first process starts."""
-    return {
-        "state": "running",
-        "started": record.time_text(now),
-        "pid": os.getpid(),
-        "pid_began": psutil.Process().create_time(),
-        "folder": str(run),
-        "container": seen.stage.container or None,
-        "command": list(launcher.argv(made)),
-        "environment": record.environment({**made.environment, **made.prepend}),
-        "left_out": {"stale": list(tidy.stale), "secret": list(tidy.secret)},
-        "proxies": sorted(n for n in tidy.environment if n.lower().endswith("_proxy")),
-        "plan": {
-            "nodes": seen.job.nodes,
-            "processes": seen.job.processes,
-            "steps": dict(seen.job.steps),
-            "parallel": dict(seen.job.parallel),
-            "data": list(seen.sight.sizes),
-        },
-        "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": seen.sight.python}
-        | {"packages": dict(seen.sight.packages)},
-        "gates": record.findings(found),
-        "facts": record.facts(seen.facts),
-        "memory": fit.record(seen.facts.wanted.fit if seen.facts.wanted else None),
-    }
 
 
 def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> int:
