@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 OWN = "/var/tmp/envcheck"  # outlives a restart of the container, and no volume of the recipes lies there
 LOOK_S = 60.0
+KILLED, SETTLE_S = 137, 2.0  # a killed command's status as a shell has it
 SHELL = 'mkdir -p "$1" && cd "$1" && shift && exec "$@"'
 MARK = "ENVCHECK_SEAT"  # in the environment of all that we start there: the engine can start commands, not end them
 # The whole entry: of two containers in one process namespace one may be named as the other begins.  No grep -z, which
@@ -127,7 +128,7 @@ class Inside:
         streams.close()
         status = self._asked(lambda: self.api.exec_inspect(made["Id"])).get("ExitCode")
         if status != 0:
-            self._still_runs()
+            self._still_runs(SETTLE_S if status in (None, KILLED) and not late.is_set() else 0.0)
         return CommandResult(
             tuple(argv),
             runner.HUNG if late.is_set() else 1 if status is None else int(status),
@@ -144,11 +145,18 @@ class Inside:
             self._still_runs()
             raise
 
-    def _still_runs(self) -> None:
-        """A command that failed with its container failed for that; StepError.  The engine names it by its id alone."""
-        found: Mapping[str, Any] = asked(lambda: self.api.inspect_container(self.container))
-        if not (found.get("State") or {}).get("Running"):
-            raise StepError(f"the container {self.container} ended meanwhile", AGAIN.format(self.container))
+    def _still_runs(self, settle_s: float = 0.0) -> None:
+        """A command that failed with its container failed for that; StepError.  The engine names it by its id alone.
+
+        Of a command that was killed the engine may know before it knows that the container ended: hence `settle_s`."""
+        until = time.monotonic() + settle_s
+        while True:
+            found: Mapping[str, Any] = asked(lambda: self.api.inspect_container(self.container))
+            if not (found.get("State") or {}).get("Running"):
+                raise StepError(f"the container {self.container} ended meanwhile", AGAIN.format(self.container))
+            if time.monotonic() >= until:
+                return
+            time.sleep(0.1)
 
     def end(self) -> None:
         """The command that runs, or that an earlier envcheck left running, with all that it started."""
