@@ -94,8 +94,10 @@ def test_deadline(kind: str, how: str, tmp_path: Path) -> None:
 def test_stuck_after_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that fell over and says nothing more is not waited for until the deadline."""
     monkeypatch.setattr(dialogue, "GRIEF_S", 1.0)
+    began = time.monotonic()
     outcome = ask("llamafactory", "stuck", tmp_path / "heard", deadline_s=300)
 
+    assert time.monotonic() - began < 100
     assert (outcome.how, outcome.lines[-1]) == ("traceback", "RuntimeError: out of words")
 
 

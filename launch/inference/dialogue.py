@@ -24,7 +24,8 @@ LAST_LINES = 12
 LOG = 1 << 20  # characters of the talk's end that are kept in its log
 # A title for the window (OSC) and other strings end in BEL or ST; what else there is, dialogue.clean takes out.
 _STRINGS = re.compile(r"\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)")
-_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):", re.MULTILINE)
+# Behind a prompt, too: "Assistant: Traceback ..."
+_TRACEBACK = re.compile(r"(?:^|[:>] {0,3})Traceback \(most recent call last\):", re.MULTILINE)
 
 WHY = {
     "answered": "answered",
