@@ -18,17 +18,17 @@ def text(path: Path, limit: int, what: str) -> str:
     """What stands in the file, at most `limit` bytes; `what` it should be only names it in sentences."""
     try:
         if not path.is_file():
-            raise UsageError(f"{path}: not a file")
+            raise UsageError(f"{path}: not a file", f"name the {what} itself; ls -l {path.parent}")
         with path.open("rb") as file:
             raw = file.read(limit + 1)
     except OSError as err:
-        raise UsageError(f"{path}: cannot be read: {(err.strerror or str(err)).lower()}") from None
+        raise UsageError(f"{path}: cannot be read: {(err.strerror or str(err)).lower()}", f"ls -l {path}") from None
     if len(raw) > limit:
-        raise UsageError(f"{path}: larger than {limit >> 10} KiB: this is no {what}")
+        raise UsageError(f"{path}: larger than {limit >> 10} KiB: this is no {what}", f"name the {what} itself")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as err:
-        raise UsageError(f"{path}: not UTF-8 text: {_short(err)}") from None
+        raise UsageError(f"{path}: not UTF-8 text: {_short(err)}", f"write the {what} as UTF-8") from None
 
 
 def table(text: str, file: str, next_step: str) -> dict[str, Any]:

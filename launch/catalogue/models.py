@@ -83,11 +83,14 @@ def listed() -> list[tuple[str, str, int]]:
 
 
 def matches(wanted: str) -> list[str]:
-    """Names that fit, most literal rule first: hub id, then containment of the whole, then of every part."""
+    """Names that fit, most literal rule first: hub id, then containment of the whole, where a word begins if it can
+    (7b is no a47b), then of every part."""
     bare = wanted.rsplit("/", 1)[-1]
+    whole = re.compile(rf"(?<![0-9a-z.]){re.escape(bare)}")
     for rule in (
         lambda n, t: bare == t["hub_id"].rsplit("/", 1)[-1].lower(),
         lambda n, t: stem(bare) == stem(t["hub_id"].rsplit("/", 1)[-1].lower()) or stem(bare) == n,
+        lambda n, t: whole.search(n),
         lambda n, t: bare in n,
         lambda n, t: all(part in n for part in re.split(r"[-/]", bare) if part),
     ):

@@ -53,7 +53,7 @@ def _name(text: str, known: Sequence[str]) -> str:
     if name in FIRM:
         raise UsageError(f"gate.{name} cannot be waived: {FIRM[name]}", "leave --waive out")
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1, 0.4)
+        near = difflib.get_close_matches(name, known, 1, 0.6)
         step = f"did you mean {near[0]}?" if near else "docs/train.md has the table of gates"
         raise UsageError(f"there is no gate {text[:60]!r}", step)
     return name
