@@ -77,6 +77,21 @@ def torch_environment() -> Path:
     return place
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Side by side (pytest -n 2) a file stays whole, and what shares the engine, or the nodes' names, runs in one row.
+
+    The engine's tests come first: nothing is left to run beside them at the end.
+    """
+    items.sort(key=lambda item: _group(item) != "engine")
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    used = getattr(item, "fixturenames", ())
+    return next((name for name in ("engine", "nodes") if name in used), item.path.name)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Under the gate (.ci/run sets ENVCHECK_SKIP_FAILS=1) a skipped test has failed."""

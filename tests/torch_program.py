@@ -1,7 +1,9 @@
 """A straight line fitted by as many processes as torchrun starts, told as transformers tells its steps; for tests."""
 
 import argparse
+import os
 import time
+import traceback
 
 import torch
 import torch.distributed as dist
@@ -27,7 +29,11 @@ for step in range(1, asked.steps + 1):
     loss.backward()
     optimiser.step()
     if rank == asked.fails and step == 3:
-        raise ValueError("this rank has had enough")
+        try:
+            raise ValueError("this rank has had enough")
+        except ValueError:
+            traceback.print_exc()
+            os._exit(1)  # gloo's threads may abort an interpreter that unwinds: a code of chance
     if rank == 0:
         print({"loss": round(loss.item(), 4), "grad_norm": 1.0, "learning_rate": 0.1, "step": step}, flush=True)
     time.sleep(0.05)
