@@ -2,8 +2,8 @@
 
 import argparse
 import os
+import sys
 import time
-import traceback
 
 import torch
 import torch.distributed as dist
@@ -32,7 +32,8 @@ for step in range(1, asked.steps + 1):
         try:
             raise ValueError("this rank has had enough")
         except ValueError:
-            traceback.print_exc()
+            sys.excepthook(*sys.exc_info())  # torch's own: it says the rank
+            sys.stderr.flush()
             os._exit(1)  # gloo's threads may abort an interpreter that unwinds: a code of chance
     if rank == 0:
         print({"loss": round(loss.item(), 4), "grad_norm": 1.0, "learning_rate": 0.1, "step": step}, flush=True)
