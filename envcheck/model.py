@@ -318,7 +318,7 @@ class Facts:
     """Everything that a check may read.  None: the question was not answered; `answers` says how, and is the evidence.
 
     `device` is what was asked for; `vendors` are those found (none: the machine is examined as cpu).
-    `environments` are the virtual environments that provision made, by recipe.
+    `environments` are the virtual environments that provision made, by recipe; `thresholds` what envcheck.toml sets.
     """
 
     device: str = "auto"
@@ -334,3 +334,4 @@ class Facts:
     engine: Engine | None = None
     answers: Mapping[str, Answer] = field(default_factory=dict)
     wanted: Wanted | None = None
+    thresholds: Mapping[str, float] = field(default_factory=dict)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.checks.job import SIZE_TOLERANCE
+from envcheck.checks.thresholds import least_share
+from envcheck.model import Facts
 from envcheck.units import mib
 from envcheck.vendors import VENDORS
 from installers.accelerator import Cards
@@ -61,7 +62,7 @@ def _too_little(recipe: Recipe, job: Job, here: Cards) -> bool:
     asks = wanted(recipe, job)
     if here.sizes_mib is None or asks.cards is None:
         return False
-    least = (asks.memory_gib or 0) * MIB_PER_GIB * (1 - SIZE_TOLERANCE)
+    least = (asks.memory_gib or 0) * MIB_PER_GIB * least_share(Facts())
     return sum(1 for size in here.sizes_mib if size is None or size >= least) < asks.cards
 
 

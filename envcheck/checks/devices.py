@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from envcheck.checks.check import ILUVATAR, NPU, NVIDIA, Check, of_devices, of_vendor
 from envcheck.checks.common import (
     commands,
     fail,
@@ -30,11 +31,10 @@ from envcheck.checks.common import (
     warn,
 )
 from envcheck.checks.driver import blocks, no_device
+from envcheck.checks.thresholds import limit
 from envcheck.facts import die_id
 from envcheck.model import Device, Facts, Finding, Severity, VendorFacts
 
-BUSY_PERCENT = 10.0  # an idle device shows 0; a monitor's query costs a per cent or two
-WARM_C, HOT_C = 80.0, 90.0  # NVIDIA's slow-down lies at 87 to 95 C by model, and Huawei's alarm near; ours are earlier
 PROCESSES_SHOWN = 4
 # npu-smi's words: OK, Warning, Alarm, Critical, UNKNOWN (hicann/driver, npu-smi reference).
 HEALTH = {"OK": Severity.OK, "WARNING": Severity.WARN, "ALARM": Severity.FAIL, "CRITICAL": Severity.FAIL}
@@ -162,17 +162,29 @@ def utilization(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         seen = f"device {top}: {busy[top]:g} % busy"
         yield (
             ok(f"at most {busy[top]:g} % busy")
-            if busy[top] < BUSY_PERCENT
+            if busy[top] < limit(facts, "devices.utilization.warn_percent")
             else warn(seen, words, *commands(v, "list"), evidence=shown)
         )
         return
-    yield _level(v, "utilization_percent", lambda n: f"{n:g} % busy", (BUSY_PERCENT, None), words)
+    yield _level(
+        v,
+        "utilization_percent",
+        lambda n: f"{n:g} % busy",
+        (limit(facts, "devices.utilization.warn_percent"), None),
+        words,
+    )
 
 
 def temperature(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The devices are cool enough to start."""
     words = "Look at fans and air flow: a device that is hot when idle slows down under load."
-    yield _level(v, "temperature_c", lambda n: f"{n:g} C", (WARM_C, HOT_C), words)
+    yield _level(
+        v,
+        "temperature_c",
+        lambda n: f"{n:g} C",
+        (limit(facts, "devices.temperature.warn_c"), limit(facts, "devices.temperature.fail_c")),
+        words,
+    )
 
 
 def uniform(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -365,3 +377,41 @@ def _wrong_list(value: str, devices: int) -> str:
 
 def _number(value: int | None) -> str:
     return "not told" if value is None else str(value)
+
+
+CHECKS: tuple[Check, ...] = (
+    of_vendor("devices.present", present, reads="the vendor's tool, lspci, /dev", source="leptonai/gpud#944"),
+    of_devices(
+        "devices.count", count, reads="the vendor's tool, lspci, /dev", source="leptonai/gpud#944, vllm-ascend#12980"
+    ),
+    of_devices(
+        "devices.health",
+        health,
+        reads="npu-smi info, -t health",
+        source="npu-smi reference: words of Health",
+        vendors=NPU,
+    ),
+    of_devices("devices.ecc", ecc, reads="the vendor's tool, -t ecc", source="npu-smi reference, nvidia-smi manual"),
+    of_devices("devices.memory", memory, reads="the vendor's tool", source="vllm-ascend#1767, verl#332"),
+    of_devices("devices.processes", processes, reads="the vendor's tool", source="Ascend/pytorch#166, verl#332"),
+    of_devices("devices.utilization", utilization, reads="the vendor's tool", source="Paddle#11375"),
+    of_devices(
+        "devices.temperature", temperature, reads="the vendor's tool", source="our margin below the vendors' slow-down"
+    ),
+    of_devices("devices.uniform", uniform, reads="the vendor's tool", source="the slowest device sets the pace"),
+    of_devices(
+        "devices.chips",
+        chips,
+        reads="ixsmi",
+        source="ERNIE's Iluvatar page; ix-device-plugin splitboard",
+        vendors=ILUVATAR,
+    ),
+    of_devices("devices.mig", mig, reads="nvidia-smi", source="NVIDIA's MIG user guide", vendors=NVIDIA),
+    of_devices("devices.numbering", numbering, reads="npu-smi info, /dev", source="vllm-ascend#8519", vendors=NPU),
+    of_devices(
+        "devices.visible",
+        visible,
+        reads="the environment",
+        source="CANN's environment variable reference; ms-swift NPU page, Q7",
+    ),
+)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck import versions
+from envcheck.checks.check import NPU, Check, of_vendor
 from envcheck.checks.common import (
     commands,
     fail,
@@ -272,3 +273,52 @@ def _read(facts: Facts, key: str) -> tuple[str, ...]:
 
 def _same(left: str | None, right: str | None) -> bool | None:
     return versions.same_release(left, right) if left and right else None
+
+
+CHECKS: tuple[Check, ...] = (
+    of_vendor(
+        "driver.tool",
+        tool,
+        reads="the vendor's tool",
+        source="vllm-ascend#2698, cann-container-image#46, NVSentinel#1748",
+    ),
+    of_vendor(
+        "driver.whole_answer",
+        whole,
+        reads="the vendor's tool",
+        source="outputs cut off in public reports (gpustack, nyaterm#268)",
+    ),
+    of_vendor(
+        "driver.version",
+        version,
+        reads="the vendor's tool, version files",
+        source="the vendors' and toolkits' version tables",
+    ),
+    of_vendor(
+        "driver.agrees",
+        agree,
+        reads="the vendor's tool, version files, /proc",
+        source="nvidia-container-toolkit#394, gpustack#3256",
+    ),
+    of_vendor(
+        "driver.firmware",
+        firmware,
+        reads="firmware and driver version.info, board",
+        source="compatible_version_fw of version.info",
+        vendors=NPU,
+    ),
+    of_vendor(
+        "driver.compatible",
+        compatible,
+        reads="npu-smi info -t board",
+        source="npu-smi reference, board: Compatibility",
+        vendors=NPU,
+    ),
+    of_vendor(
+        "driver.install_record",
+        install_record,
+        reads="/etc/ascend_install.info",
+        source="Ascend container guides",
+        vendors=NPU,
+    ),
+)

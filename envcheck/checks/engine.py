@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from envcheck import versions
+from envcheck.checks.check import Check, of_machine, of_vendor
 from envcheck.checks.common import (
-    GIB,
     fail,
     figures,
     follows,
@@ -22,11 +22,11 @@ from envcheck.checks.common import (
     vendor,
     warn,
 )
+from envcheck.checks.thresholds import limit_bytes
 from envcheck.model import Engine, Facts, Finding, Outcome, Severity, VendorFacts
 
 DOCKER_INFO = "run docker info --format {{json .}}"
 VERSION_FLOOR = "20.10.10"  # older seccomp profiles refuse clone3, which glibc 2.34 starts threads with (F43)
-DISK_WARN_BYTES, DISK_FAIL_BYTES = 100 * GIB, 40 * GIB  # the vendors' images are 37 to 39 GB, and unpack 2.5-fold (F47)
 
 
 def reachable(facts: Facts) -> Iterator[Finding]:
@@ -97,9 +97,9 @@ def disk(facts: Facts) -> Iterator[Finding]:
     free = _room(facts, root)
     if facts.disks is None or free is None:
         yield not_told(facts, "ask disks")
-    elif free < DISK_WARN_BYTES and facts.vendors:
+    elif free < limit_bytes(facts, "engine.disk.warn_gib") and facts.vendors:
         wanted = bool(facts.wanted and facts.wanted.image)
-        grade = Severity.FAIL if free < DISK_FAIL_BYTES and wanted else Severity.WARN
+        grade = Severity.FAIL if free < limit_bytes(facts, "engine.disk.fail_gib") and wanted else Severity.WARN
         words = "Free some: the vendors' images take some 40 GB, and 2.5 times that while unpacking."
         shown = figures(f"statvfs {root}", free_bytes=free)
         yield graded(
@@ -123,3 +123,13 @@ def _room(facts: Facts, path: str) -> int | None:
     above = [p for p in facts.disks or {} if p.startswith("/") and (path + "/").startswith(p.rstrip("/") + "/")]
     nearest = max(above, key=len, default=None)
     return (facts.disks or {})[nearest].free_bytes if nearest else None
+
+
+CHECKS: tuple[Check, ...] = (
+    of_machine("engine.reachable", reachable, reads="docker info", source="Docker's manual"),
+    of_machine("engine.version", version, reads="docker info", source="moby#42681, OpenSandbox#508"),
+    of_vendor("engine.runtime", runtime, reads="docker info", source="mind-cluster gitcode#356, ix-container-toolkit"),
+    of_machine(
+        "engine.disk", disk, reads="docker info, disks", source="PaddleOCR-VL's Iluvatar page: 37 to 39 GB images"
+    ),
+)

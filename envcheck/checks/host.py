@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from envcheck import versions
+from envcheck.checks.check import Check, of_machine
 from envcheck.checks.common import (
-    GIB,
     fail,
     figures,
     gib,
@@ -20,21 +20,11 @@ from envcheck.checks.common import (
     vendor,
     warn,
 )
+from envcheck.checks.thresholds import limit, limit_bytes
 from envcheck.model import Disk, Facts, Finding, Host, Limits, Severity
 from envcheck.vendors import VENDORS
 
-MEMORY_WARN_BYTES = 8 * GIB  # loading the smallest published model (0.3B) and a framework takes some 4 GiB; doubled
-SWAP_WARN_SHARE = 0.25
-DISK_FAIL_BYTES, DISK_WARN_BYTES = 1 * GIB, 20 * GIB  # paddle and its dependencies unpack to 2 GiB; a 7B model is 15 GB
-SHM_FAIL_BYTES, SHM_WARN_BYTES = (
-    1 * GIB,
-    16 * GIB,
-)  # Docker's default is 64 MiB (F48); 16 GB is the least any set-up gives
-OPEN_FILES_WARN = 4096  # dataloader workers share tensors by file descriptors; many systems start with 1024
-MEMLOCK_WARN_BYTES = 1 * GIB  # RDMA pins its buffers: unlimited is what NCCL and HCCL ask for (F88)
 KERNEL_FLOOR = "4.5"  # the driver installers refuse older ones (F30)
-HUGEPAGES_WARN_SHARE = 0.5
-CORES_PER_DEVICE = 2  # one for the rank, one for its dataloader
 # paddle.distributed.launch obeys these over its command line; a job platform or an ended job leaves them behind.
 STALE = re.compile(
     r"^(PADDLE_(TRAINERS?_\w+|TRAINERS|MASTER|NNODES|RANK\w*|DEVICES|NPROC_PER_NODE|RUN_MODE|IPS|CURRENT_ENDPOINT"
@@ -48,7 +38,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
     free = (facts.host or Host()).memory_available_bytes
     if facts.host is None or free is None:
         yield not_told(facts, "ask host")
-    elif free < MEMORY_WARN_BYTES:
+    elif free < limit_bytes(facts, "host.memory.warn_gib"):
         words = "Close what you can: loading a model needs at least its size."
         shown = figures("psutil", memory_available_bytes=free)
         yield warn(f"{gib(free)} free", words, "ps -eo rss,pid,user,cmd --sort=-rss | head", evidence=shown)
@@ -64,7 +54,7 @@ def swap(facts: Facts) -> Iterator[Finding]:
         yield not_told(facts, "ask host")
     elif host.swap_total_bytes == 0:
         yield skip("no swap")
-    elif host.swap_used_bytes > SWAP_WARN_SHARE * host.swap_total_bytes:
+    elif host.swap_used_bytes > limit(facts, "host.swap.warn_percent") / 100 * host.swap_total_bytes:
         seen = f"{gib(host.swap_used_bytes)} of {gib(host.swap_total_bytes)} in use"
         shown = figures("psutil", swap_used_bytes=host.swap_used_bytes, swap_total_bytes=host.swap_total_bytes)
         yield warn(seen, "Find who holds the memory: it is short, or was.", "free -g", "vmstat 1 5", evidence=shown)
@@ -83,8 +73,8 @@ def disk(facts: Facts) -> Iterator[Finding]:
         return
     name, free = min(told, key=lambda pair: pair[1])
     where = {".": "the working folder", "home": "envcheck's folder"}.get(name, name)
-    if free < DISK_WARN_BYTES:
-        grade = Severity.FAIL if free < DISK_FAIL_BYTES else Severity.WARN
+    if free < limit_bytes(facts, "host.disk.warn_gib"):
+        grade = Severity.FAIL if free < limit_bytes(facts, "host.disk.fail_gib") else Severity.WARN
         yield graded(
             grade,
             f"{gib(free)} free for {where}",
@@ -102,14 +92,14 @@ def shm(facts: Facts) -> Iterator[Finding]:
     there = facts.disks.get("/dev/shm", Disk()).total_bytes if facts.disks else None
     if facts.disks is None or there is None:
         yield not_told(facts, "ask disks")
-    elif there < SHM_WARN_BYTES and facts.vendors:
-        grade = Severity.FAIL if there < SHM_FAIL_BYTES else Severity.WARN
+    elif there < limit_bytes(facts, "host.shm.warn_gib") and facts.vendors:
+        grade = Severity.FAIL if there < limit_bytes(facts, "host.shm.fail_gib") else Severity.WARN
         inside = in_container(facts)
         how = "Start the container anew with --shm-size=64g or --ipc=host" if inside else "Make it larger"
         words = f"{how}: a full one ends a training with a bus error."
         fix = () if inside else ("sudo mount -o remount,size=64G /dev/shm",)
         yield graded(grade, f"/dev/shm holds {gib(there)}", words, *fix, evidence=_shm(there))
-    elif there < SHM_FAIL_BYTES:
+    elif there < limit_bytes(facts, "host.shm.fail_gib"):
         words = "Make it larger for a large job (docker: --shm-size=8g); a small one on the CPU has enough."
         fix = () if in_container(facts) else ("sudo mount -o remount,size=8G /dev/shm",)
         yield warn(f"/dev/shm holds {gib(there)}", words, *fix, evidence=_shm(there))
@@ -122,7 +112,7 @@ def open_files(facts: Facts) -> Iterator[Finding]:
     soft = (facts.limits or Limits()).open_files_soft
     if facts.limits is None or soft is None:
         yield not_told(facts, "ask limits")
-    elif 0 <= soft < OPEN_FILES_WARN:
+    elif 0 <= soft < limit(facts, "host.open_files.warn_count"):
         hard = facts.limits.open_files_hard or 0
         words = "Raise it in the shell or service that trains, a container's with --ulimit nofile=65536."
         raised = max(hard, soft) if 0 <= hard < 65536 else 65536
@@ -139,7 +129,7 @@ def memlock(facts: Facts) -> Iterator[Finding]:
         yield skip("no accelerator")
     elif facts.limits is None or soft is None:
         yield not_told(facts, "ask limits")
-    elif 0 <= soft < MEMLOCK_WARN_BYTES:
+    elif 0 <= soft < limit_bytes(facts, "host.memlock.warn_gib"):
         words = "Raise it (docker: --ulimit memlock=-1) for RDMA between hosts; one host alone can do without."
         shown = figures("getrlimit", memlock_soft_bytes=soft)
         yield warn(f"at most {gib(soft)} locked", words, "ulimit -l unlimited", evidence=shown)
@@ -190,7 +180,7 @@ def cores(facts: Facts) -> Iterator[Finding]:
     devices = sum(len(v.devices) for v in facts.vendors)
     if facts.host is None or count is None:
         yield not_told(facts, "ask host")
-    elif count < CORES_PER_DEVICE * devices:
+    elif count < limit(facts, "host.cores.warn_count") * devices:
         words = "Give the container more cores (--cpus), or use fewer devices: ranks will wait for each other."
         shown = figures("sched_getaffinity", cores=count)
         yield warn(f"{count} cores for {devices} devices", words, "nproc", evidence=shown)
@@ -210,7 +200,7 @@ def hugepages(facts: Facts) -> Iterator[Finding]:
     else:
         reserved = host.hugepages_total * (host.hugepage_bytes or 2 << 20)
         unused = (host.hugepages_free or 0) * (host.hugepage_bytes or 2 << 20)
-        if unused > HUGEPAGES_WARN_SHARE * host.memory_total_bytes:
+        if unused > limit(facts, "host.hugepages.warn_percent") / 100 * host.memory_total_bytes:
             words = "Give them back unless a job needs them: nobody uses them, and nothing else may."
             shown = figures("/proc/meminfo", HugePages_Total=host.hugepages_total, HugePages_Free=host.hugepages_free)
             fix = ("sysctl vm.nr_hugepages", "sudo sysctl -w vm.nr_hugepages=0")
@@ -263,3 +253,28 @@ def _shm(there: int) -> tuple[str, ...]:
 
 def _free(facts: Facts, name: str) -> int | None:
     return facts.disks.get(name, Disk()).free_bytes if facts.disks else None
+
+
+CHECKS: tuple[Check, ...] = (
+    of_machine("host.memory", memory, reads="memory", source="LlamaFactory#4629"),
+    of_machine("host.swap", swap, reads="swap", source="our threshold"),
+    of_machine("host.disk", disk, reads="disks", source="sizes of paddle and of published models"),
+    of_machine("host.shm", shm, reads="/dev/shm", source="PaddleSpeech#790, LlamaFactory#7315"),
+    of_machine("host.open_files", open_files, reads="limits", source="FLAGS_dataloader_use_file_descriptor"),
+    of_machine("host.memlock", memlock, reads="limits", source="nccl-tests#206"),
+    of_machine("host.kernel", kernel, reads="kernel", source="ascend-deployer README"),
+    of_machine(
+        "host.architecture", architecture, reads="architecture", source="wheels and images on the vendors' indexes"
+    ),
+    of_machine(
+        "host.cores", cores, reads="CPU cores, devices", source="our rule: a rank and a dataloader for each device"
+    ),
+    of_machine("host.hugepages", hugepages, reads="/proc/meminfo", source="our threshold"),
+    of_machine("host.clock", clock, reads="adjtimex", source="awsome-distributed-ai#180"),
+    of_machine(
+        "host.stale_variables",
+        stale_variables,
+        reads="the environment",
+        source="Paddle#51246; paddle.distributed.launch, tried",
+    ),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck import versions
+from envcheck.checks.check import Check, of_job
 from envcheck.checks.common import (
     GIB,
     fail,
@@ -22,14 +23,13 @@ from envcheck.checks.common import (
 from envcheck.checks.common import command as asked
 from envcheck.checks.driver import driver_version, firmware_version
 from envcheck.checks.python import _packages
+from envcheck.checks.thresholds import least_share
 from envcheck.checks.toolkit import toolkit_version
 from envcheck.model import Disk, Facts, Finding, Fit, Host, Severity, VendorFacts, Wanted
 from envcheck.vendors import VENDORS
 from probes.installed import normal
 
 MIB_PER_GIB = 1024
-# A "64 GiB" device shows 65536 MiB, one of 80 GB shows 81559: makers round up and the driver keeps some back.
-SIZE_TOLERANCE = 0.05
 
 
 def device(facts: Facts) -> Iterator[Finding]:
@@ -87,7 +87,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
     if not sizes:
         yield unknown("the devices' memory could not be told")
         return
-    least = wanted.memory_gib * MIB_PER_GIB * (1 - SIZE_TOLERANCE)
+    least = wanted.memory_gib * MIB_PER_GIB * least_share(facts)
     free = [
         (d.memory_total_mib - max(0, (d.memory_used_mib or 0) - vendor(v).idle_memory_mib))
         for d in v.devices
@@ -246,7 +246,7 @@ def _room(what: str, wanted_gib: float | None, there: int | None, facts: Facts, 
         return skip(f"the recipe names no {what}")
     if there is None:
         return not_told(facts, key)
-    if there >= wanted_gib * GIB * (1 - SIZE_TOLERANCE):
+    if there >= wanted_gib * GIB * least_share(facts):
         return ok(f"{gib(there)}, {wanted_gib:g} wanted")
     seen = f"{gib(there)} of {what}, the job wants {wanted_gib:g} GiB"
     return fail(seen, "Free some, or use a larger host.", command, evidence=figures(asked(key), bytes=there))
@@ -268,3 +268,18 @@ def _mine(facts: Facts) -> VendorFacts | None:
 def _source(facts: Facts, key: str) -> str:
     said = _wanted(facts).sources.get(key, "")
     return f"Source: {said}." if said else ""
+
+
+CHECKS: tuple[Check, ...] = (
+    of_job("job.device", device, reads="the vendor's tool"),
+    of_job("job.cards", cards, reads="the vendor's tool"),
+    of_job("job.memory", memory, reads="the vendor's tool, the memory planner"),
+    of_job("job.architecture", architecture, reads="architecture"),
+    of_job("job.driver", driver, reads="driver version"),
+    of_job("job.firmware", firmware, reads="firmware version"),
+    of_job("job.toolkit", toolkit, reads="toolkit version"),
+    of_job("job.host_memory", host_memory, reads="memory"),
+    of_job("job.shm", shm, reads="/dev/shm"),
+    of_job("job.disk", disk, reads="disks"),
+    of_job("job.packages", packages, reads="installed packages"),
+)

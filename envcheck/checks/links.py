@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from envcheck.checks.check import Check, of_devices
 from envcheck.checks.common import commands, fail, follows, incomplete, ok, plural, quote, skip, unknown, vendor, warn
 from envcheck.model import Facts, Finding, Topology, VendorFacts
 
@@ -109,3 +110,10 @@ def _words(profile: tuple[tuple[str, int], ...]) -> str:
 def _summary(topology: Topology) -> str:
     kinds = {relation for name in topology.names for relation, _ in _profile(topology, name)}
     return f"tied by {', '.join(sorted(kinds))}"
+
+
+CHECKS: tuple[Check, ...] = (
+    of_devices("links.topology", topology, reads="the tool's topology", source="npu-smi reference, nvidia-smi manual"),
+    of_devices("links.uniform", uniform, reads="the tool's topology", source="collectives run at the slowest link"),
+    of_devices("links.numa", numa, reads="the tool's topology", source="ms-swift's NPU page: CPU affinity"),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.checks.check import NPU, Check, of_devices, of_machine
 from envcheck.checks.common import (
     fail,
     figures,
@@ -223,3 +224,36 @@ def _names_one(value: str, network: Network) -> bool:
 
 def _ids(numbers: object) -> str:
     return ", ".join(map(str, list(numbers)[:8])) if isinstance(numbers, dict | list) else ""
+
+
+CHECKS: tuple[Check, ...] = (
+    of_devices(
+        "network.hccn_link", hccn_link, reads="hccn_tool -link", source="FaultDiag Comp_Network_Custom", vendors=NPU
+    ),
+    of_devices(
+        "network.hccn_address", hccn_address, reads="hccn_tool -ip", source="FaultDiag Comp_Network_Custom", vendors=NPU
+    ),
+    of_devices(
+        "network.hccn_health",
+        hccn_health,
+        reads="hccn_tool -net_health",
+        source="FaultDiag Comp_Network_Custom",
+        vendors=NPU,
+    ),
+    of_devices(
+        "network.hccn_conf", hccn_conf, reads="/etc/hccn.conf, hccn_tool -ip", source="vllm-ascend#16847", vendors=NPU
+    ),
+    of_machine(
+        "network.own_name",
+        own_name,
+        reads="the own name's addresses",
+        source="vllm#7074; paddle.distributed.launch, tried",
+    ),
+    of_machine("network.interfaces", interfaces, reads="network interfaces", source="FlagCX#503"),
+    of_machine(
+        "network.named_interfaces",
+        named_interfaces,
+        reads="*_SOCKET_IFNAME, interfaces",
+        source="NCCL and FlagCX manuals",
+    ),
+)

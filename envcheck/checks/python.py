@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck import versions
+from envcheck.checks.check import ILUVATAR, NPU, NVIDIA, Check, of_machine, of_vendor
 from envcheck.checks.common import fail, figures, not_told, ok, skip, unknown, vendor, warn
 from envcheck.model import Facts, Finding, Packages, VendorFacts
 
@@ -168,3 +169,30 @@ def _packages(facts: Facts) -> Packages | None:
     """Of the environment that provision made for the wanted recipe, else of the python3 on PATH."""
     made = facts.environments.get(facts.wanted.recipe) if facts.wanted else None
     return made or facts.packages
+
+
+CHECKS: tuple[Check, ...] = (
+    of_machine("python.version", version, reads="python3", source="paddlepaddle's package metadata"),
+    of_machine("python.paddle", paddle, reads="installed packages", source="paddlepaddle's package metadata"),
+    of_vendor(
+        "python.plugin",
+        plugin,
+        reads="installed packages",
+        source="PaddleCustomDevice#1460, Paddle#69403",
+        vendors=(*NPU, *ILUVATAR),
+    ),
+    of_vendor(
+        "python.device_build", device_build, reads="installed packages", source="LlamaFactory#6461", vendors=NVIDIA
+    ),
+    of_machine(
+        "python.numpy", numpy, reads="installed packages", source="tried with paddle 3.1.0 and 3.3.1; vllm-ascend#2210"
+    ),
+    of_vendor(
+        "python.torch_npu",
+        torch_npu,
+        reads="installed packages",
+        source="Ascend/pytorch#105, ms-swift#1243",
+        vendors=NPU,
+    ),
+    of_machine("python.triton", triton, reads="installed packages", source="paddleformers, tried"),
+)

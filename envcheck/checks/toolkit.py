@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck import versions
+from envcheck.checks.check import ILUVATAR, NPU, Check, of_vendor
 from envcheck.checks.common import (
     commands,
     fail,
@@ -225,3 +226,50 @@ def _plain(detail: object) -> object:
 def _ended(facts: Facts, key: str) -> Outcome:
     answer = facts.answers.get(key)
     return Outcome.ABSENT if answer is None else answer.outcome
+
+
+CHECKS: tuple[Check, ...] = (
+    of_vendor(
+        "toolkit.present",
+        present,
+        reads="toolkit folders",
+        source="vllm-ascend#262, llama.cpp#22784",
+        vendors=(*NPU, *ILUVATAR),
+    ),
+    of_vendor(
+        "toolkit.single",
+        single,
+        reads="toolkit folders, LD_LIBRARY_PATH",
+        source="PaddleX#4749",
+        vendors=(*NPU, *ILUVATAR),
+    ),
+    of_vendor(
+        "toolkit.version",
+        version,
+        reads="toolkit version files",
+        source="CANN release notes",
+        vendors=(*NPU, *ILUVATAR),
+    ),
+    of_vendor(
+        "toolkit.driver",
+        driver_pair,
+        reads="toolkit and driver versions",
+        source="CANN release notes; ascend-deployer required_soft",
+        vendors=NPU,
+    ),
+    of_vendor(
+        "toolkit.environment",
+        environment,
+        reads="the environment",
+        source="vllm-ascend#262, gpustack#1101",
+        vendors=(*NPU, *ILUVATAR),
+    ),
+    of_vendor("toolkit.atb", atb, reads="/usr/local/Ascend/nnal", source="Paddle#68398, Paddle#70878", vendors=NPU),
+    of_vendor(
+        "toolkit.preload",
+        preload,
+        reads="LD_PRELOAD, /usr/local/corex*",
+        source="ERNIE's Iluvatar page",
+        vendors=ILUVATAR,
+    ),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.checks.host import SHM_FAIL_BYTES
+from envcheck.checks.thresholds import limit_bytes
 from envcheck.model import Device, Disk, Finding, Remedy, Severity
 from envcheck.units import GIB, MIB, gib
 from envcheck.vendors import VENDORS
@@ -105,7 +105,7 @@ def shm(s: Situation) -> Finding:
     least = s.recipe.hardware.shm_gib
     if least is None and s.device == "cpu":
         return skip("gate.shm", "the recipe does not say how much it needs")
-    wants = SHM_FAIL_BYTES if least is None else int(least * GIB)
+    wants = int(limit_bytes(s.facts, "host.shm.fail_gib")) if least is None else int(least * GIB)
     known = s.facts.disks.get("/dev/shm", Disk()) if s.facts.disks else Disk()
     total, free = known.total_bytes, known.free_bytes
     if s.stage.container:
