@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 
-from envcheck.report import Style
+from envcheck.reports import Style
 
 WIDEST = 100
 

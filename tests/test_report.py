@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 from doctor_helpers import simulated
 
-from envcheck import checks, facts, report
+from envcheck import checks, facts
+from envcheck import reports as report
 from envcheck.model import Facts, Finding, Host, Remedy, Severity
+from probes.text import plain
 
 OK, SKIP, UNKNOWN, WARN, FAIL = Severity
 HERE = Facts(host=Host(hostname="h"))
@@ -62,10 +64,10 @@ def test_ascii_terminal_gets_ascii() -> None:
 def test_colour_only_when_asked() -> None:
     """Colours are the style's; without them there is no escape at all, and the words are the same."""
     found = [finding(FAIL)]
-    plain, coloured = (report.as_text(found, HERE, report.Style(colour=c)) for c in (False, True))
+    bare, coloured = (report.as_text(found, HERE, report.Style(colour=c)) for c in (False, True))
 
-    assert "\x1b" not in plain and "\x1b[31m" in coloured
-    assert report.plain(coloured) == plain
+    assert "\x1b" not in bare and "\x1b[31m" in coloured
+    assert plain(coloured) == bare
 
 
 def test_details_only_where_something_is_wrong() -> None:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from envcheck.report import Style
+from envcheck.reports import Style
 from launch.diagnose.model import Diagnosis, Entry, Evidence, Raised, Report
 
 SCHEMA = 1

@@ -1,0 +1,174 @@
+"""For people, in a terminal: a line an area, details where something is wrong, then the verdict and the next step.
+
+After flutter doctor's manner.  What a tool printed is shown without its control characters: a recording may come from a
+stranger.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from envcheck.model import Facts, Finding, Severity
+from envcheck.reports.judged import COUNTED, TITLES, VERDICTS, head, next_step, safe, verdict
+from envcheck.vendors import VENDORS
+from probes.text import plain
+
+MARKS = {Severity.OK: "✓", Severity.SKIP: "-", Severity.UNKNOWN: "?", Severity.WARN: "!", Severity.FAIL: "✗"}
+ASCII_MARKS = {**MARKS, Severity.OK: "+", Severity.FAIL: "x"}
+COLOURS = {Severity.OK: "32", Severity.SKIP: "2", Severity.UNKNOWN: "35", Severity.WARN: "33", Severity.FAIL: "31"}
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the terminal can: its width, whether it has UTF-8 and colours."""
+
+    width: int = 80
+    unicode: bool = True
+    colour: bool = False
+
+    def mark(self, severity: Severity) -> str:
+        shown = f"[{(MARKS if self.unicode else ASCII_MARKS)[severity]}]"
+        return f"\x1b[{COLOURS[severity]}m{shown}\x1b[0m" if self.colour else shown
+
+
+def as_text(findings: Sequence[Finding], facts: Facts, style: Style | None = None) -> str:
+    style = style or Style()
+    areas = groupby(findings, key=lambda f: f.name.partition(".")[0])
+    lines = [line for area, some in areas for line in _area(area, list(some), style)]
+    text = "\n".join([*_wrapped(head(facts), style, ""), "", *lines, "", *_end(findings, facts, style)])
+    return (text if style.unicode else _ascii(text)) + "\n"
+
+
+def listing(width: int) -> str:
+    """--list-checks."""
+    from envcheck.checks import CHECKS
+
+    wide = max(len(c.name) for c in CHECKS) + 2
+    rows = [textwrap.wrap(f"{c.says} [{c.applies_to}]", max(30, width - wide)) for c in CHECKS]
+    return "\n".join(
+        line
+        for check, row in zip(CHECKS, rows, strict=True)
+        for line in (f"{check.name:{wide}}{row[0]}", *(" " * wide + more for more in row[1:]))
+    )
+
+
+def _area(area: str, findings: list[Finding], style: Style) -> Iterator[str]:
+    worst = verdict(findings)
+    judged = [f for f in findings if f.severity is not Severity.SKIP]
+    wrong = [f for f in findings if f.severity >= Severity.UNKNOWN]
+    left = [f for f in findings if f.follows]
+    mark = Severity.SKIP if left and worst is Severity.OK else worst  # some of it could not be judged: not green
+    said = f"{TITLES.get(area, area)}: {_sum(findings, judged, wrong, left)}"
+    yield from _wrapped(said, style, f"{style.mark(mark)} ", 4)
+    for alike in _alike(wrong):
+        yield from _details(alike, style)
+
+
+def _alike(wrong: list[Finding]) -> list[list[Finding]]:
+    """Findings that say the same in all but their names, together: a question that failed is told once."""
+    groups: dict[Finding, list[Finding]] = {}
+    for finding in wrong:
+        groups.setdefault(replace(finding, name="", source=""), []).append(finding)
+    return list(groups.values())
+
+
+def _sum(findings: list[Finding], judged: list[Finding], wrong: list[Finding], left: list[Finding]) -> str:
+    """What the area's line says: what it is when all is well, how much is not, else why nothing was judged."""
+    if not judged:
+        return safe(findings[0].seen)
+    if wrong:
+        return (
+            f"{len(wrong)} of {len(judged)} checks need{'s' * (len(wrong) == 1)} a look"
+            if judged[1:]
+            else "needs a look"
+        )
+    if left:
+        causes = ", ".join(dict.fromkeys(f.follows for f in left))
+        well = "1 check is well" if len(judged) == 1 else f"{len(judged)} checks are well"
+        return f"{well}, {len(left)} {'follows' if len(left) == 1 else 'follow'} from {causes}"
+    first = [f.seen for f in judged if f.name in HEADLINES] or [judged[0].seen]
+    return f"{'; '.join(map(safe, first))} ({len(judged)} {'check' if len(judged) == 1 else 'checks'})"
+
+
+# Whose words an area's line borrows when all is well.
+HEADLINES = (
+    "driver.version",
+    "devices.present",
+    "links.topology",
+    "toolkit.version",
+    "network.own_name",
+    "host.memory",
+    "engine.reachable",
+    "python.version",
+    "job.device",
+)
+
+
+def _details(alike: list[Finding], style: Style) -> Iterator[str]:
+    finding = alike[0]
+    device = f" ({VENDORS[finding.device].title})" if finding.device in VENDORS else ""
+    names = ", ".join(dict.fromkeys(f.name for f in alike))
+    yield from _wrapped(f"{names}{device}: {safe(finding.seen)}", style, f"    {style.mark(finding.severity)} ", 8)
+    for line in filter(None, map(_squeezed, finding.evidence)):
+        if line.startswith("$ "):  # the whole command stands in --json
+            yield f"        | {line if len(line) <= style.width - 10 else line[: style.width - 14] + ' ...'}"
+        else:
+            yield from _wrapped(line, style, "        | ", 10)
+    if finding.remedy:
+        yield from _wrapped(safe(finding.remedy.words), style, "        ", 8)
+        yield from (f"          {safe(command)}" for command in finding.remedy.commands)  # never wrapped: for pasting
+
+
+def _squeezed(line: str) -> str:
+    """A table's row without its blanks, which would be wrapped into a riddle."""
+    return " ".join(safe(line).split())
+
+
+def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[str]:
+    worst = verdict(findings)
+    counts = {s: sum(f.severity is s for f in findings) for s in Severity}
+    told = ", ".join(
+        f"{counts[s]} {word if counts[s] == 1 else words}" for s, (word, words) in COUNTED.items() if counts[s]
+    )
+    says = VERDICTS[Severity.UNKNOWN if counts[Severity.UNKNOWN] and worst is Severity.WARN else worst]
+    yield from _wrapped(f"{says}{f' ({told})' if told else ''}", style, f"{style.mark(worst)} ", 4)
+    step = next_step(findings)
+    if step:
+        words, _, command = step.partition("\n")
+        yield from _wrapped(words, style, "Next: ", 6)
+        if command:
+            yield f"          {command}"
+    elif worst is Severity.SKIP:
+        yield "Next: envcheck doctor --list-checks"
+    elif facts.wanted:
+        yield f"Next: envcheck train --model {safe(facts.wanted.recipe)} --method {safe(facts.wanted.method)}"
+    else:
+        yield "Next: envcheck train --model tiny --method lora"
+        yield from _wrapped("or ask about your own job, with --model and --method", style, "      ", 6)
+
+
+def _wrapped(text: str, style: Style, lead: str, indent: int = 0) -> list[str]:
+    """Lines no wider than the terminal; colours take no room, so they are measured without."""
+    bare = plain(lead)
+    lines = textwrap.wrap(text, max(20, style.width - len(bare)), break_long_words=False, break_on_hyphens=False)
+    pad = " " * max(indent, len(bare) if indent else 0)
+    if not lines:
+        return [lead.rstrip()]
+    if indent > len(bare):
+        first, *rest = textwrap.wrap(
+            text,
+            style.width,
+            initial_indent=bare,
+            subsequent_indent=pad,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return [lead + first[len(bare) :], *rest]
+    return [lead + lines[0], *(pad + line for line in lines[1:])]
+
+
+def _ascii(text: str) -> str:
+    return text.replace("×", "x").encode("ascii", "replace").decode()
