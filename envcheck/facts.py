@@ -24,19 +24,21 @@ DEVICES_LIMIT = 256  # no host has more; a forged list must not start a million 
 ACCELERATORS = tuple(name for name in VENDORS if VENDORS[name].devices)
 
 
-def gather(machine: Machine, device: str = "auto", wanted: Wanted | None = None) -> Facts:
+def gather(
+    machine: Machine, device: str = "auto", wanted: Wanted | None = None, more: Iterable[Question] = ()
+) -> Facts:
     """Ask, and read.  `device` is a vendor's name, or auto: whichever cards are in the machine."""
-    return read(ask(machine, device), device, wanted)
+    return read(ask(machine, device, more), device, wanted)
 
 
-def ask(machine: Machine, device: str = "auto") -> dict[str, Answer]:
-    """All answers by question key, secrets removed."""
+def ask(machine: Machine, device: str = "auto", more: Iterable[Question] = ()) -> dict[str, Answer]:
+    """All answers by question key, secrets removed; `more` are questions that a site adds."""
     asked = [VENDORS[name] for name in _candidates(device)]
     with runner.no_child_left():
         rounds = side_by_side(
             [
                 *(partial(_ask_vendor, machine, vendor, device != "auto") for vendor in asked),
-                partial(ask_all, machine, HOST_QUESTIONS),
+                partial(ask_all, machine, (*HOST_QUESTIONS, *more)),
             ]
         )
     answers = {key: answer for answered in rounds for key, answer in answered.items()}

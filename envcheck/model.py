@@ -170,7 +170,8 @@ class Remedy:
 class Finding:
     """What a check saw: `name` is area.property; `source` says where the rule comes from, `device` which vendor's.
 
-    `follows` names the check that tells the cause: this one could judge nothing, and says no more.
+    `follows` names the check that tells the cause: this one could judge nothing, and says no more.  `waived` says until
+    when and why a person has accepted it: it counts for no verdict.
     """
 
     name: str
@@ -181,6 +182,7 @@ class Finding:
     source: str = ""
     device: str = ""
     follows: str = ""
+    waived: str = ""
 
 
 @dataclass(frozen=True)

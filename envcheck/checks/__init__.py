@@ -28,10 +28,12 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def run_all(facts: Facts, only: Iterable[str] = (), skip: Iterable[str] = ()) -> list[Finding]:
-    """The findings of all checks, or of those that `only` names (a check or an area), less `skip`."""
-    chosen, left_out = named(only), named(skip)
-    checks = [c for c in CHECKS if (not chosen or c.name in chosen) and c.name not in left_out]
+def run_all(
+    facts: Facts, only: Iterable[str] = (), skip: Iterable[str] = (), own: tuple[Check, ...] = ()
+) -> list[Finding]:
+    """The findings of all checks and the site's `own`, or of those that `only` names (checks, areas), less `skip`."""
+    chosen, left_out = named(only, own), named(skip, own)
+    checks = [c for c in (*CHECKS, *own) if (not chosen or c.name in chosen) and c.name not in left_out]
     return [_grounded(finding, checks) for check in checks for finding in run(check, facts)]
 
 
@@ -84,9 +86,10 @@ def _judged(check: Check, device: str, facts: Facts, judge: Judge) -> Iterator[F
         yield replace(finding, name=check.name, source=check.source, device=device)
 
 
-def named(names: Iterable[str]) -> set[str]:
+def named(names: Iterable[str], own: tuple[Check, ...] = ()) -> set[str]:
     """Names of checks and areas, spelt out; UsageError with the nearest for one that is neither."""
-    known, areas, found = {c.name for c in CHECKS}, {c.area for c in CHECKS}, set()
+    checks = (*CHECKS, *own)
+    known, areas, found = {c.name for c in checks}, {c.area for c in checks}, set()
     for name in names:
         if name not in known and name not in areas:
             import difflib
@@ -94,5 +97,5 @@ def named(names: Iterable[str]) -> set[str]:
             near = difflib.get_close_matches(name, [*known, *areas], n=3, cutoff=0.5)
             hint = f"did you mean {', '.join(near)}? " if near else ""
             raise UsageError(f"there is no check {name!r}", f"{hint}envcheck doctor --list-checks names all")
-        found |= {c.name for c in CHECKS if name in (c.name, c.area)}
+        found |= {c.name for c in checks if name in (c.name, c.area)}
     return found

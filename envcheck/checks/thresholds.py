@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from envcheck.model import Facts
@@ -49,3 +50,13 @@ def limit_bytes(facts: Facts, name: str) -> float:
 def least_share(facts: Facts) -> float:
     """How much of a size that is sold or written down a machine must show: makers round up, drivers keep some back."""
     return 1 - limit(facts, "job.size.tolerance_percent") / 100
+
+
+def listing(given: Mapping[str, float], file: str) -> str:
+    """--show-thresholds: each figure, the default beside it where the file sets another, and its source."""
+    lines = []
+    for name, known in THRESHOLDS.items():
+        mine = given.get(name)
+        value = f"{known.value:g}" if mine is None else f"{mine:g} ({file}; default {known.value:g})"
+        lines += [f"{name} = {value}", f"    {known.source}"]
+    return "\n".join(lines)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envcheck import options
+from envcheck import options, settings
 
 if TYPE_CHECKING:
-    from envcheck.model import Facts, Wanted
+    from envcheck.model import Facts, Finding, Wanted
+    from envcheck.settings import Settings
     from installers.recipes.catalogue import Offer
 
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 @options.recipes_folder
 @click.option("--only", multiple=True, metavar="NAME", help="Only this check or area; may be given again.")
 @click.option("--skip", multiple=True, metavar="NAME", help="Not this check or area; may be given again.")
+@click.option("--config", type=click.Path(), help="Waivers, thresholds and checks of your own; else envcheck.toml.")
+@click.option("--show-thresholds", is_flag=True, help="Print the figures that decide, with their sources, and stop.")
 @click.option("--list-checks", is_flag=True, help="Name all checks, and stop.")
 @click.option("--strict", is_flag=True, help="Warnings count: exit code 3.")
 @click.option("--replay", type=click.Path(), help="Judge a snapshot instead of this machine.")
@@ -36,19 +39,23 @@ def doctor(**asked: Any) -> None:
     envcheck doctor --only devices --skip devices.ecc
     envcheck doctor --replay snapshot.json --json     a recording, as JSON
     """
+    site = settings.load(asked["config"])
+    if asked["show_thresholds"]:
+        from envcheck.checks import thresholds
+
+        click.echo(thresholds.listing(site.thresholds, site.file))
+        return
     if asked["list_checks"]:
         from envcheck import report, screen
 
         click.echo(report.listing(screen.style().width))
         return
     if asked["only"] or asked["skip"]:
-        from envcheck import checks
+        _named(asked, site)  # before the machine is asked, not after
+    facts = _facts(asked, site)
+    from envcheck import report, screen
 
-        checks.named((*asked["only"], *asked["skip"]))  # before the machine is asked, not after
-    facts = _facts(asked)
-    from envcheck import checks, report, screen
-
-    findings = checks.run_all(facts, asked["only"], asked["skip"])
+    findings = _findings(asked, facts, site)
     if asked["as_json"]:
         click.echo(report.as_json(findings, facts, asked["strict"]))
     else:
@@ -56,7 +63,26 @@ def doctor(**asked: Any) -> None:
     raise SystemExit(report.exit_code(findings, asked["strict"]))
 
 
-def _facts(asked: dict[str, Any]) -> Facts:
+def _named(asked: dict[str, Any], site: Settings) -> None:
+    from envcheck import checks
+    from envcheck.checks import own
+
+    checks.named((*asked["only"], *asked["skip"]), own.checks(site))
+
+
+def _findings(asked: dict[str, Any], facts: Facts, site: Settings) -> list[Finding]:
+    import datetime
+
+    from envcheck import checks
+    from envcheck.checks import own
+
+    more = own.checks(site)
+    checks.named([waiver.check for waiver in site.waivers], more)
+    found = checks.run_all(facts, asked["only"], asked["skip"], more)
+    return own.waived(found, site, datetime.date.today())
+
+
+def _facts(asked: dict[str, Any], site: Settings) -> Facts:
     """What the machine or the recording says, and what the named job wants of it."""
     import importlib
     import threading
@@ -70,9 +96,9 @@ def _facts(asked: dict[str, Any]) -> Facts:
     else:
         with screen.hint("asking the machine ..."):  # and, while its tools are at work, getting ready to judge
             threading.Thread(target=importlib.import_module, args=("envcheck.checks",), daemon=True).start()
-            found = facts.gather(machine.here(), asked["device"])
+            found = facts.gather(machine.here(), asked["device"], more=site.questions)
     offer = early or _offer_here(asked, found)
-    return replace(found, wanted=_wanted(offer, found) if offer else None)
+    return replace(found, wanted=_wanted(offer, found) if offer else None, thresholds=site.thresholds)
 
 
 def _offer_here(asked: dict[str, Any], found: Facts) -> Offer | None:

@@ -1,0 +1,109 @@
+"""Checks that a site adds: from envcheck.toml, without code, or from a Python package's entry point."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from importlib import metadata
+
+from envcheck.checks.check import Check, Cost, of_machine
+from envcheck.checks.common import command, figures, graded, not_told, ok, plural, quote, unknown, warn
+from envcheck.model import Facts, Finding, Severity
+from envcheck.settings import OwnCheck, Settings
+
+GROUP = "envcheck.checks"  # an entry point names a Check, or a list of them
+TEXT_LIMIT = 64 << 10  # a pattern is tried on no more: some need time that grows with the square of it
+
+
+def checks(settings: Settings) -> tuple[Check, ...]:
+    """Those of the file, then those of installed packages; and whether the file's waivers still hold."""
+    waivers = (_waivers(settings),) if settings.waivers else ()
+    return (*waivers, *(_of_file(one, settings) for one in settings.checks), *_of_packages())
+
+
+def waived(findings: Iterable[Finding], settings: Settings, today: datetime.date) -> list[Finding]:
+    """The findings; those that a waiver accepts today say so, with reason and last day."""
+    holding = {w.check: f"until {w.expires}: {w.reason}" for w in settings.waivers if w.expires >= today}
+    return [
+        replace(f, waived=holding[f.name]) if f.name in holding and f.severity >= Severity.UNKNOWN else f
+        for f in findings
+    ]
+
+
+def _waivers(settings: Settings) -> Check:
+    fix = "Mend what was waived, or decide anew and write a later day."
+
+    def judge(facts: Facts) -> Iterator[Finding]:
+        today = datetime.date.today()
+        over = ", ".join(f"{w.check} since {w.expires}" for w in settings.waivers if w.expires < today)
+        if over:
+            yield warn(f"waivers that hold no more: {over}", fix, evidence=figures(settings.file, waivers=over))
+        else:
+            yield ok(f"{plural(len(settings.waivers), 'waiver')} in {settings.file}")
+
+    judge.__doc__ = "The waivers of envcheck.toml still hold."
+    rule = "WARN when one has expired"
+    return of_machine("own.waivers", judge, reads="envcheck.toml", source=settings.file, rule=rule, fix=fix)
+
+
+def _of_file(own: OwnCheck, settings: Settings) -> Check:
+    def judge(facts: Facts) -> Iterator[Finding]:
+        yield _judged(own, facts) if settings.trusted else _strange(settings.file)
+
+    judge.__doc__ = own.says
+    rule = f"{own.severity.name} when {' or '.join(_when(own))}"
+    reads = command(own.question.key)
+    return of_machine(own.name, judge, reads=reads, source=settings.file, rule=rule, fix=own.remedy, cost=Cost.SECONDS)
+
+
+def _judged(own: OwnCheck, facts: Facts) -> Finding:
+    answer = facts.answers.get(own.question.key)
+    if answer is None or answer.outcome.value in ("absent", "hung"):
+        return not_told(facts, own.question.key)
+    text, asked = answer.text[:TEXT_LIMIT], command(own.question.key)
+    seen = re.search(own.pattern, text) if own.pattern else None
+    unwanted = re.search(own.unwanted, text) if own.unwanted else None
+    if unwanted:
+        line = _line(unwanted)
+        return graded(own.severity, f"{asked} says {line}", own.remedy, evidence=(f"$ {asked}", line))
+    if own.pattern and not seen:
+        return graded(own.severity, f"{asked} does not say {own.pattern!r}", own.remedy, evidence=quote(answer))
+    return ok(_line(seen) if seen else f"{own.unwanted!r} is not said")
+
+
+def _when(own: OwnCheck) -> Iterator[str]:
+    if own.pattern:
+        yield f"{own.pattern!r} is not said"
+    if own.unwanted:
+        yield f"{own.unwanted!r} is said"
+
+
+def _line(found: re.Match[str]) -> str:
+    """The line in which it was found."""
+    start = found.string.rfind("\n", 0, found.start()) + 1
+    return found.string[start:].split("\n", 1)[0].strip()[:160]
+
+
+def _strange(file: str) -> Finding:
+    words = "Read it; when you want its commands to run, name the file."
+    seen = f"not run: {file} lies in this folder, and nobody named it"
+    return unknown(seen, words, f"envcheck doctor --config {file}")
+
+
+def _of_packages() -> Iterator[Check]:
+    for point in metadata.entry_points(group=GROUP):
+        try:
+            offered = point.load()
+            yield from [offered] if isinstance(offered, Check) else [c for c in offered if isinstance(c, Check)]
+        except Exception as err:  # a stranger's package: its fault is a finding
+            yield _broken(point.name, f"{type(err).__name__}: {err}")
+
+
+def _broken(name: str, why: str) -> Check:
+    def judge(facts: Facts) -> Iterator[Finding]:
+        yield unknown(f"the package's checks could not be loaded: {why}", "Mend or remove the package.", "pip list")
+
+    judge.__doc__ = "The checks of an installed package can be loaded."
+    return of_machine(f"own.{name}", judge, reads="entry points", source=f"entry point {GROUP}")
