@@ -6,26 +6,31 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from envcheck.model import Facts, Finding
-from envcheck.reports.judged import exit_code, next_step, safe, verdict
+from envcheck.model import Facts, Finding, Severity
+from envcheck.reports.judged import Report, exit_code, explains, next_step, safe, verdict
 
 SCHEMA = 1
 
 
+def render(report: Report) -> str:
+    return as_json(report.findings, report.facts, report.strict) + "\n"
+
+
 def as_json(findings: Sequence[Finding], facts: Facts, strict: bool = False) -> str:
+    explained = explains(findings)
     document = {
         "schema": SCHEMA,
         "verdict": verdict(findings).name,
         "exit_code": exit_code(findings, strict),
         "device": [v.name for v in facts.vendors] or ["cpu"],
         "job": {"recipe": facts.wanted.recipe, "method": facts.wanted.method} if facts.wanted else None,
-        "findings": [_object(f) for f in findings],
+        "findings": [_object(f, explained.get(f.name, [])) for f in findings],
         "next_step": next_step(findings).replace("\n", " "),
     }
     return json.dumps(document, indent=1, ensure_ascii=True)
 
 
-def _object(finding: Finding) -> dict[str, Any]:
+def _object(finding: Finding, unjudged: list[str]) -> dict[str, Any]:
     return {
         "name": finding.name,
         "severity": finding.severity.name,
@@ -36,4 +41,9 @@ def _object(finding: Finding) -> dict[str, Any]:
         else None,
         "evidence": [safe(line) for line in finding.evidence],
         "source": finding.source,
+        "follows": finding.follows or None,
+        "waived": safe(finding.waived) or None,
+        "follows": finding.follows,
+        "explains": unjudged if finding.severity > Severity.SKIP else [],
+        "waived": safe(finding.waived),
     }

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from envcheck.errors import FIT, UNFIT, UNTOLD
 from envcheck.model import Facts, Finding, Remedy, Severity, VendorFacts
 from envcheck.vendors import VENDORS
 from probes.text import plain
+
+if TYPE_CHECKING:
+    pass
 
 TEXT_LIMIT = 400
 TITLES = {
@@ -21,6 +25,7 @@ TITLES = {
     "engine": "Container engine",
     "python": "Python and packages",
     "job": "This job",
+    "own": "Your own checks",
 }
 # Causes that others follow from come first.
 ROOTS = ("driver.tool", "driver.whole_answer", "job.device", "devices.present", "engine.reachable")
@@ -31,7 +36,7 @@ _BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 def verdict(findings: Iterable[Finding]) -> Severity:
     """The worst; what does not apply says nothing beside what was judged.  SKIP when nothing was."""
-    severities = {f.severity for f in findings}
+    severities = {counted(f) for f in findings}
     return max(severities - {Severity.SKIP} or {Severity.SKIP})
 
 
@@ -40,8 +45,22 @@ def exit_code(findings: Sequence[Finding], strict: bool = False) -> int:
     worst = verdict(findings)
     if worst is Severity.FAIL:
         return UNFIT
-    untold = any(f.severity is Severity.UNKNOWN for f in findings)
+    untold = any(counted(f) is Severity.UNKNOWN for f in findings)
     return UNTOLD if untold or (strict and worst is Severity.WARN) else FIT
+
+
+def counted(finding: Finding) -> Severity:
+    """What it counts as: a finding that a person has accepted counts as well."""
+    return Severity.OK if finding.waived else finding.severity
+
+
+def explains(findings: Iterable[Finding]) -> dict[str, list[str]]:
+    """Which checks could judge nothing, by the name of the check that tells why: a cause is told once."""
+    found: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.follows:
+            found.setdefault(finding.follows, []).append(finding.name)
+    return {cause: list(dict.fromkeys(names)) for cause, names in found.items()}
 
 
 def next_step(findings: Sequence[Finding]) -> str:
@@ -55,9 +74,32 @@ def next_step(findings: Sequence[Finding]) -> str:
     return f"{said}:\n{safe(remedy.commands[0])}" if remedy.commands else f"{said}."
 
 
+def summary(findings: Sequence[Finding]) -> str:
+    """The verdict in a sentence; a warning beside something untold is no "fit"."""
+    worst = verdict(findings)
+    untold = worst is Severity.WARN and exit_code(findings) == UNTOLD
+    return VERDICTS[Severity.UNKNOWN if untold else worst]
+
+
+def counts(findings: Iterable[Finding]) -> str:
+    """ "45 ok, 3 warnings, 1 failure, 1 waived"; what does not apply is not counted."""
+    found = list(findings)
+    told = {s: sum(f.severity is s and not f.waived for f in found) for s in Severity}
+    words = [f"{told[s]} {word if told[s] == 1 else words}" for s, (word, words) in COUNTED.items() if told[s]]
+    waived = sum(bool(f.waived) for f in found)
+    return ", ".join(words + [f"{waived} waived"] * bool(waived))
+
+
+def train_command(facts: Facts) -> str:
+    """What to do next where all is well."""
+    if facts.wanted:
+        return f"envcheck train --model {safe(facts.wanted.recipe)} --method {safe(facts.wanted.method)}"
+    return "envcheck train --model tiny --method lora"
+
+
 def safe(text: str) -> str:
     """One line without control characters, cut to a bounded length."""
-    flat = _BIDI.sub("", plain(text)).replace("\t", " ")
+    flat = _BIDI.sub("", plain(text[: 8 * TEXT_LIMIT])).replace("\t", " ")
     return "".join(c if c.isprintable() else " " for c in flat).strip()[:TEXT_LIMIT]
 
 
@@ -91,5 +133,5 @@ VERDICTS = {
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    wrong = [f for f in findings if f.severity >= Severity.UNKNOWN]
+    wrong = [f for f in findings if counted(f) >= Severity.UNKNOWN]
     return sorted(wrong, key=lambda f: (-f.severity, f.name not in ROOTS, f.remedy is None))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from envcheck.model import Facts, Finding, Severity
-from envcheck.reports.judged import COUNTED, TITLES, VERDICTS, head, next_step, safe, verdict
+from envcheck.reports.judged import TITLES, counted, explains, head, next_step, safe, verdict
 from envcheck.vendors import VENDORS
 from probes.text import plain
 
@@ -34,10 +34,15 @@ class Style:
         return f"\x1b[{COLOURS[severity]}m{shown}\x1b[0m" if self.colour else shown
 
 
+def render(report: Report) -> str:
+    return as_text(report.findings, report.facts, report.style)
+
+
 def as_text(findings: Sequence[Finding], facts: Facts, style: Style | None = None) -> str:
     style = style or Style()
     areas = groupby(findings, key=lambda f: f.name.partition(".")[0])
-    lines = [line for area, some in areas for line in _area(area, list(some), style)]
+    explained = explains(findings)
+    lines = [line for area, some in areas for line in _area(area, list(some), explained, style)]
     text = "\n".join([*_wrapped(head(facts), style, ""), "", *lines, "", *_end(findings, facts, style)])
     return (text if style.unicode else _ascii(text)) + "\n"
 
@@ -55,16 +60,20 @@ def listing(width: int) -> str:
     )
 
 
-def _area(area: str, findings: list[Finding], style: Style) -> Iterator[str]:
+def _area(area: str, findings: list[Finding], explained: dict[str, list[str]], style: Style) -> Iterator[str]:
     worst = verdict(findings)
-    judged = [f for f in findings if f.severity is not Severity.SKIP]
-    wrong = [f for f in findings if f.severity >= Severity.UNKNOWN]
+    judged = [f for f in findings if f.severity is not Severity.SKIP and not f.waived]
+    wrong = [f for f in findings if counted(f) >= Severity.UNKNOWN]
     left = [f for f in findings if f.follows]
     mark = Severity.SKIP if left and worst is Severity.OK else worst  # some of it could not be judged: not green
     said = f"{TITLES.get(area, area)}: {_sum(findings, judged, wrong, left)}"
     yield from _wrapped(said, style, f"{style.mark(mark)} ", 4)
     for alike in _alike(wrong):
-        yield from _details(alike, style)
+        yield from _details(alike, explained.get(alike[0].name, []), style)
+    for finding in (f for f in findings if f.waived):
+        yield from _wrapped(
+            f"{finding.name}: {safe(finding.seen)}; waived {safe(finding.waived)}", style, "    [~] ", 8
+        )
 
 
 def _alike(wrong: list[Finding]) -> list[list[Finding]]:
@@ -107,7 +116,7 @@ HEADLINES = (
 )
 
 
-def _details(alike: list[Finding], style: Style) -> Iterator[str]:
+def _details(alike: list[Finding], unjudged: list[str], style: Style) -> Iterator[str]:
     finding = alike[0]
     device = f" ({VENDORS[finding.device].title})" if finding.device in VENDORS else ""
     names = ", ".join(dict.fromkeys(f.name for f in alike))
@@ -117,6 +126,8 @@ def _details(alike: list[Finding], style: Style) -> Iterator[str]:
             yield f"        | {line if len(line) <= style.width - 10 else line[: style.width - 14] + ' ...'}"
         else:
             yield from _wrapped(line, style, "        | ", 10)
+    if unjudged:
+        yield from _wrapped(f"Not judged because of it: {', '.join(unjudged)}", style, "        ", 8)
     if finding.remedy:
         yield from _wrapped(safe(finding.remedy.words), style, "        ", 8)
         yield from (f"          {safe(command)}" for command in finding.remedy.commands)  # never wrapped: for pasting
@@ -128,14 +139,8 @@ def _squeezed(line: str) -> str:
 
 
 def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[str]:
-    worst = verdict(findings)
-    counts = {s: sum(f.severity is s for f in findings) for s in Severity}
-    told = ", ".join(
-        f"{counts[s]} {word if counts[s] == 1 else words}" for s, (word, words) in COUNTED.items() if counts[s]
-    )
-    says = VERDICTS[Severity.UNKNOWN if counts[Severity.UNKNOWN] and worst is Severity.WARN else worst]
-    yield from _wrapped(f"{says}{f' ({told})' if told else ''}", style, f"{style.mark(worst)} ", 4)
-    step = next_step(findings)
+    worst, told, step = verdict(findings), counts(findings), next_step(findings)
+    yield from _wrapped(f"{summary(findings)}{f' ({told})' if told else ''}", style, f"{style.mark(worst)} ", 4)
     if step:
         words, _, command = step.partition("\n")
         yield from _wrapped(words, style, "Next: ", 6)
@@ -143,11 +148,10 @@ def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[st
             yield f"          {command}"
     elif worst is Severity.SKIP:
         yield "Next: envcheck doctor --list-checks"
-    elif facts.wanted:
-        yield f"Next: envcheck train --model {safe(facts.wanted.recipe)} --method {safe(facts.wanted.method)}"
     else:
-        yield "Next: envcheck train --model tiny --method lora"
-        yield from _wrapped("or ask about your own job, with --model and --method", style, "      ", 6)
+        yield f"Next: {train_command(facts)}"
+        if not facts.wanted:
+            yield from _wrapped("or ask about your own job, with --model and --method", style, "      ", 6)
 
 
 def _wrapped(text: str, style: Style, lead: str, indent: int = 0) -> list[str]:
