@@ -41,8 +41,6 @@ def _object(finding: Finding, unjudged: list[str]) -> dict[str, Any]:
         else None,
         "evidence": [safe(line) for line in finding.evidence],
         "source": finding.source,
-        "follows": finding.follows or None,
-        "waived": safe(finding.waived) or None,
         "follows": finding.follows,
         "explains": unjudged if finding.severity > Severity.SKIP else [],
         "waived": safe(finding.waived),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from envcheck.errors import FIT, UNFIT, UNTOLD
@@ -12,7 +14,7 @@ from envcheck.vendors import VENDORS
 from probes.text import plain
 
 if TYPE_CHECKING:
-    pass
+    from envcheck.reports.text import Style
 
 TEXT_LIMIT = 400
 TITLES = {
@@ -25,6 +27,7 @@ TITLES = {
     "engine": "Container engine",
     "python": "Python and packages",
     "job": "This job",
+    "deep": "Active tests",
     "own": "Your own checks",
 }
 # Causes that others follow from come first.
@@ -32,6 +35,18 @@ ROOTS = ("driver.tool", "driver.whole_answer", "job.device", "devices.present", 
 _SENTENCE = re.compile(r".*?[.](?=\s|$)|.+")
 # Bidirectional overrides can make text read as what it is not; the rest of what is not printable goes by isprintable.
 _BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a format may want: `style` is the terminal's, `lang` of the words around the findings, `made` when."""
+
+    findings: Sequence[Finding]
+    facts: Facts
+    strict: bool = False
+    style: Style | None = None
+    lang: str = "en"
+    made: datetime | None = None
 
 
 def verdict(findings: Iterable[Finding]) -> Severity:
@@ -82,7 +97,7 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def counts(findings: Iterable[Finding]) -> str:
-    """ "45 ok, 3 warnings, 1 failure, 1 waived"; what does not apply is not counted."""
+    """As in 45 ok, 3 warnings, 1 failure, 1 waived; what does not apply is not counted."""
     found = list(findings)
     told = {s: sum(f.severity is s and not f.waived for f in found) for s in Severity}
     words = [f"{told[s]} {word if told[s] == 1 else words}" for s, (word, words) in COUNTED.items() if told[s]]

@@ -12,7 +12,19 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from envcheck.model import Facts, Finding, Severity
-from envcheck.reports.judged import TITLES, counted, explains, head, next_step, safe, verdict
+from envcheck.reports.judged import (
+    TITLES,
+    Report,
+    counted,
+    counts,
+    explains,
+    head,
+    next_step,
+    safe,
+    summary,
+    train_command,
+    verdict,
+)
 from envcheck.vendors import VENDORS
 from probes.text import plain
 
