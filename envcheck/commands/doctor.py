@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 @click.option("--config", type=click.Path(), help="Waivers, thresholds and checks of your own; else envcheck.toml.")
 @click.option("--show-thresholds", is_flag=True, help="Print the figures that decide, with their sources, and stop.")
 @click.option("--list-checks", is_flag=True, help="Name all checks, and stop.")
+@click.option("--fix", is_flag=True, help="Apply the remedies that are safe: shown first, proved after, journaled.")
+@click.option("--undo", is_flag=True, help="Take back what --fix did.")
+@options.dry_run
+@options.yes
 @click.option("--strict", is_flag=True, help="Warnings count: exit code 3.")
 @click.option("--replay", type=click.Path(), help="Judge a snapshot instead of this machine.")
 @options.json_output
@@ -38,6 +42,7 @@ def doctor(**asked: Any) -> None:
     envcheck doctor --model 21b --method lora         and what this job needs
     envcheck doctor --only devices --skip devices.ecc
     envcheck doctor --replay snapshot.json --json     a recording, as JSON
+    envcheck doctor --fix --dry-run                   which remedies are safe to apply
     """
     site = settings.load(asked["config"])
     if asked["show_thresholds"]:
@@ -50,17 +55,57 @@ def doctor(**asked: Any) -> None:
 
         click.echo(report.listing(screen.style().width))
         return
+    if asked["undo"]:
+        raise SystemExit(_fixes().undo(_terms(asked)))
+    if asked["fix"]:
+        _fixable(asked)
     if asked["only"] or asked["skip"]:
         _named(asked, site)  # before the machine is asked, not after
     facts = _facts(asked, site)
     from envcheck import report, screen
 
     findings = _findings(asked, facts, site)
+    if asked["fix"]:
+        raise SystemExit(_fix(asked, findings, facts, site))
     if asked["as_json"]:
         click.echo(report.as_json(findings, facts, asked["strict"]))
     else:
         click.echo(report.as_text(findings, facts, screen.style()), nl=False)
     raise SystemExit(report.exit_code(findings, asked["strict"]))
+
+
+def _fixes() -> Any:
+    from installers.fixes import session
+
+    return session
+
+
+def _terms(asked: dict[str, Any]) -> Any:
+    return _fixes().Terms(dry_run=asked["dry_run"], yes=asked["yes"])
+
+
+def _fixable(asked: dict[str, Any]) -> None:
+    """Only this machine can be mended, and only in words."""
+    import os
+
+    from envcheck.errors import UsageError
+    from envcheck.machine import SYSROOT
+
+    if asked["replay"] or os.environ.get(SYSROOT):
+        what = "a recording" if asked["replay"] else "a simulated machine"
+        raise UsageError(f"--fix mends this machine, not {what}", "leave --fix out: the report says what to do")
+    if asked["as_json"]:
+        raise UsageError("--fix asks, and --json does not", "leave --json out; the journal is one document a line")
+
+
+def _fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, site: Settings) -> int:
+    from installers.fixes.proposed import proposed
+
+    def look() -> list[Finding]:
+        return _findings(asked, _facts(asked, site), site)
+
+    code: int = _fixes().fix(proposed(findings, facts), look, _terms(asked))
+    return code
 
 
 def _named(asked: dict[str, Any], site: Settings) -> None:

@@ -1,0 +1,130 @@
+"""`doctor --fix`: show what would be done, ask, do it, look again; and `--undo`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from envcheck import places
+from envcheck.errors import FIT, UNFIT, StepError, UsageError
+from envcheck.model import Finding, Severity
+from envcheck.stopping import heard_by, interrupt
+from installers import journal, lock
+from installers.fixes import deeds
+from installers.fixes.proposed import Fix
+
+Look = Callable[[], list[Finding]]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """`dry_run` shows and stops; `yes` asks nothing, and leaves what wants an answer of its own undone."""
+
+    dry_run: bool = False
+    yes: bool = False
+
+
+def folder() -> Path:
+    return places.home() / "fixes"
+
+
+def fix(fixes: Sequence[Fix], look: Look, terms: Terms) -> int:
+    """The exit code: 0 when what was wrong is well now, 1 when something is left.  StepError where a deed failed."""
+    mine = [one for one in fixes if not one.root or os.geteuid() == 0]
+    _show(mine, [one for one in fixes if one not in mine])
+    if terms.dry_run or not mine:
+        return UNFIT if fixes else FIT
+    chosen = _agreed(mine, terms)
+    if not chosen:
+        click.echo("nothing was done")
+        return UNFIT
+    with heard_by(interrupt), lock.held(folder(), click.echo):
+        for one in chosen:
+            _do(one)
+    return _proved(chosen, fixes, look)
+
+
+def undo(terms: Terms) -> int:
+    """What the journal holds and nobody took back, the last first."""
+    entries = journal.made(folder())[::-1]
+    known = [(entry, deed) for entry in entries if (deed := deeds.read(entry))]
+    if not known:
+        click.echo("there is nothing to take back")
+        return FIT
+    click.echo("To be taken back:")
+    for _, deed in known:
+        click.echo(f"  {deed.words}")
+    if terms.dry_run:
+        return FIT
+    if not (terms.yes or _asked("Take this back?")):
+        click.echo("nothing was done")
+        return UNFIT
+    with heard_by(interrupt), lock.held(folder(), click.echo):
+        for entry, deed in known:
+            said = deed.back()
+            journal.write(folder(), "fix", "undone", deed=entry.get("deed"), said=said)
+            click.echo(f"  {deed.words}: {said or 'taken back'}")
+    return FIT
+
+
+def _show(mine: Iterable[Fix], others: Iterable[Fix]) -> None:
+    for title, fixes in (("To be done:", list(mine)), ("Wants root, so do it yourself:", list(others))):
+        if fixes:
+            click.echo(title)
+        for one in fixes:
+            click.echo(f"  {one.finding.name}: {one.finding.seen}")
+            click.echo(f"    then {one.deed.words}")
+            click.echo(f"    {one.deed.command}")
+    if not (mine or others):
+        click.echo("No finding has a remedy that is safe to apply; the report says what to do.")
+
+
+def _agreed(mine: Sequence[Fix], terms: Terms) -> list[Fix]:
+    """A process is ended after a yes to that one; the rest after one question for all."""
+    plain, asking = [one for one in mine if not one.asks], [one for one in mine if one.asks]
+    question = "Do this, but for processes?" if asking else "Do this?"
+    chosen = plain if plain and (terms.yes or _asked(question)) else []
+    for one in asking:
+        if terms.yes or not sys.stdin.isatty():
+            click.echo(f"left alone, since it wants an answer of its own: {one.deed.command}", err=True)
+        elif _asked(f"End process {one.deed.words.removeprefix('process ').removesuffix(' is ended')}?"):
+            chosen.append(one)
+    return chosen
+
+
+def _asked(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("there is nobody to ask", "add --yes to do what is shown, or --dry-run to only see it")
+    return click.confirm(question)
+
+
+def _do(one: Fix) -> None:
+    """Noted before it is done: a run that is cut off leaves what an undo knows of."""
+    noted = deeds.noted(one.deed)
+    journal.write(folder(), "fix", "made", **noted)
+    try:
+        one.deed.do()
+    except (OSError, StepError) as err:
+        journal.write(folder(), "fix", "undone", deed=noted["deed"], said="failed")
+        words, then = (err.message, err.next_step) if isinstance(err, StepError) else (str(err), one.deed.command)
+        raise StepError(f"{one.finding.name}: {words}", f"{then} (journal: {journal.path(folder())})") from None
+    click.echo(f"  done: {one.deed.words}")
+
+
+def _proved(done: Sequence[Fix], all_: Sequence[Fix], look: Look) -> int:
+    """The checks are asked again; what is as wrong as before is said."""
+    names = {one.finding.name for one in done}
+    later = {one.finding.name for one in done if isinstance(one.deed, deeds.Unset)}  # a login's, not this shell's
+    now = [f for f in look() if f.name in names - later]
+    wrong = [f for f in now if f.severity in (Severity.WARN, Severity.FAIL)]
+    for finding in now:
+        click.echo(f"  {'still' if finding in wrong else 'proved'}: {finding.name}: {finding.seen}")
+    for name in sorted(later):
+        click.echo(f"  {name}: log in anew, or unset them here")
+    click.echo("to take it back: envcheck doctor --undo")
+    return UNFIT if wrong or len(done) < len(all_) else FIT
