@@ -27,6 +27,7 @@ COMMANDS = {
     "snapshot": "envcheck.commands.snapshot",
     "simulate": "envcheck.commands.simulate",
     "recipes": "envcheck.commands.recipes",
+    "completion": "envcheck.commands.completion",
 }
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
+from envcheck import completing
 from envcheck.errors import UsageError
 
+F = TypeVar("F", bound=Callable[..., Any])
 DEVICES = ("npu", "iluvatar", "nvidia", "cpu", "auto")
 
 
@@ -20,10 +25,35 @@ def _device(ctx: click.Context, param: click.Parameter, value: str) -> str:
     raise UsageError(f"there is no device {value!r}", f"choose one of {', '.join(DEVICES)}")
 
 
-device = click.option("--device", callback=_device, default="auto", show_default=True, help=" | ".join(DEVICES))
-model = click.option("--model", help="A model, full or short name: tiny, 21b, 300b, qwen-7b.")
-method = click.option("--method", help="lora, sft, ... as the recipe has them.")
+def checks(name: str, help: str) -> Callable[[F], F]:
+    """An option that names checks or areas, and may be given again."""
+    return click.option(name, multiple=True, metavar="NAME", shell_complete=completing.of(completing.checks), help=help)
+
+
+device = click.option(
+    "--device",
+    callback=_device,
+    default="auto",
+    show_default=True,
+    shell_complete=completing.of(completing.devices),
+    help=" | ".join(DEVICES),
+)
+model = click.option(
+    "--model",
+    shell_complete=completing.of(completing.models),
+    help="A model, full or short name: tiny, 21b, 300b, qwen-7b.",
+)
+method = click.option(
+    "--method", shell_complete=completing.of(completing.methods), help="lora, sft, ... as the recipe has them."
+)
 framework = click.option("--framework", help="erniekit, llamafactory, swift, envcheck: when a model has several.")
+recipe_name = click.option(
+    "--recipe",
+    "recipe_name",
+    metavar="NAME",
+    shell_complete=completing.of(completing.recipes),
+    help="A recipe by its name; `envcheck recipes` lists them.",
+)
 recipes_folder = click.option(
     "--recipes", "recipes_folder", type=click.Path(), help="A folder of your own recipes; they win over ours."
 )

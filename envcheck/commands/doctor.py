@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @options.method
 @options.framework
 @options.recipes_folder
-@click.option("--only", multiple=True, metavar="NAME", help="Only this check or area; may be given again.")
-@click.option("--skip", multiple=True, metavar="NAME", help="Not this check or area; may be given again.")
+@options.checks("--only", help="Only this check or area; may be given again.")
+@options.checks("--skip", help="Not this check or area; may be given again.")
 @click.option("--config", type=click.Path(), help="Waivers, thresholds and checks of your own; else envcheck.toml.")
 @click.option("--show-thresholds", is_flag=True, help="Print the figures that decide, with their sources, and stop.")
 @click.option("--list-checks", is_flag=True, help="Name all checks, and stop.")

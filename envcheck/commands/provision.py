@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @options.model
 @options.method
 @options.framework
-@click.option("--recipe", "recipe_name", metavar="NAME", help="A recipe by its name; `envcheck recipes` lists them.")
+@options.recipe_name
 @options.recipes_folder
 @click.option("--into", type=click.Path(), metavar="VENV", help="This virtual environment, not one of envcheck's own.")
 @click.option("--registry", multiple=True, metavar="HOST", help="Try this registry first for the image; repeatable.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from envcheck import options
+from envcheck import completing, options
 
 
 @click.group(invoke_without_command=True, short_help="The set-ups there are, each number with its source.")
@@ -32,7 +32,7 @@ def recipes(ctx: click.Context, recipes_folder: str | None, as_json: bool) -> No
 
 
 @recipes.command(short_help="One recipe, with where its numbers come from.")
-@click.argument("name")
+@click.argument("name", shell_complete=completing.of(completing.recipes))
 @options.recipes_folder
 @options.json_output
 @click.pass_obj

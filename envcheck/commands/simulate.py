@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from envcheck import options
+from envcheck import completing, options
 
 
 @click.command(short_help="Run a command on a machine that is not there.")
-@click.argument("machine", required=False)
+@click.argument("machine", required=False, shell_complete=completing.of(completing.machines))
 @click.option("--fault", "faults", multiple=True, metavar="NAME[=VALUE]", help="What is wrong there; may be repeated.")
 @click.option("--machines", type=click.Path(path_type=Path), help="A folder of your own NAME.toml; they win over ours.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Leave the folder of tools here, to use it by hand.")
