@@ -8,7 +8,10 @@ import click
 
 from envcheck import options, settings
 
+FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")
+
 if TYPE_CHECKING:
+    from envcheck.checks.check import Check
     from envcheck.model import Facts, Finding, Wanted
     from envcheck.settings import Settings
     from installers.recipes.catalogue import Offer
@@ -25,12 +28,15 @@ if TYPE_CHECKING:
 @click.option("--config", type=click.Path(), help="Waivers, thresholds and checks of your own; else envcheck.toml.")
 @click.option("--show-thresholds", is_flag=True, help="Print the figures that decide, with their sources, and stop.")
 @click.option("--list-checks", is_flag=True, help="Name all checks, and stop.")
+@click.option("--deep", is_flag=True, help="Test the cards themselves, too: says first what that disturbs, and asks.")
 @click.option("--fix", is_flag=True, help="Apply the remedies that are safe: shown first, proved after, journaled.")
 @click.option("--undo", is_flag=True, help="Take back what --fix did.")
 @options.dry_run
 @options.yes
 @click.option("--strict", is_flag=True, help="Warnings count: exit code 3.")
 @click.option("--replay", type=click.Path(), help="Judge a snapshot instead of this machine.")
+@click.option("--format", type=click.Choice(FORMATS), help="How the report is written; else by the ending of -o.")
+@click.option("--output", "-o", type=click.Path(), metavar="FILE", help="Write the report to FILE.")
 @options.json_output
 def doctor(**asked: Any) -> None:
     """Look at this machine and say what stands between it and training; changes nothing.
@@ -42,7 +48,9 @@ def doctor(**asked: Any) -> None:
     envcheck doctor --model 21b --method lora         and what this job needs
     envcheck doctor --only devices --skip devices.ecc
     envcheck doctor --replay snapshot.json --json     a recording, as JSON
+    envcheck doctor -o report.html                    a page to look at
     envcheck doctor --fix --dry-run                   which remedies are safe to apply
+    envcheck doctor --deep                            and multiply, copy and add up on every card
     """
     site = settings.load(asked["config"])
     if asked["show_thresholds"]:
@@ -59,19 +67,50 @@ def doctor(**asked: Any) -> None:
         raise SystemExit(_fixes().undo(_terms(asked)))
     if asked["fix"]:
         _fixable(asked)
+    if asked["deep"]:
+        _deep_tests().refuse(asked)
     if asked["only"] or asked["skip"]:
         _named(asked, site)  # before the machine is asked, not after
+    written_as = _format(asked)
     facts = _facts(asked, site)
-    from envcheck import report, screen
-
     findings = _findings(asked, facts, site)
     if asked["fix"]:
         raise SystemExit(_fix(asked, findings, facts, site))
-    if asked["as_json"]:
-        click.echo(report.as_json(findings, facts, asked["strict"]))
+    raise SystemExit(_report(asked, written_as, findings, facts))
+
+
+def _format(asked: dict[str, Any]) -> str:
+    """What the report is written as; refused before the machine is asked where that, or its place, cannot be."""
+    if not (asked["output"] or asked["format"] or asked["as_json"]):
+        return "table"
+    from pathlib import Path
+
+    from envcheck.reports import formats, write
+
+    name = formats.chosen(asked["format"], asked["as_json"], asked["output"])
+    if asked["output"] not in (None, "-"):
+        write.check(Path(asked["output"]))
+    return name
+
+
+def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], facts: Facts) -> int:
+    """Print or write it; the exit code."""
+    import datetime
+    from pathlib import Path
+
+    from envcheck import screen
+    from envcheck.reports import Report, Style, exit_code, formats, write
+
+    to_file = asked["output"] not in (None, "-")
+    style = Style(width=screen.WIDEST) if to_file else screen.style()
+    now = datetime.datetime.now(datetime.timezone.utc)
+    text = formats.render(written_as, Report(findings, facts, asked["strict"], style, made=now))
+    if to_file:
+        write.write(Path(asked["output"]), text)
+        click.echo(f"envcheck: the report is in {asked['output']}", err=True)
     else:
-        click.echo(report.as_text(findings, facts, screen.style()), nl=False)
-    raise SystemExit(report.exit_code(findings, asked["strict"]))
+        click.echo(text if written_as == "table" else text.encode(), nl=False)  # a page says itself that it is UTF-8
+    return exit_code(findings, asked["strict"])
 
 
 def _fixes() -> Any:
@@ -111,8 +150,31 @@ def _fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, site: Set
 def _named(asked: dict[str, Any], site: Settings) -> None:
     from envcheck import checks
     from envcheck.checks import own
+    from envcheck.deep import table
 
-    checks.named((*asked["only"], *asked["skip"]), own.checks(site))
+    deep = table.checks() if asked["deep"] else ()
+    checks.named((*asked["only"], *asked["skip"]), (*own.checks(site), *deep))
+
+
+def _deep_tests() -> Any:
+    from envcheck.commands import deep
+
+    return deep
+
+
+def _deep(asked: dict[str, Any], facts: Facts, more: tuple[Check, ...]) -> tuple[Check, ...]:
+    """The tests of --deep, done: of the machine's cards, with what the named job trains with."""
+    if not asked["deep"]:
+        return ()
+    from envcheck import checks
+    from envcheck.deep import table
+
+    known = (*more, *table.checks())
+    chosen, left_out = checks.named(asked["only"], known), checks.named(asked["skip"], known)
+    names = frozenset(n for n in table.NAMES if (not chosen or n in chosen) and n not in left_out)
+    offer = _offer_here(asked, facts)
+    found = _deep_tests().found(facts, asked, names, offer[0] if offer else None)
+    return table.checks(found, bool(facts.vendors))
 
 
 def _findings(asked: dict[str, Any], facts: Facts, site: Settings) -> list[Finding]:
@@ -120,9 +182,11 @@ def _findings(asked: dict[str, Any], facts: Facts, site: Settings) -> list[Findi
 
     from envcheck import checks
     from envcheck.checks import own
+    from envcheck.deep import table
 
     more = own.checks(site)
-    checks.named([waiver.check for waiver in site.waivers], more)
+    checks.named([waiver.check for waiver in site.waivers], (*more, *table.checks()))
+    more = (*more, *_deep(asked, facts, more))
     found = checks.run_all(facts, asked["only"], asked["skip"], more)
     return own.waived(found, site, datetime.date.today())
 

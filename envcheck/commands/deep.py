@@ -1,0 +1,109 @@
+"""What `envcheck doctor --deep` does around the tests: who is asked, what is told, and in which Python they run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from envcheck.checks.thresholds import limit
+from envcheck.deep import cards, session, table
+from envcheck.deep.drive import Sizes
+from envcheck.deep.session import Wish
+from envcheck.errors import EnvcheckError, StepError, UntoldError, UsageError
+from envcheck.model import Facts, Finding, VendorFacts
+
+SECONDS = "ENVCHECK_DEEP_SECONDS"  # for each figure
+
+
+def refuse(asked: dict[str, Any]) -> None:
+    """What does not go with it, said before the machine is asked."""
+    if asked["replay"]:
+        raise UsageError("--deep works on cards, and a recording has none", "leave --deep or --replay out")
+    if asked["fix"]:
+        raise UsageError("--deep tests, --fix mends", "first --fix, then --deep")
+    if not asked["yes"] and not sys.stdin.isatty():
+        raise UsageError("--deep disturbs the cards, and there is nobody to ask", "add --yes to start the tests")
+
+
+def found(facts: Facts, asked: dict[str, Any], names: frozenset[str], recipe: Any) -> table.Found:
+    """Findings by vendor and name; of the processor where no vendor's cards are here."""
+    wish = _wish(facts, names)
+    if not names:
+        return {}
+    told = {(v.name if v else "cpu"): _of(facts, v, asked, wish, recipe) for v in facts.vendors or (None,)}
+    return {vendor: dict(findings) for vendor, findings in told.items()}
+
+
+def _wish(facts: Facts, names: frozenset[str]) -> Wish:
+    from launch.catalogue import links
+
+    own = os.environ.get(SECONDS, "")
+    sizes = replace(Sizes(), budget_s=float(own)) if own.isdecimal() and int(own) else Sizes()
+    outlier = limit(facts, "deep.outlier.warn_percent") / 100
+    return Wish(sizes, names, outlier, links.kinds())
+
+
+def _of(
+    facts: Facts, v: VendorFacts | None, asked: dict[str, Any], wish: Wish, recipe: Any
+) -> dict[str, list[Finding]]:
+    from envcheck.commands import deep_doors
+    from envcheck.stopping import heard_by, interrupt
+
+    chosen = cards.choose(facts, v)
+    if chosen.obstacle:
+        return session.untold(chosen.obstacle, "Look by hand whether they are idle; envcheck doctor says why.")
+    if not chosen.free:
+        return session.busy(chosen)
+    if recipe is not None and recipe.device != chosen.vendor:
+        recipe = None
+    folder = asked["recipes_folder"]
+    where = deep_doors.Asked(
+        chosen.vendor, recipe, Path(folder) if folder else None, bool(facts.host and facts.host.in_container)
+    )
+    try:
+        with heard_by(interrupt), deep_doors.opened(where) as door:
+            if door.shared and len(chosen.free) < len(chosen.cards):
+                return session.busy(chosen)
+            if not _agreed(session.beforehand(chosen, door, wish), asked["yes"]):
+                return session.untold(
+                    "not run: you said no", "Ask again when the cards may be disturbed.", session.AGAIN
+                )
+            return session.examine(chosen, door, wish, _telling())
+    except (StepError, UntoldError) as err:
+        return session.untold(err.message, _sentence(err), *_command(err))
+
+
+def _agreed(told: str, yes: bool) -> bool:
+    click.echo(told, err=True, nl=False)
+    return yes or click.confirm("Start them?", err=True)
+
+
+def _telling() -> Callable[[str], None]:
+    """A line for each test; on a terminal the next one takes its place."""
+    terminal, lock, width = sys.stderr.isatty(), threading.Lock(), 0
+
+    def say(text: str) -> None:
+        nonlocal width
+        with lock:
+            if terminal:
+                click.echo(f"\r{text:<{width}}", err=True, nl=False)
+                width = len(text)
+            else:
+                click.echo(f"  {text}", err=True)
+
+    return say
+
+
+def _sentence(err: EnvcheckError) -> str:
+    return "Then ask again:" if err.next_step.startswith("envcheck ") else err.next_step or "Then ask again."
+
+
+def _command(err: EnvcheckError) -> tuple[str, ...]:
+    return (err.next_step,) if err.next_step.startswith("envcheck ") else ()

@@ -1,0 +1,285 @@
+"""Running program.py in child processes: what it says is kept, who says nothing for too long is ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from envcheck import runner
+from envcheck.runner import CommandResult
+from envcheck.secrets import redact
+
+PROGRAM = Path(__file__).with_name("program.py")
+GRACE_S = 10.0  # after which a child that could not end itself is ended
+LOG_LINES, LOG_BYTES = 8, 1 << 16
+Say = Callable[[str], None]
+
+
+class Seat(Protocol):
+    """Where the Python stands, as installers.seat has it."""
+
+    @property
+    def python(self) -> str: ...
+
+    def run(
+        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str], on_line: runner.OnLine | None = None
+    ) -> CommandResult: ...
+
+    def fresh(self, name: str) -> str: ...
+
+    def write(self, path: str, content: str) -> None: ...
+
+    def read(self, path: str) -> str: ...
+
+    def names(self, folder: str) -> list[str]: ...
+
+
+@dataclass(frozen=True)
+class Door:
+    """A way to a Python that has the framework: `kind` is its name of the device, `wrap` sources what it needs,
+    `launch` is the framework's launcher for a folder and a count of ranks.  `stop` ends a command that runs there,
+    where it is `shared` with all else that we have running there."""
+
+    seat: Seat
+    title: str
+    kit: str
+    kind: str
+    env: Mapping[str, str]
+    stop: Callable[[Sequence[str]], None]
+    launch: Callable[[str, int], Sequence[str]]
+    wrap: Callable[[Sequence[str]], Sequence[str]] = tuple
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """`budget_s` is the time that each figure may take, `patience_s` that of a test before it counts as hung.
+
+    The sizes are the first and the last that are tried: rows of a square product, MiB of a copy.
+    """
+
+    budget_s: float = 1.0
+    patience_s: float = 120.0  # the first kernel of a card is compiled, which takes CANN up to a minute
+    rows: tuple[int, int] = (256, 8192)
+    mib: tuple[int, int] = (1, 256)
+    piece_mib: int = 64
+
+
+@dataclass(frozen=True)
+class Said:
+    """How one test on one card or pair went: its figures, or its `error`; `lost`: with its process, which `hung` or
+    fell over."""
+
+    test: str
+    cards: tuple[int, ...]
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+    hung: bool = False
+    lost: bool = False
+    evidence: tuple[str, ...] = ()
+
+
+def look(door: Door, sizes: Sizes) -> Said:
+    """Which version it is, and how many devices it sees."""
+    done, said, late = _child(door, sizes, {"what": "look"}, lambda line: None)
+    told = next((each for each in said if "version" in each), None)
+    return Said("look", (), told) if told else _ended("look", (), done, late)
+
+
+def on_cards(
+    door: Door, sizes: Sizes, tests: Sequence[str], memory_mib: Mapping[int, int], say: Say, label: Mapping[int, str]
+) -> Iterator[Said]:
+    """The tests of each card, one card after the other."""
+    asked = {"what": "cards", "tests": list(tests), "memory_mib": {str(n): mib for n, mib in memory_mib.items()}}
+    yield from _one_by_one(door, sizes, asked, [[n] for n in memory_mib], say, label)
+
+
+def between(
+    door: Door, sizes: Sizes, pairs: Sequence[tuple[int, int]], say: Say, label: Mapping[int, str]
+) -> Iterator[Said]:
+    yield from _one_by_one(door, sizes, {"what": "peer"}, [list(pair) for pair in pairs], say, label)
+
+
+def together(door: Door, sizes: Sizes, count: int) -> list[Said]:
+    """The all-reduce, a rank for each of so many cards; an answer for each rank, else why there is none."""
+    for attempt in (1, 2):
+        folder = door.seat.fresh("allreduce")
+        door.seat.write(f"{folder}/program.py", PROGRAM.read_text("utf-8"))
+        asked = _asked(door, sizes, {"what": "allreduce", "folder": folder})
+        argv = door.wrap((door.seat.python, *door.launch(folder, count), f"{folder}/program.py", json.dumps(asked)))
+        done = door.seat.run(argv, timeout_s=sizes.patience_s + GRACE_S, env=door.env)
+        log = "\n".join([done.out, done.err, *(door.seat.read(f"{folder}/log/{name}") for name in _logs(door, folder))])
+        if attempt == 1 and done.status != 0 and "ddress already in use" in log:
+            continue  # paddle chooses a free port and binds it later: somebody else was quicker
+        break
+    answers = [_read(door.seat.read(f"{folder}/rank-{rank}.json")) for rank in range(count)]
+    if done.status == 0 and all(answers):
+        return [Said("allreduce", (rank,), answer) for rank, answer in enumerate(answers)]
+    silent = tuple(rank for rank, answer in enumerate(answers) if not answer)
+    hung = done.hung or _TIMEOUT in log
+    return [Said("allreduce", silent, error=_how(done), hung=hung, evidence=_last(log))]
+
+
+_TIMEOUT = "Timeout ("  # faulthandler's word
+
+
+def _one_by_one(
+    door: Door,
+    sizes: Sizes,
+    asked: Mapping[str, Any],
+    units: list[list[int]],
+    say: Say,
+    label: Mapping[int, str],
+) -> Iterator[Said]:
+    """A process for all of them; when it is lost, the next one goes on with the cards behind the one that lost it."""
+
+    def progress(line: str) -> None:
+        for each in _parsed(line):
+            if "begin" in each:
+                say(f"{each['begin']}, {' to '.join(label.get(n, str(n)) for n in each['cards'])}")
+
+    while units:
+        done, said, late = _child(door, sizes, {**asked, "units": units}, progress)
+        for each in said:
+            if "did" in each:
+                figures = {k: v for k, v in each.items() if k not in ("did", "cards", "error")}
+                yield Said(str(each["did"]), tuple(each["cards"]), figures, str(each.get("error", "")))
+        if any(each.get("end") for each in said):
+            return
+        begun = [each for each in said if "begin" in each]
+        unit = begun[-1]["cards"] if begun else units[0]
+        yield _ended(str(begun[-1]["begin"]) if begun else "start", tuple(unit), done, late)
+        units = units[units.index(unit) + 1 :] if unit in units else []
+
+
+def _child(
+    door: Door, sizes: Sizes, asked: Mapping[str, Any], on_line: Say
+) -> tuple[CommandResult, list[dict[str, Any]], bool]:
+    """How it ended, what it said, and whether it was ended for saying nothing."""
+    program = f"{door.seat.fresh('deep')}/program.py"
+    door.seat.write(program, PROGRAM.read_text("utf-8"))
+    argv = door.wrap((door.seat.python, program, json.dumps(_asked(door, sizes, asked))))
+    silence = _Silence(sizes.patience_s + GRACE_S, lambda: door.stop(argv))
+
+    def heard(line: str) -> None:
+        silence.broken()
+        on_line(line)
+
+    with silence:
+        tests = 3 * len(asked.get("units", ())) + 1
+        done = door.seat.run(argv, timeout_s=(sizes.patience_s + GRACE_S) * tests, env=door.env, on_line=heard)
+    late = silence.ended or done.hung or _TIMEOUT in done.err
+    return done, [each for line in done.out.splitlines() for each in _parsed(line)], late
+
+
+def _asked(door: Door, sizes: Sizes, asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {"kit": door.kit, "kind": door.kind, **vars(sizes), **asked}
+
+
+class _Silence:
+    """Ends a child that has said nothing for so long; checked from a thread, since a hung one wakes nobody."""
+
+    def __init__(self, longest_s: float, end: Callable[[], None]) -> None:
+        self.longest_s, self.end, self.ended = longest_s, end, False
+        self._since, self._over = time.monotonic(), threading.Event()
+
+    def broken(self) -> None:
+        self._since = time.monotonic()
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        while not self._over.wait(min(0.5, self.longest_s)):
+            if time.monotonic() - self._since > self.longest_s:
+                self.ended = True
+                with contextlib.suppress(Exception):
+                    self.end()
+
+
+def _parsed(line: str) -> list[dict[str, Any]]:
+    found = _read(line.partition("ENVCHECK ")[2]) if line.startswith("ENVCHECK ") else {}
+    return [found] if found else []
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _ended(test: str, cards: tuple[int, ...], done: CommandResult, late: bool) -> Said:
+    return Said(test, cards, error=_how(done), hung=late, lost=True, evidence=_last(f"{done.out}\n{done.err}"))
+
+
+def _how(done: CommandResult) -> str:
+    """ "was ended by SIGSEGV", in a shell's way of telling or in ours."""
+    number = -done.status if done.status < 0 else done.status - 128
+    if done.absent:
+        return done.err
+    try:
+        return f"the process was ended by {signal.Signals(number).name}"
+    except ValueError:
+        return f"the process ended with status {done.status}"
+
+
+def _last(log: str) -> tuple[str, ...]:
+    """The last words, without answers of ours."""
+    lines = [line.strip() for line in redact(log[-LOG_BYTES:]).splitlines()]
+    return tuple(line[:160] for line in lines if line and not line.startswith("ENVCHECK "))[-LOG_LINES:]
+
+
+def _logs(door: Door, folder: str) -> list[str]:
+    """Files of ranks: paddle has workerlog.0, torch RUN/attempt_0/0/stderr.log."""
+    top = door.seat.names(f"{folder}/log")
+    deep = [f"{name}/attempt_0/0/stderr.log" for name in top if not name.startswith("workerlog")]
+    return [name for name in top if name.startswith("workerlog.")] + deep
+
+
+@dataclass(frozen=True)
+class Local:
+    """A Python of this host, with a folder for what the tests write."""
+
+    python: str
+    own: Path
+
+    def run(
+        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str], on_line: runner.OnLine | None = None
+    ) -> CommandResult:
+        return runner.run(argv, timeout_s=timeout_s, env=env, cwd=self.own, on_line=on_line)
+
+    def fresh(self, name: str) -> str:
+        import shutil
+
+        shutil.rmtree(self.own / name, ignore_errors=True)
+        (self.own / name).mkdir(parents=True)
+        return str(self.own / name)
+
+    def write(self, path: str, content: str) -> None:
+        Path(path).write_text(content, encoding="utf-8")
+
+    def read(self, path: str) -> str:
+        try:
+            with Path(path).open(encoding="utf-8", errors="replace") as file:
+                return file.read(LOG_BYTES)
+        except OSError:
+            return ""
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(folder))  # noqa: PTH208 (strings, as a container's are)
+        except OSError:
+            return []

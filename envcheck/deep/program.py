@@ -1,0 +1,380 @@
+"""Works on cards and says what came out; run by the Python that trains, never imported by envcheck.
+
+Usage: program.py ASKED, a JSON object: `what` is look, cards, peer or allreduce; `kit` paddle or torch; `kind` the
+framework's name of the device.  Each answer is a line ENVCHECK {...}; `allreduce`, started once for each rank by the
+framework's launcher, writes FOLDER/rank-N.json instead.  Judges nothing.  Must run with Python 3.8 and stand alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+MIB = 1 << 20
+CHECKED = 1024  # rows of the product that is compared with the processor's: 2 GFLOP there
+PATTERNS = (0x55555555, -0x55555556)  # every bit once on, once off; neighbouring pieces differ
+Figures = dict[str, Any]
+
+
+class Paddle:
+    """What the tests need of paddle; `index` counts its devices of this kind."""
+
+    def __init__(self, kind: str) -> None:
+        import paddle
+
+        self.kind, self.p, self.version, self.index = kind, paddle, str(paddle.__version__), 0
+
+    def count(self) -> int:
+        if self.kind == "gpu":
+            return int(self.p.device.cuda.device_count())
+        names = self.p.device.get_available_custom_device()
+        return 1 if self.kind == "cpu" else sum(name.startswith(self.kind + ":") for name in names)
+
+    def own(self) -> int:
+        """The device that the launcher gives to this rank."""
+        return int(os.environ.get(f"FLAGS_selected_{self.kind}s") or 0)
+
+    def select(self, index: int) -> None:
+        self.index = index
+        self.p.set_device(self.kind if self.kind == "cpu" else f"{self.kind}:{index}")
+
+    def place(self, index: int) -> Any:
+        p = self.p
+        own = {"cpu": lambda: p.CPUPlace(), "gpu": lambda: p.CUDAPlace(index)}
+        return own.get(self.kind, lambda: p.CustomPlace(self.kind, index))()
+
+    def on_host(self, make: Callable[[], Any]) -> Any:
+        self.p.set_device("cpu")
+        try:
+            return make()
+        finally:
+            self.select(self.index)
+
+    def normal(self, rows: int, seed: int) -> Any:
+        self.p.seed(seed)
+        return self.on_host(lambda: self.p.randn([rows, rows]))
+
+    def ramp(self, count: int) -> Any:
+        return self.on_host(lambda: (self.p.arange(count, dtype="int32") % 7 + 1).astype("float32"))
+
+    def full(self, count: int, value: float, kind: str) -> Any:
+        return self.p.full([count], value, dtype=kind)
+
+    def cast(self, tensor: Any, kind: str) -> Any:
+        return tensor.astype(kind)
+
+    def up(self, tensor: Any, index: int) -> Any:
+        return tensor._copy_to(self.place(index), True)
+
+    def down(self, tensor: Any) -> Any:
+        return tensor.cpu()
+
+    def pinned(self, tensor: Any) -> Any:
+        return tensor.pin_memory()
+
+    def fetch(self, tensor: Any, like: Any) -> Any:
+        return tensor._copy_to(like.place, True)
+
+    def wait(self, *indices: int) -> None:
+        for index in indices if self.kind != "cpu" else ():
+            self.p.device.synchronize(f"{self.kind}:{index}")
+
+    def meet(self) -> tuple[int, int]:
+        import paddle.distributed as dist
+
+        if self.kind != "gpu":
+            self.select(self.own())
+        dist.init_parallel_env()
+        self.index = self.own()
+        return int(dist.get_rank()), int(dist.get_world_size())
+
+    def all_reduce(self, tensor: Any) -> None:
+        self.p.distributed.all_reduce(tensor)
+
+    def leave(self) -> None:
+        """Nothing to do: paddle's own end tidies up."""
+
+
+class Torch:
+    """The same of torch; torch_npu gives it the kind npu."""
+
+    def __init__(self, kind: str) -> None:
+        import torch
+
+        if kind == "npu":
+            import torch_npu  # noqa: F401 (registers the device)
+        self.kind, self.t, self.version, self.index = kind, torch, str(torch.__version__), 0
+        self.module = getattr(torch, kind)
+
+    def count(self) -> int:
+        return 1 if self.kind == "cpu" else int(self.module.device_count())
+
+    def own(self) -> int:
+        return int(os.environ["LOCAL_RANK"])
+
+    def select(self, index: int) -> None:
+        self.index = index
+        if self.kind != "cpu":
+            self.module.set_device(index)
+
+    def place(self, index: int) -> str:
+        return self.kind if self.kind == "cpu" else f"{self.kind}:{index}"
+
+    def normal(self, rows: int, seed: int) -> Any:
+        return self.t.randn(rows, rows, generator=self.t.Generator().manual_seed(seed))
+
+    def ramp(self, count: int) -> Any:
+        return (self.t.arange(count, dtype=self.t.int32) % 7 + 1).to(self.t.float32)
+
+    def full(self, count: int, value: float, kind: str) -> Any:
+        return self.t.full((count,), value, dtype=getattr(self.t, kind), device=self.place(self.index))
+
+    def cast(self, tensor: Any, kind: str) -> Any:
+        return tensor.to(getattr(self.t, kind))
+
+    def up(self, tensor: Any, index: int) -> Any:
+        return tensor.to(self.place(index), copy=True)
+
+    def down(self, tensor: Any) -> Any:
+        return tensor.cpu()
+
+    def pinned(self, tensor: Any) -> Any:
+        return tensor.pin_memory()
+
+    def fetch(self, tensor: Any, like: Any) -> Any:
+        return self.t.empty_like(like, pin_memory=like.is_pinned()).copy_(tensor)
+
+    def wait(self, *indices: int) -> None:
+        for index in indices if self.kind != "cpu" else ():
+            self.module.synchronize(index)
+
+    def meet(self) -> tuple[int, int]:
+        import torch.distributed as dist
+
+        self.select(self.own())
+        dist.init_process_group({"npu": "hccl", "cuda": "nccl"}.get(self.kind, "gloo"))
+        return dist.get_rank(), dist.get_world_size()
+
+    def all_reduce(self, tensor: Any) -> None:
+        self.t.distributed.all_reduce(tensor)
+
+    def leave(self) -> None:
+        self.t.distributed.destroy_process_group()
+
+
+KITS: dict[str, Callable[[str], Any]] = {"paddle": Paddle, "torch": Torch}
+
+
+def seconds(kit: Any, deed: Callable[[], Any], budget_s: float, *cards: int) -> float:
+    """The median of one time; what a first call compiles is not counted."""
+    deed()
+    kit.wait(*cards)
+    spans: list[float] = []
+    end = time.monotonic() + budget_s
+    while len(spans) < 3 or (time.monotonic() < end and len(spans) < 1000):
+        began = time.monotonic()
+        deed()
+        kit.wait(*cards)
+        spans.append(time.monotonic() - began)
+    return max(sorted(spans)[len(spans) // 2], 1e-9)
+
+
+def grown(kit: Any, make: Callable[[int], Callable[[], Any]], sizes: list[int], budget_s: float, *cards: int) -> Any:
+    """(size, deed) of the largest that the budget allows: each is tried once, and doubled while it is quick."""
+    size, largest = sizes
+    while True:
+        deed = make(size)
+        deed()
+        kit.wait(*cards)
+        began = time.monotonic()
+        deed()
+        kit.wait(*cards)
+        if size * 2 > largest or (time.monotonic() - began) * 16 > budget_s:
+            return size, deed
+        size *= 2
+
+
+def off(kit: Any, seen: Any, right: Any) -> tuple[float, float]:
+    """The largest and the mean square error, as shares of the right one's own."""
+    wrong = kit.cast(seen, "float32") - right
+    worst = float(wrong.abs().max()) / float(right.abs().max())
+    return worst, (float((wrong * wrong).mean()) / float((right * right).mean())) ** 0.5
+
+
+def matmul(kit: Any, card: int, asked: Figures) -> Figures:
+    """The card's product of what bf16 holds, beside the processor's in float32; then as many large ones as fit."""
+    found: Figures = {"dtype": "bfloat16"}
+    a, b = (kit.cast(kit.normal(CHECKED, card + seed), "bfloat16") for seed in (1, 1001))
+    right = kit.cast(a, "float32") @ kit.cast(b, "float32")
+    try:
+        seen = kit.down(kit.up(a, card) @ kit.up(b, card))
+    except (RuntimeError, TypeError) as err:
+        found = {"dtype": "float32", "why": last(err)}
+        a, b = kit.cast(a, "float32"), kit.cast(b, "float32")
+        seen = kit.down(kit.up(a, card) @ kit.up(b, card))
+    found["worst"], found["square"] = off(kit, seen, right)
+
+    def make(rows: int) -> Callable[[], Any]:
+        x, y = (kit.up(kit.cast(kit.normal(rows, seed), found["dtype"]), card) for seed in (3, 4))
+        return lambda: x @ y
+
+    rows, deed = grown(kit, make, asked["rows"], asked["budget_s"], card)
+    first = kit.down(deed())
+    spent = seconds(kit, deed, asked["budget_s"], card)
+    found["drift"] = off(kit, kit.down(deed()), kit.cast(first, "float32"))[0]
+    return {**found, "rows": rows, "tflops": 2 * rows**3 / spent / 1e12}
+
+
+def memory(kit: Any, card: int, asked: Figures) -> Figures:
+    """Pieces with a pattern each, all held, then all compared."""
+    wanted, piece = asked["memory_mib"][str(card)], asked["piece_mib"]
+    held: list[Any] = []
+    found, end = {"wanted_mib": wanted}, time.monotonic() + 5 * asked["budget_s"]
+    try:
+        while (len(held) + 1) * piece <= wanted and time.monotonic() < end:
+            held.append(kit.full(piece * MIB // 4, PATTERNS[len(held) % 2], "int32"))
+            kit.wait(card)
+    except (RuntimeError, MemoryError) as err:
+        found["full"] = last(err)
+    good = [bool((each == PATTERNS[n % 2]).all()) for n, each in enumerate(held)]
+    return {**found, "mib": len(held) * piece, "wrong": good.count(False), "pieces": len(good)}
+
+
+def copy(kit: Any, card: int, asked: Figures) -> Figures:
+    """To the card and back, through page-locked memory where the framework has it."""
+    found: Figures = {"pinned": True}
+
+    def host(mib: int) -> Any:
+        made = kit.ramp(mib * MIB // 4)
+        try:
+            return kit.pinned(made) if found["pinned"] else made
+        except (RuntimeError, ValueError, TypeError, AttributeError):
+            found["pinned"] = False
+            return made
+
+    def make(mib: int) -> Callable[[], Any]:
+        tensor = host(mib)
+        return lambda: (kit.up(tensor, card), tensor)
+
+    mib, deed = grown(kit, make, asked["mib"], asked["budget_s"] / 2, card)
+    there, tensor = deed()
+    back = kit.fetch(there, tensor)
+    found["same"] = bool((kit.down(back) == kit.down(tensor)).all())
+    up = seconds(kit, deed, asked["budget_s"] / 2, card)
+    down = seconds(kit, lambda: kit.fetch(there, tensor), asked["budget_s"] / 2, card)
+    return {**found, "mib": mib, "up_gbs": mib * MIB / up / 1e9, "down_gbs": mib * MIB / down / 1e9}
+
+
+def peer(kit: Any, pair: list[int], asked: Figures) -> Figures:
+    """From the first card to the second."""
+    one, other = pair
+    kit.select(one)
+
+    def make(mib: int) -> Callable[[], Any]:
+        tensor = kit.up(kit.ramp(mib * MIB // 4), one)
+        return lambda: (kit.up(tensor, other), tensor)
+
+    mib, deed = grown(kit, make, asked["mib"], asked["budget_s"], one, other)
+    there, tensor = deed()
+    same = bool((kit.down(there) == kit.down(tensor)).all())
+    spent = seconds(kit, deed, asked["budget_s"], one, other)
+    return {"mib": mib, "same": same, "gbs": mib * MIB / spent / 1e9}
+
+
+def all_reduce(kit: Any, asked: Figures) -> None:
+    """Every rank's vector is its number + 1 times a ramp, so the sum is known; zeros are what is timed."""
+    rank, world = kit.meet()
+    own = kit.index
+    base = kit.up(kit.ramp(MIB // 4), own)
+    mine = base * float(rank + 1)
+    kit.all_reduce(mine)
+    wrong = int((mine != base * (world * (world + 1) / 2)).sum())
+    size, largest = asked["mib"]
+    while True:
+        zeros = kit.full(size * MIB // 4, 0.0, "float32")
+        together(kit, zeros, own, 1)  # the first one makes the connections
+        spent = together(kit, zeros, own, 1)
+        if size * 2 > largest or spent * 16 > asked["budget_s"]:
+            break
+        size *= 2
+    times = max(3, min(200, int(asked["budget_s"] / max(spent, 1e-6))))
+    said = {"rank": rank, "world": world, "wrong": wrong, "mib": size, "s": together(kit, zeros, own, times)}
+    path = os.path.join(asked["folder"], f"rank-{rank}.json")  # noqa: PTH118
+    with open(path + ".new", "w") as file:  # noqa: PTH123
+        json.dump(said, file)
+    os.replace(path + ".new", path)  # noqa: PTH105
+    kit.leave()
+
+
+def together(kit: Any, tensor: Any, card: int, times: int) -> float:
+    """The mean over ranks of the time of one all-reduce: the same number on all, so that all decide alike."""
+    kit.wait(card)
+    began = time.monotonic()
+    for _ in range(times):
+        kit.all_reduce(tensor)
+    kit.wait(card)
+    took = kit.full(2, (time.monotonic() - began) / times, "float32")
+    ones = kit.full(2, 1.0, "float32")
+    kit.all_reduce(took)
+    kit.all_reduce(ones)
+    return float(kit.down(took)[0]) / max(float(kit.down(ones)[0]), 1.0)
+
+
+OF_A_CARD: dict[str, Callable[[Any, int, Figures], Figures]] = {"matmul": matmul, "memory": memory, "copy": copy}
+
+
+def tests(kit: Any, asked: Figures) -> Iterator[tuple[str, list[int], Callable[[], Figures]]]:
+    for unit in asked["units"]:
+        if asked["what"] == "peer":
+            yield "peer", unit, lambda unit=unit: peer(kit, unit, asked)  # type: ignore[misc]
+            continue
+        for name in asked["tests"]:
+            yield name, unit, lambda unit=unit, name=name: on_one(kit, name, unit[0], asked)  # type: ignore[misc]
+
+
+def on_one(kit: Any, name: str, card: int, asked: Figures) -> Figures:
+    kit.select(card)
+    return OF_A_CARD[name](kit, card, asked)
+
+
+def say(**said: Any) -> None:
+    """One write, after a line's end: the frameworks' own words may come from other threads."""
+    sys.stdout.write("\nENVCHECK " + json.dumps(said) + "\n")
+    sys.stdout.flush()
+
+
+def last(err: BaseException) -> str:
+    """What it says in a line: paddle's reason begins with a bracket, after the frames of its own code."""
+    lines = [line.strip() for line in str(err).splitlines() if line.strip()] or [""]
+    return f"{type(err).__name__}: {next((line for line in lines if line.startswith('(')), lines[-1])}"[:200]
+
+
+def main(asked: Figures) -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: nobody is left working when who asked is gone
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(asked["patience_s"], exit=True)
+    kit = KITS[asked["kit"]](asked["kind"])
+    if asked["what"] == "allreduce":
+        return all_reduce(kit, asked)
+    if asked["what"] == "look":
+        return say(version=kit.version, count=kit.count())
+    for name, unit, test in tests(kit, asked):
+        say(begin=name, cards=unit)
+        faulthandler.dump_traceback_later(asked["patience_s"], exit=True)
+        try:
+            say(did=name, cards=unit, **test())
+        except Exception as err:
+            say(did=name, cards=unit, error=last(err))
+    say(end=True)
+    return None
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,162 @@
+"""The tests of one vendor's cards from end to end: who may be touched, what is told beforehand, measured, judged."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from envcheck.checks.common import fail, ok, plural, unknown
+from envcheck.deep import drive, floors, judge
+from envcheck.deep.cards import Chosen
+from envcheck.deep.drive import Door, Said, Say, Sizes
+from envcheck.deep.table import NAMES
+from envcheck.model import Finding
+from envcheck.units import mib
+from envcheck.vendors import VENDORS
+
+TESTS = {"matmul": "multiplies", "memory": "fills memory", "copy": "copies from and to the host"}
+CPU_ROWS, CPU_MIB, CPU_RANKS = 1024, 16, 2
+START_S = 15.0  # of a process with paddle or torch on a cold disk
+AGAIN = "envcheck doctor --deep"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """`names` of the tests that are asked for; `outlier` as a part of one, `links` what a link of a kind carries."""
+
+    sizes: Sizes = field(default_factory=Sizes)
+    names: frozenset[str] = frozenset(NAMES)
+    outlier: float = 0.1
+    links: tuple[floors.Link, ...] = ()
+
+
+def beforehand(chosen: Chosen, door: Door, wish: Wish) -> str:
+    """What it will disturb, in words for the person who decides."""
+    free, sizes, ranks = chosen.free, wish.sizes, _ranks(chosen, wish)
+    cpu = chosen.vendor == "cpu"
+    where = f" (device{'s' * bool(free[1:])} {', '.join(card.label for card in free)})"
+    who = "this machine's processor" if cpu else f"{len(free)} × {VENDORS[chosen.vendor].title}{where}"
+    deeds = [TESTS[test] for test in _tests(chosen, wish)]
+    deeds += [f"copies between {plural(len(chosen.pairs), 'pair')} of cards"] if _pairs(chosen, wish) else []
+    deeds += [f"adds up over {ranks} {'processes' if cpu else 'cards'}"] if ranks else []
+    most = max((card.memory_mib for card in free), default=0)
+    guess = 2 * START_S + sizes.budget_s * (6 * len(free) + 2 * len(chosen.pairs)) + 2 * ranks
+    return (
+        f"--deep works on {who} with {door.kit} of {door.title}: {', '.join(deeds)}.\n"
+        f"About {guess:.0f} seconds, up to {mib(most)} of memory on each; a test that hangs is ended after"
+        f" {sizes.patience_s:.0f}.\n"
+        + ("" if cpu else "Meanwhile the cards are busy and warm: start no job on them.\n")
+    )
+
+
+def examine(chosen: Chosen, door: Door, wish: Wish, say: Say) -> dict[str, list[Finding]]:
+    """Findings by the test's name; where the cards cannot be worked on, deep.cards alone says why."""
+    sizes = _fitting(chosen, wish.sizes)
+    say(f"starting {door.kit} of {door.title}")
+    seen = drive.look(door, sizes)
+    found = {"deep.cards": _state(chosen, door, seen, sizes)}
+    if seen.error or seen.figures["count"] != len(chosen.cards) or not chosen.free:
+        return found
+    said = _measured(chosen, door, wish, sizes, say)
+    commands = _commands(chosen, door, sizes)
+    bench = judge.Bench(chosen, tuple(said), wish.outlier, wish.links, commands, sizes.patience_s)
+    return {**found, **judge.judged(bench, wish.names)}
+
+
+def untold(seen: str, words: str, *commands: str) -> dict[str, list[Finding]]:
+    """Nothing could be tested: told once, and the tests follow from it."""
+    return {"deep.cards": [unknown(seen, words, *commands)]}
+
+
+def busy(chosen: Chosen) -> dict[str, list[Finding]]:
+    """Cards that nobody may touch, with who works on them."""
+    return {"deep.cards": list(_in_use(chosen))}
+
+
+def _state(chosen: Chosen, door: Door, seen: Said, sizes: Sizes) -> list[Finding]:
+    """Who is tested, by what, and who is not."""
+    if seen.error:
+        how = f"did not answer in {sizes.patience_s:.0f} s" if seen.hung else seen.error
+        words = f"Start it by hand: it is {door.kit} that fails, before a card is touched."
+        command = f"{door.seat.python} -c 'import {door.kit}'"
+        return [fail(f"{door.kit} of {door.title} does not start: {how}", words, command, evidence=seen.evidence)]
+    count, here = int(seen.figures["count"]), len(chosen.cards)
+    version, commands = f"{door.kit} {seen.figures['version']} of {door.title}", VENDORS[chosen.vendor].commands
+    if count != here:
+        words = "Look at the plugin, at the devices that a container was given, and at variables that hide some."
+        told = f"{version} sees {plural(count, 'device')} of type {door.kind}, {here} are here"
+        return [fail(told, words, *commands.get("list", ()))]
+    return [*_in_use(chosen), *_tested(chosen, version)]
+
+
+def _in_use(chosen: Chosen) -> Iterable[Finding]:
+    busy = [card for card in chosen.cards if card.users]
+    if busy:
+        yield unknown(f"not tested, in use: {judge.users(busy)}", "Wait for it, or stop it, and ask again.", AGAIN)
+
+
+def _tested(chosen: Chosen, version: str) -> Iterable[Finding]:
+    if chosen.free:
+        who = "the processor" if chosen.vendor == "cpu" else plural(len(chosen.free), "card")
+        yield ok(f"{who} tested by {version}")
+
+
+def _measured(chosen: Chosen, door: Door, wish: Wish, sizes: Sizes, say: Say) -> list[Said]:
+    """Card by card, then pair by pair, then all; a card that hung or fell over once is left alone."""
+    labels = {card.index: f"device {card.label}" for card in chosen.cards}
+    fill = {card.index: card.memory_mib for card in chosen.free}
+    tests = _tests(chosen, wish)
+    said = [_placed(s, tests) for s in drive.on_cards(door, sizes, tests, fill, say, labels)] if tests else []
+    lost = {n for s in said if s.error and s.lost for n in s.cards}
+    pairs = [pair for pair in _pairs(chosen, wish) if not lost & set(pair)]
+    said += drive.between(door, sizes, pairs, say, labels) if pairs else []
+    ranks = _ranks(chosen, wish)
+    if ranks and not lost:
+        say(f"adding up over {ranks}")
+        said += drive.together(door, sizes, ranks)
+    return said
+
+
+def _placed(said: Said, tests: tuple[str, ...]) -> Said:
+    """A process that was lost before its first test: told with that."""
+    return replace(said, test=tests[0]) if said.test == "start" else said
+
+
+def _tests(chosen: Chosen, wish: Wish) -> tuple[str, ...]:
+    """Of each card; the processor's memory is the host's, and nothing is copied."""
+    return tuple(t for t in TESTS if f"deep.{t}" in wish.names and (t, chosen.vendor) != ("copy", "cpu"))
+
+
+def _pairs(chosen: Chosen, wish: Wish) -> list[tuple[int, int]]:
+    return [(pair.one, pair.other) for pair in chosen.pairs] if "deep.peer" in wish.names else []
+
+
+def _ranks(chosen: Chosen, wish: Wish) -> int:
+    """How many add up; 0 where that is not asked, or not all cards are free, or there is one alone."""
+    count = CPU_RANKS if chosen.vendor == "cpu" else len(chosen.cards)
+    free = len(chosen.free) == len(chosen.cards)
+    return count if "deep.allreduce" in wish.names and free and count > 1 else 0
+
+
+def _fitting(chosen: Chosen, sizes: Sizes) -> Sizes:
+    """The processor's products are small: it has a hundredth of a card's power, and others need it."""
+    if chosen.vendor != "cpu":
+        return sizes
+    return replace(sizes, rows=(sizes.rows[0], min(sizes.rows[1], CPU_ROWS)), mib=(1, CPU_MIB), piece_mib=16)
+
+
+def _commands(chosen: Chosen, door: Door, sizes: Sizes) -> Mapping[str, str]:
+    """The same by hand, on the first card or pair."""
+    first = chosen.free[0]
+    fill = {str(first.index): first.memory_mib}
+    asked: dict[str, dict[str, Any]] = {
+        test: {"what": "cards", "tests": [test], "units": [[first.index]], "memory_mib": fill} for test in TESTS
+    }
+    if chosen.pairs:
+        asked["peer"] = {"what": "peer", "units": [[chosen.pairs[0].one, chosen.pairs[0].other]]}
+    common = {"kit": door.kit, "kind": door.kind, **vars(sizes)}
+    words = (door.seat.python, str(drive.PROGRAM))
+    return {test: shlex.join([*words, json.dumps({**common, **each})]) for test, each in asked.items()}
