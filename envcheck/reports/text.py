@@ -73,14 +73,9 @@ def listing(width: int) -> str:
 
 
 def _area(area: str, findings: list[Finding], explained: dict[str, list[str]], style: Style) -> Iterator[str]:
-    worst = verdict(findings)
-    judged = [f for f in findings if f.severity is not Severity.SKIP and not f.waived]
-    wrong = [f for f in findings if counted(f) >= Severity.UNKNOWN]
-    left = [f for f in findings if f.follows]
-    mark = Severity.SKIP if left and worst is Severity.OK else worst  # some of it could not be judged: not green
-    said = f"{TITLES.get(area, area)}: {_sum(findings, judged, wrong, left)}"
-    yield from _wrapped(said, style, f"{style.mark(mark)} ", 4)
-    for alike in _alike(wrong):
+    said = f"{TITLES.get(area, area)}: {area_line(findings)}"
+    yield from _wrapped(said, style, f"{style.mark(area_state(findings))} ", 4)
+    for alike in _alike([f for f in findings if counted(f) >= Severity.UNKNOWN]):
         yield from _details(alike, explained.get(alike[0].name, []), style)
     for finding in (f for f in findings if f.waived):
         yield from _wrapped(
@@ -96,8 +91,17 @@ def _alike(wrong: list[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def _sum(findings: list[Finding], judged: list[Finding], wrong: list[Finding], left: list[Finding]) -> str:
+def area_state(findings: Sequence[Finding]) -> Severity:
+    """The worst; not OK where some of it could not be judged."""
+    worst = verdict(findings)
+    return Severity.SKIP if worst is Severity.OK and any(f.follows for f in findings) else worst
+
+
+def area_line(findings: Sequence[Finding]) -> str:
     """What the area's line says: what it is when all is well, how much is not, else why nothing was judged."""
+    judged = [f for f in findings if f.severity is not Severity.SKIP and not f.waived]
+    wrong = [f for f in findings if counted(f) >= Severity.UNKNOWN]
+    left = [f for f in findings if f.follows]
     if not judged:
         return safe(findings[0].seen)
     if wrong:
