@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from envcheck import __version__, errors
+from envcheck import __version__, errors, language
+from envcheck.language import commands
 
 # verb → where its command stands (attribute of the same name).  Imported only when asked for: --version stays quick.
 COMMANDS = {
@@ -41,7 +42,7 @@ class Verbs(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
-        return command
+        return commands.spoken(command)
 
 
 @click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,6 +66,8 @@ def entry(argv: list[str] | None = None) -> None:
 
 def _code(argv: list[str] | None) -> int:
     try:
+        language.choose(argv)
+        commands.spoken(main)
         result: Any = main.main(args=argv, prog_name="envcheck", standalone_mode=False)
         return result if isinstance(result, int) else errors.FIT
     except click.ClickException as err:
@@ -74,8 +77,9 @@ def _code(argv: list[str] | None) -> int:
         if err.next_step:
             click.echo(f"  next: {_plain(err.next_step)}", err=True)
         return err.code
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("envcheck: interrupted", err=True)
+    except (KeyboardInterrupt, click.Abort) as err:
+        at_prompt = "\n" if isinstance(err, click.Abort) else ""  # whose line has no end yet
+        click.echo(f"{at_prompt}envcheck: interrupted", err=True)
         return errors.INTERRUPTED
     except BrokenPipeError:
         _give_up_stdout()  # whoever read us has enough; what was not read is not "fit"
