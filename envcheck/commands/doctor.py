@@ -8,6 +8,7 @@ import click
 
 from envcheck import options, settings
 
+# as in reports.formats, which is imported when there is something to report
 FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")
 
 if TYPE_CHECKING:
@@ -87,10 +88,9 @@ def _format(asked: dict[str, Any]) -> str:
 
     from envcheck.reports import formats, write
 
-    name = formats.chosen(asked["format"], asked["as_json"], asked["output"])
     if asked["output"] not in (None, "-"):
         write.check(Path(asked["output"]))
-    return name
+    return formats.chosen(asked["format"], asked["as_json"], asked["output"])
 
 
 def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], facts: Facts) -> int:
