@@ -2,8 +2,9 @@
 
 python benchmarks/bundle.py [GIBIBYTES]
 
-Each row is a process of its own, so that its memory is its own.  With root and Docker installed, the image comes out of
-an engine that is started for this and ended after it; else out of an export that is made up on the way.
+Each row is a process of its own, so that its memory is its own.  With root and Docker installed, the image is that of
+an engine and of a registry that are started for this and ended after it; else an export that is made up on the way.
+`make` is as envcheck does it (packed, from the registry), `export` the same where no registry gives the image.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -31,6 +33,7 @@ from tests.provision_helpers import recipe_file  # noqa: E402
 LAYERS = 8
 PIECE = os.urandom(1 << 20)
 MACHINE = platform.machine()
+NAME = os.environ.get("BENCH_IMAGE", "bench.example/big:1")
 GO = {"x86_64": "amd64", "aarch64": "arm64"}
 Row = Callable[[Path], None]
 
@@ -76,7 +79,7 @@ class MadeUp:
         self.size = size
 
     def find(self, references: object) -> bundle_make.Found:
-        return bundle_make.Found("bench.example/big:1", "", MACHINE, self.size)
+        return bundle_make.Found(NAME, "", MACHINE, self.size)
 
     @contextlib.contextmanager
     def export(self, reference: str) -> Iterator[Iterator[bytes]]:
@@ -89,11 +92,11 @@ def source() -> Iterator[bundle_make.Source]:
     if "DOCKER_HOST" not in os.environ:
         yield MadeUp(int(os.environ["BENCH_BYTES"]))
         return
-    import docker
+    from installers.images import engine
 
-    client = docker.from_env(timeout=600)
-    yield bundle_make.EngineSource(client)
-    client.close()
+    seen = engine.look()
+    with contextlib.closing(engine.connect(seen)) as client:
+        yield bundle_make.EngineSource(client, seen)
 
 
 def nothing(folder: Path) -> None:
@@ -110,7 +113,7 @@ def disk(folder: Path) -> None:
 
 def save(folder: Path) -> None:
     """The export alone, thrown away: what the engine can do."""
-    with source() as found, found.export("bench.example/big:1") as chunks:
+    with source() as found, found.export(NAME) as chunks:
         for _ in chunks:
             pass
 
@@ -118,18 +121,25 @@ def save(folder: Path) -> None:
 def copy(folder: Path) -> None:
     """The export into a plain file, brought to the disk: `docker save -o FILE; sync FILE`."""
     with (folder / "plain").open("wb", buffering=0) as file, source() as found:
-        with found.export("bench.example/big:1") as chunks:
+        with found.export(NAME) as chunks:
             for chunk in chunks:
                 file.write(chunk)
         os.fsync(file.fileno())
 
 
-def make(folder: Path) -> None:
+def make(folder: Path, packed: bool = True) -> None:
     recipe = recipes_file.load(folder / "recipes/little.toml")
     bundle_make.bundle_parts.envcheck_wheels = lambda *_: None  # type: ignore[assignment]  # the network is not measured
     with source() as found:
         plan = bundle_make.plan(recipe, MACHINE, folder / "big.tar", found)
+        assert plan.image and bool(plan.image.distant) == ("BENCH_IMAGE" in os.environ)
+        if not packed:
+            plan = replace(plan, image=replace(plan.image, distant=None))
         bundle_make.make(plan, found, lambda event: None)
+
+
+def by_export(folder: Path) -> None:
+    make(folder, packed=False)
 
 
 def verify(folder: Path) -> None:
@@ -148,32 +158,24 @@ def stream(folder: Path) -> None:
 
 ROWS: dict[str, Row] = {
     "nothing": nothing, "disk": disk, "save": save, "copy": copy,
-    "make": make, "verify": verify, "unpack": unpack, "stream": stream,
+    "export": by_export, "make": make, "verify": verify, "unpack": unpack, "stream": stream,
 }  # fmt: skip
 
 
 @contextlib.contextmanager
-def an_engine(folder: Path, size: int) -> Iterator[dict[str, str]]:
-    """DOCKER_HOST of an engine that holds the image, where one can be started."""
-    from tests import engine_parts
+def an_engine(size: int) -> Iterator[dict[str, str]]:
+    """DOCKER_HOST of an engine that has pulled the image, where one can be started, and the image's name."""
+    from tests import engine_parts, image_parts
 
     if why := "not wanted" if "BENCH_NO_ENGINE" in os.environ else engine_parts.why_no_engine():
         print(f"no engine: {why}; the export is made up")
         yield {}
         return
-    with engine_parts.running_engine() as engine:
-        argv = ["docker", "load", "--quiet"]
-        child = subprocess.Popen(
-            argv, env=engine.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=False
-        )
-        assert child.stdin and child.stdout
-        for chunk in export(size):
-            child.stdin.write(chunk)
-        child.stdin.close()
-        identity = child.stdout.read().decode().split()[-1]
-        child.wait()
-        engine.docker("tag", identity, "bench.example/big:1")
-        yield {"DOCKER_HOST": engine.url}
+    with engine_parts.running_engine() as engine, engine_parts.running_registry() as registry:
+        name = f"{registry.address}/big:1"
+        image_parts.push(name, image_parts.random_layers(LAYERS, size // LAYERS))
+        engine.docker("pull", "--quiet", name)
+        yield {"DOCKER_HOST": engine.url, "DOCKER_CONFIG": str(engine.folder), "BENCH_IMAGE": name}
 
 
 def peak_kib() -> int:
@@ -190,14 +192,16 @@ def main() -> None:
         print(took, peak_kib() / 1024)
         return
     size = int(float(sys.argv[1] if len(sys.argv) > 1 else 1) * (1 << 30))
-    with tempfile.TemporaryDirectory(prefix="envcheck-bench-") as name:
-        folder = Path(name)
-        recipe_file(folder / "recipes", more=f'[image.references]\n{MACHINE} = "bench.example/big:1"\n')
-        with an_engine(folder, size) as engine:
+    with tempfile.TemporaryDirectory(prefix="envcheck-bench-") as scratch:
+        folder = Path(scratch)
+        with an_engine(size) as engine:
+            name = engine.get("BENCH_IMAGE", NAME)
+            recipe_file(folder / "recipes", more=f'[image.references]\n{MACHINE} = "{name}"\n')
             env = {**os.environ, **engine, "BENCH_BYTES": str(size), "ENVCHECK_HOME": str(folder / "home")}
             print(f"{size / (1 << 30):.1f} GiB, Python {platform.python_version()}, {os.cpu_count()} cores")
             for row in ROWS:
-                argv = [sys.executable, __file__, row, name]
+                os.sync()
+                argv = [sys.executable, __file__, row, str(folder)]
                 took, rss = map(float, subprocess.run(argv, env=env, capture_output=True, check=True).stdout.split())
                 print(
                     f"{row:8} {took:7.2f} s {size / (1 << 20) / max(took, 1e-3):8.0f} MiB/s {rss:6.0f} MiB", flush=True

@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.status:
             return self._answer(fault.status, fault.headers, [fault.body], len(fault.body), fault)
         names = ("Accept", "Range", "Authorization")
-        passed = {name: self.headers[name] for name in names if self.headers.get(name)}
+        passed = {name: ", ".join(self.headers.get_all(name, ())) for name in names if self.headers.get(name)}
         with requests.request(
             self.command, self.server.behind + self.path, headers=passed, stream=True, timeout=30
         ) as said:

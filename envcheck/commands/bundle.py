@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @options.model
 @options.method
 @options.framework
-@click.option("--recipe", "recipe_name", metavar="NAME", help="A recipe by its name; `envcheck recipes` lists them.")
+@options.recipe_name
 @options.recipes_folder
 @click.option("--arch", metavar="ARCH", help="The other machine's: x86_64 or aarch64; this machine's where not said.")
 @click.option("-o", "--output", required=True, type=click.Path(), help="The file to write.")
@@ -40,7 +40,8 @@ def bundle(
     """Put image, packages, recipe, lock and envcheck itself into one file, for a machine without a network.
 
     There, `envcheck provision --bundle FILE` checks all of it and brings the same end state as here.  The image is
-    copied from this machine's engine, as it is.  To have envcheck there in the first place, take it out of the file.
+    the one of this machine's engine: fetched packed from its registry, or copied out of the engine where that is
+    quicker or the registry gives nothing.  To have envcheck there in the first place, take it out of the file.
 
     \b
     envcheck bundle --device npu -o npu.tar --dry-run         what it would hold, and how big it would be
@@ -86,17 +87,18 @@ def _source(wanted: bool) -> Iterator[EngineSource | None]:
     from installers.bundles import bundle_make
     from installers.images import engine
 
-    client = engine.connect(engine.look())
+    seen = engine.look()
+    client = engine.connect(seen)
     try:
-        yield bundle_make.EngineSource(client)
+        yield bundle_make.EngineSource(client, seen)
     finally:
         client.close()
 
 
 def _here() -> str:
-    import platform
+    from installers import accelerator
 
-    return platform.machine()
+    return accelerator.architecture_here()
 
 
 def _as_text(plan: Plan) -> str:

@@ -3,7 +3,7 @@
 Docker 20.10 exports a format of its own and loads no OCI layout; Docker 25 and newer export both in one.  Kept is the
 OCI layout, layers as the engine gave them (not packed, but with containerd's image store), so that nothing waits for
 gzip.  The stream to load holds the layout and the older manifest.json: every engine since 1.10, and podman, takes it.
-The configuration and with it the image's id stay; the registry's digest cannot, as packed layers are no part of it.
+The configuration and with it the image's id stay; the registry's digest does not, as its manifest is not kept.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def pack(writer: Writer, export: Iterable[bytes], reference: str, architecture: 
                 _one(writer, archive, info, blobs, links, small)
     except (tarfile.TarError, EOFError, zlib.error) as err:
         raise StepError(f"the engine's export of {reference} broke off or is no tar: {err}", "repeat it") from None
-    return _describe(writer, blobs, links, small, reference, architecture)
+    return _checked(writer, blobs, links, small, reference, architecture)
 
 
 def _one(writer: Writer, archive: tarfile.TarFile, info: tarfile.TarInfo, blobs: dict[str, Layer],
@@ -144,9 +144,9 @@ def _one(writer: Writer, archive: tarfile.TarFile, info: tarfile.TarInfo, blobs:
             small[name] = bytes(head)
 
 
-def _describe(writer: Writer, blobs: Mapping[str, Layer], links: Mapping[str, str], small: Mapping[str, bytes],
+def _checked(writer: Writer, blobs: Mapping[str, Layer], links: Mapping[str, str], small: Mapping[str, bytes],
               reference: str, architecture: str) -> str:  # fmt: skip
-    """The layout's own files, from the export's manifest.json; the configuration must agree with the layers."""
+    """The image's id; the configuration that the export's manifest.json names must agree with the layers."""
     try:
         (image,) = json.loads(small["manifest.json"])
         paths = [posixpath.normpath(p) for p in [image["Config"], *image["Layers"]]]
@@ -161,16 +161,20 @@ def _describe(writer: Writer, blobs: Mapping[str, Layer], links: Mapping[str, st
         raise StepError(why, f"docker pull --platform linux/{GO_NAMES.get(architecture, architecture)} {reference}")
     if said[1] != [layer.diff_id for layer in layers]:
         raise StepError(f"{reference}: the exported layers are not those of its configuration", "pull it again")
-    digest = blobs[config_path].digest
-    manifest = _manifest(blobs[config_path], layers)
+    describe(writer, blobs[config_path], layers, reference, said[0])
+    return blobs[config_path].digest
+
+
+def describe(writer: Writer, config: Layer, layers: Iterable[Layer], reference: str, machine: str) -> None:
+    """The layout's own files; `machine` is Go's word."""
+    manifest = _manifest(config, layers)
     listed = writer.add_blob(BLOBS, [manifest])
     entry = {"mediaType": OCI + "manifest.v1+json", "digest": f"sha256:{listed.sha256}", "size": listed.size,
-             "platform": {"architecture": said[0], "os": "linux"},
+             "platform": {"architecture": machine, "os": "linux"},
              "annotations": {"io.containerd.image.name": reference}}  # fmt: skip
     index = {"schemaVersion": 2, "mediaType": OCI + "index.v1+json", "manifests": [entry]}
     writer.add(INDEX, [json.dumps(index, indent=1).encode()])
     writer.add(LAYOUT, [LAYOUT_TEXT])
-    return digest
 
 
 def _manifest(config: Layer, layers: Iterable[Layer]) -> bytes:
@@ -189,7 +193,10 @@ def _manifest(config: Layer, layers: Iterable[Layer]) -> bytes:
 
 @dataclass(frozen=True)
 class Inside:
-    """An image in a bundle: its name, its id, and the blobs of configuration, manifest and layers, in order."""
+    """An image in a bundle: its name, its id, and the blobs of configuration, manifest and layers, in order.
+
+    `packed`: with gzip, at least one of the layers.
+    """
 
     reference: str
     id: str
@@ -198,6 +205,7 @@ class Inside:
     config: Member
     layers: tuple[Member, ...]
     diff_ids: tuple[str, ...]
+    packed: bool
 
 
 def find(file: BinaryIO, members: Mapping[str, Member], name: str) -> Inside:
@@ -208,16 +216,17 @@ def find(file: BinaryIO, members: Mapping[str, Member], name: str) -> Inside:
         said = _small(file, manifest, name)
         config = members[BLOBS + _hex(said["config"]["digest"])]
         layers = tuple(members[BLOBS + _hex(layer["digest"])] for layer in said["layers"])
+        packed = any(str(layer.get("mediaType")).endswith("gzip") for layer in said["layers"])
         about = _small(file, config, name)
         diff_ids = tuple(map(str, about["rootfs"]["diff_ids"]))
         reference, machine = str(entry["annotations"]["io.containerd.image.name"]), str(about["architecture"])
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise BundleError(f"{name}: the image in it is not whole", AGAIN) from None
     if len(diff_ids) != len(layers) or len(layers) > LAYERS_LIMIT:
         raise BundleError(f"{name}: the image in it has {len(layers)} layers and names {len(diff_ids)}", AGAIN)
     there = {go: ours for ours, go in GO_NAMES.items()}
     machine = there.get(machine, machine)
-    return Inside(reference, f"sha256:{config.name[-64:]}", machine, manifest, config, layers, diff_ids)
+    return Inside(reference, f"sha256:{config.name[-64:]}", machine, manifest, config, layers, diff_ids, packed)
 
 
 def _hex(digest: str) -> str:

@@ -1,4 +1,4 @@
-"""Making a bundle: what it will hold, then the file, streamed; the image comes from the engine of this machine."""
+"""Making a bundle: what it will hold, then the file, streamed; the image is the one of this machine's engine."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from typing import Any, Protocol
 from envcheck import __version__
 from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.units import MIB, mib
-from installers.bundles import bundle_image, bundle_kitchen, bundle_parts, lockfile
+from installers.bundles import bundle_image, bundle_kitchen, bundle_parts, bundle_registry, lockfile
 from installers.bundles.bundle import HEAD, LOCK, RECIPE, SCHEMA, Head, head_text
 from installers.bundles.bundle_kitchen import Kitchen
 from installers.bundles.bundle_parts import Target
+from installers.bundles.bundle_registry import Distant
 from installers.bundles.bundle_tar import Writer
 from installers.bundles.lockfile import Built, Commit, Image, Lock, Wheel
+from installers.images import image
+from installers.images.engine import Engine
 from installers.plan import SIZES_MIB, SMALL_MIB
 from installers.progress import Event, Report
 from installers.recipes.recipe import Recipe
@@ -29,12 +32,20 @@ OWN_MIB = 10  # envcheck and its libraries; 6 MB, measured
 
 @dataclass(frozen=True)
 class Found:
-    """An image of the engine; `size_bytes` is what it takes unpacked."""
+    """An image of the engine; `size_bytes` is what it takes unpacked, `distant` the same at its registry."""
 
     reference: str
     digest: str
     architecture: str
     size_bytes: int
+    distant: Distant | None = None
+
+    @property
+    def part(self) -> Part:
+        if self.distant:
+            size = self.distant.found.compressed_bytes
+            return Part(f"image {self.reference}", "its registry, packed as it is there", round(size / MIB))
+        return Part(f"image {self.reference}", "the engine of this machine", round(self.size_bytes / MIB))
 
 
 class Source(Protocol):
@@ -79,7 +90,7 @@ def plan(recipe: Recipe, architecture: str, path: Path, source: Source | None) -
     parts = [Part(f"envcheck {__version__} and what it needs", "here, and the configured index", OWN_MIB)]
     if recipe.image:
         image = _image(recipe, architecture, source)
-        parts.append(Part(f"image {image.reference}", "the engine of this machine", round(image.size_bytes / MIB)))
+        parts.append(image.part)
     for index, packages in bundle_parts.groups(recipe):
         names = ", ".join(p.name + p.specifier for p in packages)
         size = sum(SIZES_MIB.get(p.name, SMALL_MIB) for p in packages)
@@ -197,6 +208,8 @@ def _put_image(asked: Plan, source: Source | None, report: Report, writer: Write
     if asked.image is None or source is None:
         return None
     report(Event("begin", f"copy the image {asked.image.reference}"))
+    if (far := asked.image.distant) and (identity := bundle_registry.pack(writer, far, asked.image.reference, report)):
+        return Image(asked.image.reference, asked.image.digest, identity)
     with source.export(asked.image.reference) as chunks:
         told = _told(chunks, report, asked.image)
         identity = bundle_image.pack(writer, told, asked.image.reference, asked.aim.architecture)
@@ -212,10 +225,13 @@ def _told(chunks: Iterable[bytes], report: Report, image: Found) -> Iterable[byt
 
 
 class EngineSource:
-    """The images of a container engine; `client` is installers.engine.connect's."""
+    """The images of a container engine; `client` is installers.engine.connect's.
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    With what `engine` says of registries an image is looked for at its own, too.
+    """
+
+    def __init__(self, client: Any, engine: Engine | None = None) -> None:
+        self._client, self._engine = client, engine
 
     def find(self, references: Iterable[str]) -> Found | None:
         import docker.errors
@@ -229,8 +245,14 @@ class EngineSource:
                 raise StepError(f"the engine does not tell about {reference}: {err}"[:300], "see its log") from None
             digests = [d.rpartition("@")[2] for d in told.get("RepoDigests") or ()]
             machine = {go: ours for ours, go in bundle_image.GO_NAMES.items()}.get(told.get("Architecture"), "")
-            return Found(reference, digests[0] if digests else "", machine, int(told.get("Size") or 0))
+            far = self._distant(told, reference, machine)
+            return Found(reference, digests[0] if digests else "", machine, int(told.get("Size") or 0), far)
         return None
+
+    def _distant(self, told: Any, reference: str, machine: str) -> Distant | None:
+        if self._engine is None:
+            return None
+        return bundle_registry.look(told, reference, machine, self._engine, image.credentials(self._client))
 
     def kitchen(self, reference: str, recipe: Recipe, folder: Path, report: Report) -> AbstractContextManager[Kitchen]:
         return bundle_kitchen.container(self._client.api, reference, recipe, folder, report)

@@ -96,6 +96,17 @@ class Writer:
         self.members.append(member)
         return member
 
+    def mark(self) -> tuple[int, int]:
+        """To which back() leads."""
+        return len(self.members), self.file.tell()
+
+    def back(self, mark: tuple[int, int]) -> None:
+        """As if nothing had been added since."""
+        count, end = mark
+        del self.members[count:]
+        self.file.seek(end)
+        self.file.truncate()
+
     def add_file(self, name: str, path: Path) -> Member:
         return self.add(name, read_file(path))
 

@@ -84,8 +84,9 @@ def here(client: docker.DockerClient, supply: Supply) -> dict[str, Any] | None:
 def room(supply: Supply, engine: Engine) -> Problem | None:
     """The engine unpacks the stream to its disk before it takes the layers in."""
     assert supply.bundle and supply.bundle.image
-    size = sum(layer.size for layer in supply.bundle.image.layers)
-    needed = 2 * size + image.ROOM_LEFT
+    inside = supply.bundle.image
+    size = sum(layer.size for layer in inside.layers)
+    needed = size + int(size * (image.UNPACKED if inside.packed else 1)) + image.ROOM_LEFT
     if engine.free_bytes is None or engine.free_bytes >= needed:
         return None
     why = f"the image needs about {gib(needed)} at {engine.root}, and {gib(engine.free_bytes)} are free there"

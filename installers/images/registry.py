@@ -10,7 +10,7 @@ import contextlib
 import ipaddress
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from envcheck.errors import StepError
@@ -70,6 +70,20 @@ def _ask(reference: Reference, engine: Engine, credentials: Credentials, read_s:
         with contextlib.suppress(Refusal):
             return _ask_at(host, reference, engine, credentials, read_s)
     return _ask_at(own, reference, engine, credentials, read_s)
+
+
+def links(reference: Reference, engine: Engine, credentials: Credentials, read_s: float = READ_S) -> Iterator[Link]:
+    """A conversation with each place where the engine would look for the image, to be used before the next is taken.
+
+    One with which nothing can be begun is left out.
+    """
+    import requests
+
+    for host in _hosts(reference, engine):
+        with requests.Session() as session, contextlib.suppress(Refusal):
+            link = Link(session, host, reference, credentials, read_s)
+            link.base = _base(link, engine)
+            yield link
 
 
 def _hosts(reference: Reference, engine: Engine) -> list[str]:
