@@ -23,6 +23,7 @@ COMMANDS = {
     "runs": "envcheck.commands.runs",
     "infer": "envcheck.commands.infer",
     "plan": "envcheck.commands.plan",
+    "solve": "envcheck.commands.solve",
     "explain": "envcheck.commands.explain",
     "parse": "envcheck.commands.parse",
     "snapshot": "envcheck.commands.snapshot",

@@ -22,6 +22,7 @@ from envcheck.checks.common import (
     vendor,
     warn,
 )
+from envcheck.checks.driver_parts import gone
 from envcheck.model import Document, Facts, Finding, Outcome, Severity, VendorFacts
 
 DRIVER_FILE = "read /usr/local/Ascend/driver/version.info"
@@ -44,6 +45,8 @@ def tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         stuck = ("ps -eo pid,stat,cmd | awk '$2 ~ /D/'", *commands(v, "pci")[1:])
         shown = (*quote(answer)[:1], f"no end after {answer.elapsed_s:.0f} s")
         yield fail(f"{name} did not answer in {answer.elapsed_s:.0f} s", words, *stuck, evidence=shown)
+    elif gone(facts, v):
+        yield follows("driver.module")
     elif no_device(v):
         yield ok(f"{name} answers, and lists no device")
     elif said and said.error:
@@ -138,7 +141,7 @@ def firmware(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         else:
             yield not_told(facts, FIRMWARE_FILE)
         return
-    low, high = _range(v)
+    low, high = firmware_range(v)
     if low and high and (versions.at_least(found, low) is False or versions.at_least(high, found) is False):
         words = "Upgrade driver and firmware from one HDK release."
         shown = quote(facts.answers.get(DRIVER_FILE), "compatible_version_fw")
@@ -235,7 +238,7 @@ def fields(document: Document) -> dict[str, object]:
     return found
 
 
-def _range(v: VendorFacts) -> tuple[str | None, str | None]:
+def firmware_range(v: VendorFacts) -> tuple[str | None, str | None]:
     """The driver's compatible_version_fw=[7.0.0,8.9.9]."""
     said = v.documents[DRIVER_FILE].detail.get("fields", {}) if DRIVER_FILE in v.documents else {}
     text = str(said.get("compatible_version_fw", "")) if isinstance(said, dict) else ""

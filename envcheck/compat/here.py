@@ -1,0 +1,75 @@
+"""The versions that a machine has, by component: told by tools, version files and package metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from envcheck.checks.driver import driver_version, firmware_range, firmware_version
+from envcheck.checks.toolkit import toolkit_version
+from envcheck.compat.model import COMPONENTS, Confidence, Row, Standing
+from envcheck.model import Facts, VendorFacts
+
+Read = Callable[[Facts, VendorFacts], str | None]
+
+
+def _driver(facts: Facts, v: VendorFacts) -> str | None:
+    return driver_version(v)
+
+
+def _firmware(facts: Facts, v: VendorFacts) -> str | None:
+    return firmware_version(v)
+
+
+def _chip(facts: Facts, v: VendorFacts) -> str | None:
+    return next((device.name for device in v.devices if device.name), None)
+
+
+# vendor -> component -> where it is told
+TOLD: dict[str, dict[str, Read]] = {
+    "npu": {"npu-driver": _driver, "npu-firmware": _firmware, "cann": toolkit_version, "chip": _chip},
+    "iluvatar": {"corex-driver": _driver, "corex": toolkit_version},
+    "nvidia": {"nvidia-driver": _driver},
+}
+
+
+def installed(facts: Facts) -> dict[str, str]:
+    """What is known of the machine and of the Python on its PATH; what is not told is left out."""
+    found = {name: read(facts, v) for v in facts.vendors for name, read in TOLD.get(v.name, {}).items()}
+    found["architecture"] = facts.host.architecture if facts.host else None
+    if facts.packages:
+        found["python"] = facts.packages.python
+        found |= {name: version for name, version in facts.packages.packages.items() if name in COMPONENTS}
+    return {name: version for name, version in found.items() if version}
+
+
+def told(facts: Facts) -> Iterator[Row]:
+    """What the machine's own files say of versions: the firmware that its driver takes."""
+    for v in facts.vendors:
+        yield from firmware_rows(v)
+
+
+def firmware_rows(v: VendorFacts) -> Iterator[Row]:
+    """compatible_version_fw of the driver's version.info as rows: within is tested, outside is known bad."""
+    low, high = firmware_range(v)
+    driver = driver_version(v)
+    if not (low and high and driver):
+        return
+    within, outside = (f">={low},<={high}",), (f"<{low}", f">{high}")
+    fine = Row(
+        of="npu-driver",
+        version=(driver,),
+        others={"npu-firmware": within},
+        standing=Standing.TESTED,
+        confidence=Confidence.DOCUMENTED,
+        source=("compatible_version_fw of the driver's version.info",),
+        date="",
+    )
+    yield fine
+    yield replace(
+        fine,
+        others={"npu-firmware": outside},
+        standing=Standing.BAD,
+        symptom=f"outside {low} to {high}, which the driver names",
+        remedy="upgrade driver and firmware from one HDK release",
+    )

@@ -1,0 +1,35 @@
+"""Whether a component's version is one that a row means.  The patterns are those of envcheck.versions.fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from envcheck import versions
+from envcheck.compat.model import COMPONENTS
+
+
+def fits(component: str, version: str, patterns: Iterable[str]) -> bool | None:
+    """Whether one of the patterns fits; None when none does and one could not be compared."""
+    answers = {_fits(component, version, pattern) for pattern in patterns}
+    return True if True in answers else None if None in answers else False
+
+
+def readable(component: str, pattern: str) -> bool:
+    """Whether the pattern is one at all: a version, a range, 25.5.X, any; for a word, any text."""
+    return COMPONENTS[component].word or pattern == "any" or versions.fits("1.0", pattern) is not None
+
+
+def comparable(component: str, version: str) -> bool:
+    return bool(version) if COMPONENTS[component].word else versions.key(version) is not None
+
+
+def literal(pattern: str) -> bool:
+    """Whether the pattern names one version, so that a solver may propose it."""
+    return pattern != "any" and pattern[:1] not in "<>=!" and not pattern.lower().endswith(".x")
+
+
+def _fits(component: str, version: str, pattern: str) -> bool | None:
+    kind = COMPONENTS[component]
+    if kind.word:
+        return version.lower().startswith(pattern.lower())  # 910B3 is a 910B
+    return versions.fits(version, pattern, kind.builds)

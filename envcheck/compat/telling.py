@@ -1,0 +1,216 @@
+"""Sets and verdicts for people, and as JSON."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envcheck.compat import patterns
+from envcheck.compat.model import COMPONENTS, Standing, Table, Verdict
+from envcheck.compat.solving import Answer, Choice, Goal
+from envcheck.reports.judged import safe
+
+SCHEMA = 1
+IMAGES_LIMIT = 3
+
+
+@dataclass(frozen=True)
+class Told:
+    """Everything that is printed: what was asked, what is here (empty where no machine was asked), and the answer."""
+
+    device: str
+    framework: str
+    driver: str
+    architecture: str
+    goal: Goal
+    answer: Answer
+    here: Mapping[str, str]
+    verdicts: Sequence[Verdict]
+    table: Table
+
+
+def as_json(told: Told) -> dict[str, Any]:
+    """One document; `stated` is false for a set that follows from other facts only."""
+    answer = told.answer
+    return {
+        "schema": SCHEMA,
+        "device": told.device,
+        "framework": told.framework,
+        "driver": told.driver,
+        "architecture": told.architecture,
+        "tested": _choice(told, answer.best),
+        "guess": _choice(told, answer.guess),
+        "missing": list(answer.missing),
+        "other_drivers": [_choice(told, choice) for choice in answer.others],
+        "here": dict(told.here),
+        "judged": [_verdict(told, v) for v in told.verdicts],
+    }
+
+
+def _choice(told: Told, choice: Choice | None) -> dict[str, Any] | None:
+    if choice is None:
+        return None
+    return {
+        "versions": dict(choice.versions),
+        "change": changes(told, choice),
+        "stated": choice.stated,
+        "because": [_verdict(told, v) for v in choice.verdicts],
+        "images": [{"references": list(i.references), "doubt": i.doubt, "date": i.date} for i in choice.images],
+        "commands": commands(told, choice),
+    }
+
+
+def _verdict(told: Told, v: Verdict) -> dict[str, Any]:
+    return {
+        "components": {v.left: v.left_version, v.right: v.right_version},
+        "verdict": v.standing.value,
+        "confidence": v.confidence.value if v.confidence else None,
+        "source": _sources(told.table, v),
+        "date": v.date,
+        "symptom": v.symptom,
+        "remedy": v.remedy,
+        "note": v.note,
+        "named": list(v.named),
+    }
+
+
+def as_text(told: Told, width: int) -> str:
+    """The screen: the set, why, what other drivers allow, what is amiss here."""
+    return "\n".join(line for part in _parts(told, width) for line in part) + "\n"
+
+
+def _parts(told: Told, width: int) -> Iterator[list[str]]:
+    answer = told.answer
+    asked = f"{told.device}, {told.framework}: driver {told.driver}, {told.architecture}"
+    yield _wrapped(asked, width)
+    if answer.best:
+        yield ["", "Newest tested set for this driver:", *_set(told, answer.best, width)]
+        yield ["", "Who says so:", *_because(told, answer.best, width)]
+    else:
+        yield ["", *_wrapped("No tested set is known for this driver.", width)]
+        yield [line for text in answer.missing for line in _wrapped(text, width, "  ")]
+    if answer.guess:
+        words = "Stated nowhere, but following from other facts (let the cards compute before you rely on it):"
+        yield ["", *_wrapped(words, width), *_set(told, answer.guess, width)]
+    if answer.others:
+        title = "With another driver:" if answer.best is None else "What a newer set wants:"
+        yield ["", title, *(line for choice in answer.others for line in _other(told, choice, width))]
+    if amiss := [v for v in told.verdicts if v.standing is Standing.BAD]:
+        yield ["", "Known bad here:", *(line for v in amiss for line in _amiss(told, v, width))]
+    yield ["", *_next(told, width)]
+
+
+def _set(told: Told, choice: Choice, width: int) -> list[str]:
+    """A row a component; `here` only where a machine was asked."""
+    rows = [(_title(name), version, told.here.get(name, "")) for name, version in _listed(told, choice)]
+    wide = [max(len(row[n]) for row in rows) for n in (0, 1)]
+    changed = changes(told, choice)
+    lines = []
+    for (name, version), row in zip(_listed(told, choice), rows, strict=True):
+        here = f"here {safe(row[2])}" if row[2] and name in changed else "as here" if row[2] else ""
+        lines.append(f"  {row[0]:<{wide[0]}}  {version:<{wide[1]}}  {here}".rstrip())
+    for image in choice.images[:IMAGES_LIMIT]:
+        lines += [f"  image {image.references[0]}"]  # never wrapped: for pasting
+        lines += _wrapped(image.doubt, width, "    ") if image.doubt else []
+    return lines
+
+
+def _because(told: Told, choice: Choice, width: int) -> list[str]:
+    """Each document once, with the pairs that it carries."""
+    groups: dict[tuple[object, ...], list[Verdict]] = {}
+    for v in choice.verdicts:
+        groups.setdefault((v.confidence, v.date, v.source), []).append(v)
+    lines: list[str] = []
+    for alike in groups.values():
+        pairs = "; ".join(f"{_title(v.left)} with {_title(v.right)}" for v in alike)
+        lines += _wrapped(f"{pairs}: {_confidence(alike[0])}", width, "  ")
+        said = (*_sources(told.table, alike[0]), *dict.fromkeys(v.note for v in alike if v.note))
+        lines += [line for text in said for line in _wrapped(text, width, "    ", "      ")]
+    return lines
+
+
+def _confidence(v: Verdict) -> str:
+    return f"{v.confidence.value}, {v.date}" if v.confidence else "no table names the two"
+
+
+def _other(told: Told, choice: Choice, width: int) -> list[str]:
+    versions = ", ".join(f"{_title(name)} {choice.versions[name]}" for name in told.goal.wanted)
+    return _wrapped(f"driver {choice.versions[told.goal.driver]}: {versions}", width, "  ", "    ")
+
+
+def _amiss(told: Told, v: Verdict, width: int) -> list[str]:
+    pair = f"{_title(v.left)} {v.left_version} with {_title(v.right)} {v.right_version}"
+    lines = _wrapped(f"{pair}: {v.symptom} ({_confidence(v)})", width, "  ", "    ")
+    return [*lines, *(_wrapped(v.remedy, width, "    ") if v.remedy else [])]
+
+
+def _next(told: Told, width: int) -> list[str]:
+    choice = told.answer.best
+    if choice is None:
+        words = "Next: let the cards compute with what is installed, or take another driver"
+        return [*_wrapped(words, width), "  envcheck doctor --deep"]
+    if told.here and not set(changes(told, choice)) & set(_pip(told)):
+        return ["Next: nothing to change among the packages"]
+    start = f"Next: with Python {choice.versions['python']}" + (", or from the image:" if choice.images else ":")
+    return [*_wrapped(start, width), *(f"  {command}" for command in commands(told, choice))]
+
+
+def commands(told: Told, choice: Choice) -> list[str]:
+    """What installs the set's packages; Paddle's come from its own index, of nightlies where the version is one."""
+    lines = []
+    for name in _pip(told):
+        version = choice.versions.get(name)
+        if version is None:
+            continue
+        folder = told.table.indexes.get(name, "")
+        if name == "paddlepaddle-gpu":
+            folder = "cu" + "".join(choice.versions["cuda"].split(".")[:2])
+        channel = "nightly" if ".dev" in version else "stable"
+        url = told.table.index_pattern.replace("{channel}", channel).replace("{device}", folder)
+        lines.append(f"pip install {name}=={version}" + (f" -i {url}" if folder else ""))
+    return lines
+
+
+def _pip(told: Told) -> list[str]:
+    """Packages in the order in which they are installed: what others load first comes first."""
+    packages = [n for n in (*reversed(told.goal.wanted), *told.goal.beside) if not _system(n)]
+    return sorted(packages, key=lambda n: n not in told.goal.beside)
+
+
+def changes(told: Told, choice: Choice) -> list[str]:
+    """The set's components that are here in another version."""
+    return [
+        name
+        for name, version in choice.versions.items()
+        if name in told.here and patterns.fits(name, told.here[name], (version,)) is not True
+    ]
+
+
+def _listed(told: Told, choice: Choice) -> list[tuple[str, str]]:
+    order = (told.goal.driver, *reversed(told.goal.wanted), *told.goal.beside)
+    return [(name, choice.versions[name]) for name in order if name in choice.versions]
+
+
+def _system(name: str) -> bool:
+    return COMPONENTS[name].builds
+
+
+def _title(name: str) -> str:
+    return COMPONENTS[name].title
+
+
+def _sources(table: Table, v: Verdict) -> list[str]:
+    return [table.sources.get(name, name) for name in v.source]
+
+
+def _wrapped(text: str, width: int, lead: str = "", more: str = "") -> list[str]:
+    return textwrap.wrap(
+        safe(text),
+        width,
+        initial_indent=lead,
+        subsequent_indent=more or lead,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
