@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
@@ -89,7 +90,7 @@ class Cards:
     tiles: list[tiles.Tile]
     ghosts: list[str]
     more: int
-    columns: list[str]
+    columns: list[tuple[str, str]]
     rows: list[tuple[str, list[topology.Cell]]]
     graph: topology.Graph | None
     kinds: list[tuple[str, str]]
@@ -133,10 +134,11 @@ def _hash(text: str) -> str:
 
 def _context(report: Report) -> dict[str, Any]:
     findings, facts = report.findings, report.facts
+    areas = list(_areas(findings))
     step, _, command = _next(report).partition("\n")
     return {
         "lang": report.lang,
-        "w": words(report.lang),
+        "w": SimpleNamespace(**words(report.lang)),
         "mark": MARK,
         "host": safe((facts.host.hostname if facts.host else None) or ""),
         "job": f"{safe(facts.wanted.recipe)} {safe(facts.wanted.method)}" if facts.wanted else "",
@@ -146,10 +148,11 @@ def _context(report: Report) -> dict[str, Any]:
         "counts": _counts(findings),
         "step": step,
         "command": command,
-        "areas": list(_areas(findings)),
+        "areas": areas,
+        "worst_areas": sorted(areas, key=lambda area: -Severity[area.state.upper()]),
         "cards": [_cards(facts, v, findings) for v in facts.vendors],
         "machine": _machine(facts),
-        "bars": list(_bars(facts)),
+        "bars": list(_bars(facts, words(report.lang))),
         "version": __version__,
         "exit_code": exit_code(findings, report.strict),
     }
@@ -231,14 +234,15 @@ def _machine(facts: Facts) -> list[str]:
     return [safe(text) for text in (host.os, host.kernel, host.architecture) if text]
 
 
-def _bars(facts: Facts) -> Iterator[Bar]:
+def _bars(facts: Facts, said: Mapping[str, str]) -> Iterator[Bar]:
     """Memory of the host and room on its disks, as much as is told."""
+    places = {"home": said["place_home"], ".": said["place_here"]}
     host = facts.host
     if host and host.memory_total_bytes and host.memory_available_bytes is not None:
-        yield _bar("", host.memory_total_bytes - host.memory_available_bytes, host.memory_total_bytes)
+        yield _bar(said["host_memory"], host.memory_total_bytes - host.memory_available_bytes, host.memory_total_bytes)
     for path, disk in list((facts.disks or {}).items())[:8]:
         if disk.total_bytes and disk.free_bytes is not None:
-            yield _bar(safe(path), disk.total_bytes - disk.free_bytes, disk.total_bytes)
+            yield _bar(places.get(path, safe(path)), disk.total_bytes - disk.free_bytes, disk.total_bytes)
 
 
 def _bar(name: str, used: int, total: int) -> Bar:

@@ -60,7 +60,7 @@ def _tile(facts: Facts, v: VendorFacts, d: Device, bad: Severity) -> Tile:
         state=max(health, memory, warmth, key=lambda s: (s is not Severity.SKIP, s)).name.lower(),
         health=safe(d.health or ""),
         health_state=health.name.lower(),
-        memory=" / ".join(mib(n) for n in (d.memory_used_mib, d.memory_total_mib) if n is not None),
+        memory=_memory(d),
         used_percent=_share(d.memory_used_mib, d.memory_total_mib),
         memory_state=memory.name.lower(),
         temperature="" if d.temperature_c is None else f"{d.temperature_c:g} °C",
@@ -77,6 +77,13 @@ def _warmth(facts: Facts, temperature_c: float | None) -> Severity:
     if temperature_c >= limit(facts, "devices.temperature.fail_c"):
         return Severity.FAIL
     return Severity.WARN if temperature_c >= limit(facts, "devices.temperature.warn_c") else Severity.OK
+
+
+def _memory(d: Device) -> str:
+    """As in 3.2 / 64 GiB."""
+    used, total = (mib(n) if n is not None else "" for n in (d.memory_used_mib, d.memory_total_mib))
+    shared = used.endswith("GiB") and total.endswith("GiB")
+    return " / ".join(filter(None, (used.removesuffix(" GiB") if shared else used, total)))
 
 
 def _power(d: Device) -> str:
