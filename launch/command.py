@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from installers.by_hand import docker_words, own_folders, reference
+from installers.recipes.catalogue import TALKS
 from installers.recipes.recipe import Job, Recipe
 from installers.recipes.recipe_notes import grouped
 from launch.leftovers import left_over
@@ -56,7 +57,7 @@ class Command:
     `requires` are files that must exist, `container` is the command that starts the recipe's container, () where there
     is none, `folders` what it mounts from the folder where it is started, `runs` the folder below which a script makes
     one for each run, `missing` the tokens that nobody filled; `own_data`: --data names other data;
-    `files` are written before it starts: path → what is in it.
+    `files` are written before it starts: path → what is in it; `verb` is the command of envcheck that it is of.
     """
 
     title: str
@@ -78,6 +79,7 @@ class Command:
     own_data: bool = False
     nodes: int = 1
     files: Mapping[str, str] = field(default_factory=dict)
+    verb: str = "train"
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -97,7 +99,7 @@ def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) ->
         merged = {name: text for table in tables for name, text in table.items()}
         return dict(zip(merged, fill(merged.values()), strict=True))
 
-    launcher, arguments, files = _filed(fill(job.launcher), fill(job.arguments), job.config, known)
+    launcher, arguments, files = _filed(fill(job.launcher), fill(job.arguments), job.config, known, _verb(job))
     environment, prepend = fill_map(recipe.environment, job.environment), fill_map(recipe.prepend)
     workdir, requires, outputs = known.get("workdir", ""), fill(job.requires), fill(job.outputs)
     said = (*launcher, *arguments, *environment.values(), *prepend.values(), *requires, *outputs)
@@ -124,6 +126,7 @@ def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) ->
         nodes=job.nodes,
         own_data=any("{data}" in text for text in (*job.arguments, *job.own_data)),
         files={**files, **_own_files(job, known)},
+        verb=_verb(job),
     )
 
 
@@ -138,8 +141,12 @@ def _title(recipe: Recipe, job: Job) -> str:
     return f"{recipe.name}, {' '.join(filter(None, which))}: {job.title}"
 
 
+def _verb(job: Job) -> str:
+    return "infer" if job.method in TALKS else "train"
+
+
 def _filed(
-    launcher: tuple[str, ...], options: tuple[str, ...], name: str, known: Mapping[str, str]
+    launcher: tuple[str, ...], options: tuple[str, ...], name: str, known: Mapping[str, str], verb: str
 ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
     """Where the program takes a file: its path in the place of the options; those that nobody filled yet stay as
     NAME=VALUE, which wins over the file."""
@@ -149,7 +156,7 @@ def _filed(
     every = rows(options)
     later = {option: values for option, values in every.items() if any(_open(value) for value in values)}
     said = {option: values for option, values in every.items() if option not in later}
-    text = yaml_file.text(said, "Written by envcheck train: the options of one run.")
+    text = yaml_file.text(said, f"Written by envcheck {verb}: the options of one run.")
     return (*launcher, path), tuple(f"{option}={','.join(values)}" for option, values in later.items()), {path: text}
 
 

@@ -51,18 +51,21 @@ class Request:
     as_json: bool = False
     detach: bool = False
     gather_s: float = 600.0
+    interfaces: str | None = None  # the network interface of `host`
     found: tuple[str, ...] = ()  # what nobody said and this machine told
     no_stop: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     watch: bool = False
     waive: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
+    gates: bool = False
 
 
-def choose(request: Request, installed: Versions | None = None) -> Offer:
+def choose(request: Request, installed: Versions | None = None, recipes: tuple[Recipe, ...] | None = None) -> Offer:
     """The recipe and job that the request means, on its nodes and cards, with its options, in the words of the upstream
-    that is installed: `installed` are the packages where the job would run, None is not known yet."""
-    recipes = catalogue.load_all(request.recipes)
+    that is installed: `installed` are the packages where the job would run, None is not known yet; `recipes` are those
+    that were read already."""
+    recipes = catalogue.load_all(request.recipes) if recipes is None else recipes
     if request.recipe:
         recipes = (catalogue.by_name(recipes, request.recipe),)
     recipe, job = _select(recipes, request)

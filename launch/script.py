@@ -23,7 +23,7 @@ def _comment(text: str) -> list[str]:
 def _head(command: Command) -> Iterator[str]:
     yield "#!/usr/bin/env bash"
     yield from _comment(command.title)
-    yield "# Written by envcheck train --dry-run --as-script."
+    yield f"# Written by envcheck {command.verb} --dry-run --as-script."
     for caution in command.caution:
         yield from _comment(f"Note: {caution}")
     if command.container:
@@ -76,9 +76,12 @@ def _run_folder(command: Command) -> Iterator[str]:
 
 
 def _make_folders(command: Command) -> Iterator[str]:
-    folders = [f'"${BLANKS[token].variable}"' for token in command.missing if token in ("output", "log_dir", "config")]
+    folders = [f'"${BLANKS[token].variable}"' for token in ("output", "config") if token in command.missing]
     if folders:
         yield f"mkdir -p -- {' '.join(folders)}"
+    if "log_dir" in command.missing:
+        yield "# Launchers write there what they were told, variables with secrets as well."
+        yield f'(umask 077 && mkdir -p -- "${BLANKS["log_dir"].variable}")'
 
 
 def _files(command: Command) -> Iterator[str]:

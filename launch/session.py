@@ -19,7 +19,7 @@ from installers.recipes import catalogue
 from installers.recipes.catalogue import device_of
 from installers.recipes.recipe import Job, Recipe, wanted
 from launch import aftermath, clean, command, curve, family, gates, launcher, record, situation, telling
-from launch.gates import asking, waive
+from launch.gates import asking, listing, waive
 from launch.launcher import Ending
 from launch.nodes import own
 from launch.planner import LaunchPlan, fit
@@ -27,6 +27,7 @@ from launch.programs import sitter
 from launch.rendering.places import address
 from launch.request import Request, choose, interpreter_folder, own_words, words
 from launch.runs import detach, known
+from launch.runs.said import Said, remember
 from launch.situation import Situation
 from launch.stage import Sight
 from launch.stage.choose import choose as choose_stage
@@ -60,13 +61,16 @@ def _unstarted(code: int, **more: object) -> None:
 
 
 def _train(request: Request) -> int:
-    recipe, job = choose(request)
+    recipes = catalogue.load_all(request.recipes)
+    recipe, job = choose(request, recipes=recipes)
     if job.method in catalogue.TALKS:
         raise UsageError(f"{recipe.name}, {job.method}, trains nothing", "envcheck infer talks with what was trained")
     auto = request.rank is None and job.rank is None
     request = own.settled(request, job)
     if request.data and request.data.expanduser().is_dir():
         raise UsageError(f"--data {request.data}: a folder, and a file is wanted", "name the file in it")
+    if request.gates and (request.provision or request.detach):
+        raise UsageError("--gates looks and starts nothing", "leave --provision and --detach out")
     guarding.asked(request.no_stop, request.limits)  # what is no rule is said before anything starts
     if request.provision and (code := _provision(request, recipe)):
         if request.as_json:
@@ -76,9 +80,11 @@ def _train(request: Request) -> int:
     waivers = waive.asked(request.waive, request.because, gates.GATES)
     with situation.folder_lock(runs) as (runs_error, holder):
         seen = look(request, recipe, job, runs, runs_error, holder)
-        if seen.stage.container and (spoken := choose(request, seen.sight.packages)) != (recipe, job):
+        if seen.stage.container and (spoken := choose(request, seen.sight.packages, recipes)) != (recipe, job):
             seen = look(request, *spoken, runs, runs_error, holder)  # what the container holds speaks otherwise
         seen, found, waived = gates.opened(seen, waivers)
+        if request.gates:
+            return _told(request, seen, found, waived)
         if gates.closed(found):
             return _refuse(request, seen, found)
         telling.doubts(found)
@@ -141,6 +147,7 @@ def look(
         master=master,
         leads=leads,
         own_master=own.owns(master) if master and leads and job.nodes > 1 else None,
+        host="" if "host" in request.found else request.host or "",
     )
 
 
@@ -158,6 +165,20 @@ def _inside(sight: Sight) -> str | None:
     return next((f"{pid} (in the container, run {run})" for pid, run in sight.marks.items()), None)
 
 
+def _told(request: Request, seen: Situation, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
+    """--gates: all of them, and nothing is started; as doctor, 3 where nothing is closed and something is not told."""
+    from envcheck import report, screen
+
+    code = report.exit_code(found)
+    if request.as_json:
+        state = "refused" if gates.closed(found) else "ready"
+        said = {"state": state, "exit": {"code": code, "status": None}, "waived": list(waived)}
+        click.echo(record.as_text({**record.head(seen), **said, "gates": record.findings(found)}), nl=False)
+    else:
+        click.echo(listing.text(found, screen.style()), nl=False)
+    return code
+
+
 def _refuse(request: Request, seen: Situation, found: tuple[Finding, ...]) -> int:
     """Nothing was started, and no folder made."""
     if request.as_json:
@@ -170,6 +191,7 @@ def _refuse(request: Request, seen: Situation, found: tuple[Finding, ...]) -> in
 def _run(request: Request, seen: Situation, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
     run = _new_folder(seen, datetime.now(timezone.utc))
     known.remember(seen.runs)
+    remember(run, Said(request.into, request.recipes))
     if not request.detach:
         return _stay(request, seen, found, waived, run, lambda: None)
     code = detach.away(run, lambda begun: _stay(request, seen, found, waived, run, begun))
@@ -193,6 +215,7 @@ def _stay(
     tidy = clean.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
     situation.sign(seen.runs)
     begun = {**record.head(seen), **record.beginning(seen, found, run, made, tidy, now), "waived": list(waived)}
+    begun["said"] = Said(request.into, request.recipes).as_values()
     _write(run, begun)
     telling.start(run, made)
     guard = guarding.guard(request, seen, run)

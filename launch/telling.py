@@ -17,6 +17,7 @@ from launch import curve
 from launch.blame import Failed
 from launch.command import Command
 from launch.diagnose.model import Diagnosis
+from launch.gates import waive
 from launch.launcher import Ending
 
 LAST_LINES = 12
@@ -46,6 +47,8 @@ def closed(shut: Sequence[Finding]) -> None:
             say(f"    next: {finding.remedy.words}")
             for line in finding.remedy.commands:
                 say(f"      $ {line}")
+    if names := waive.names(shut):
+        say(f'  for one run, and on its record, --waive NAME --because "why" opens: {", ".join(names)}')
 
 
 def doubts(found: Iterable[Finding]) -> None:

@@ -56,6 +56,7 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 @click.option("--watch", is_flag=True, help="A full screen: cards, loss curve, the log's end.")
 @click.option("--waive", multiple=True, metavar="GATE", help="Start although this gate is closed; see --because.")
 @click.option("--because", multiple=True, metavar="WHY", help="The reason for a --waive; it goes on the record.")
+@click.option("--gates", is_flag=True, help="Only walk the gates: say what each saw, and start nothing.")
 @click.option("--detach", is_flag=True, help="Go on without this terminal; `envcheck runs` lists, follows, stops it.")
 @click.option("--as-script", is_flag=True, help="With --dry-run: print a shell script.")
 @click.option("--write", callback=_path, metavar="DIR", help="Write script, options and configuration there, and stop.")

@@ -25,7 +25,7 @@ def devices(s: Situation) -> Finding:
     found, kind = vendor(s), VENDORS[s.device]
     has = len(found.devices) if found else 0
     chips = f" ({kind.chips_per_card} on a card)" if kind.chips_per_card > 1 else ""
-    seen = f"{has} {kind.title} devices{chips}, the job wants {needs}"
+    seen = f"{has} {kind.title} device{'' if has == 1 else 's'}{chips}, the job wants {needs}"
     if has < needs and found and _cut(found):
         words = "Look why the vendor's tool does not answer in full."
         return answer("gate.devices", None, f"{seen}; the tool's answer is not whole", words, *kind.commands["list"])
@@ -59,7 +59,8 @@ def visible_list(s: Situation) -> Finding:
     if not name or said is None:
         return skip("gate.visible", f"{name} is not set: all devices are seen" if name else "there is no such list")
     found = vendor(s)
-    wrong = _wrong(said, len(found.devices) if found else None, s.job.processes)
+    has = len(found.devices) if found else 0
+    wrong = _wrong(said, has if has >= s.job.processes else None, s.job.processes)  # too few: gate.devices says so
     words = "Numbers, ascending, with commas alone: at a blank or a number that is not there the list ends, silently."
     right = f"export {name}={','.join(map(str, range(s.job.processes)))}"
     return answer("gate.visible", wrong is None, f"{name}={said[:200]}{': ' + wrong if wrong else ''}", words, right)

@@ -68,8 +68,17 @@ def data(s: Situation) -> Finding:
     gone = [path for path in wrong if path in absent or path not in flawed]
     words = [words for words, of in _SOURCES if any(of(s.command, path) for path in gone)]
     words += ["Mend what is named, or write the file anew."] if flawed.keys() - absent.keys() else []
+    words += [_mounted(s)] if s.stage.container and absent.keys() & set(s.command.data) else []
     lines = tuple(f"{path} {what}" for path, what in wrong.items())
     return Finding("gate.data", Severity.FAIL, seen, Remedy(" ".join(words) or "Put the data there."), lines)
+
+
+def _mounted(s: Situation) -> str:
+    """A file of this host is there only below a mount, and by another path."""
+    mounts = [m for m in (s.recipe.container.mounts if s.recipe.container else ()) if not m.read_only]
+    said = ", ".join(f"{m.target} ({m.source} of this host)" for m in mounts)
+    seen = f"sees of this host's data {said}" if said else "has no folder of this host"
+    return f"The container {seen}: name a file by its path in there."
 
 
 def _absent(sizes: Mapping[str, int | None]) -> Iterator[tuple[str, str]]:

@@ -87,11 +87,17 @@ def own_name(s: Situation) -> Finding:
     """The machine's own name leads to an address; with several nodes, to one that the others reach."""
     known = s.facts.network
     if known is None:
-        return answer("gate.name", None, "could not tell what the own name resolves to", "getent hosts $(hostname)")
+        words = "See what it leads to."
+        return answer(
+            "gate.name", None, "could not tell what the own name resolves to", words, "getent hosts $(hostname)"
+        )
     found = known.resolves_to or ()
     several = s.job.nodes > 1
     good = any(not _loopback(a) for a in found) if several else bool(found)
     seen = f"the own name resolves to {', '.join(found) or 'nothing'}"
+    if not good and s.host and s.host in s.command.argv:  # a loopback address is refused where it is said
+        words = f"{seen}; the launcher is told {s.host} by --host"
+        return answer("gate.name", False, words, "Collectives that ask for the name find no way.", bad=Severity.WARN)
     words = (
         "Add the machine's name and address to /etc/hosts: launcher and collectives find this node by them. Where "
         "variables such as GLOO_SOCKET_IFNAME name the interface, --waive name opens this gate."

@@ -45,12 +45,25 @@ def doctor(s: Situation) -> Finding:
     """Nothing that doctor finds for this job fails; what another gate judges is left to that."""
     bad = [f for f in s.doctor if f.severity is Severity.FAIL and f.name not in ELSEWHERE]
     if not bad:
-        return Finding("gate.doctor", Severity.OK, f"{len(s.doctor)} checks, none failed")
+        return _unfailed(s)
     commands = tuple(dict.fromkeys(c for f in bad if f.remedy for c in f.remedy.commands))
     lines = tuple(f"{f.name}: {f.seen}. {f.remedy.words if f.remedy else ''}".rstrip() for f in bad)
     seen = f"{len(bad)} of {len(s.doctor)} checks failed"
     words = "Mend what they say; envcheck doctor tells more of each."
     return Finding("gate.doctor", Severity.FAIL, seen, Remedy(words, commands), lines)
+
+
+def _unfailed(s: Situation) -> Finding:
+    """What doctor warns of, or cannot tell, is said and closes nothing."""
+    doubts = [f for f in s.doctor if f.severity in (Severity.WARN, Severity.UNKNOWN) and f.name not in ELSEWHERE]
+    seen = f"{len(s.doctor)} checks, none failed"
+    if not doubts:
+        return Finding("gate.doctor", Severity.OK, seen)
+    names = ", ".join(dict.fromkeys(f.name for f in doubts))
+    lines = tuple(f"{f.name}: {f.seen}" for f in doubts)
+    words = Remedy("See what they say.", (f"envcheck doctor --device {s.device}",))
+    worst = min(f.severity for f in doubts)  # what nobody can tell is no warning
+    return Finding("gate.doctor", worst, f"{seen}; a look is due at {names}", words, lines)
 
 
 def place(s: Situation) -> Finding:
@@ -78,6 +91,8 @@ def complete(s: Situation) -> Finding:
     """Everything in the command is filled in."""
     seen = f"not said: {', '.join(s.command.missing)}" if s.command.missing else "nothing left open"
     words = "Look at it with --dry-run; a job of several nodes wants --master ADDRESS, the same on each."
+    if "interfaces" in s.command.missing:
+        words += " --host ADDRESS wants one of this machine's own: by that its network interface is found."
     return answer("gate.command", not s.command.missing, seen, words)
 
 

@@ -67,6 +67,15 @@ def _reason(text: str) -> str:
     return redact(said)
 
 
+def names(shut: Iterable[Finding]) -> tuple[str, ...]:
+    """What --waive would open of these closed gates; of gate.doctor the checks that failed."""
+    found = []
+    for finding in (f for f in shut if f.name.startswith("gate.")):  # the nodes' meeting closes as well
+        name = finding.name.removeprefix("gate.")
+        found += [line.partition(":")[0] for line in finding.evidence] if name == "doctor" else [name]
+    return tuple(name for name in dict.fromkeys(found) if name not in FIRM)
+
+
 def checks(found: Iterable[Finding], waivers: Sequence[Waiver]) -> tuple[Finding, ...]:
     """Doctor's findings, those that were waived as warnings."""
     return tuple(_opened(f, waivers, f.name) for f in found)

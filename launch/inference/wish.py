@@ -12,7 +12,7 @@ from installers.recipes.recipe import Job, Recipe
 from launch.inference import kits, offers, weights
 from launch.request import Request
 from launch.request import choose as choose_job
-from launch.runs import known
+from launch.runs import known, said
 from launch.runs.known import Run
 
 _PATH = re.compile(r"[^\x00-\x1f{}]{1,4096}")
@@ -65,9 +65,12 @@ def _found(name: str, request: Request) -> Run:
 
 
 def _by_run(wish: Wish, run: Run) -> Chosen:
-    recipe = catalogue.by_name(catalogue.load_all(wish.request.recipes), weights.text(run, "recipe"))
+    """--into and --recipes as the run had them, unless they are said: by our own note, not by the run's record."""
+    note, own = said.of(run.folder), wish.request
+    own = replace(own, into=own.into or note.into, recipes=own.recipes or note.recipes)
+    recipe = catalogue.by_name(catalogue.load_all(own.recipes), weights.text(run, "recipe"))
     path, adapted = weights.place(recipe, wish.checkpoint, run), weights.adapted(run)
-    asked = replace(wish.request, recipe=recipe.name, device=weights.text(run, "device"))
+    asked = replace(own, recipe=recipe.name, device=weights.text(run, "device"))
     return _chosen(wish, asked, path, adapted, run)
 
 

@@ -38,7 +38,8 @@ def settled(request: Request, job: Job) -> Request:
     given = job.rank if request.rank is None else request.rank
     rank = given if given is not None else 0 if owns(master) else 1
     found = tuple(name for name in ("rank", "host") if getattr(request, name) is None)
-    return replace(request, rank=rank, host=request.host or address_towards(master) or None, found=found)
+    host = request.host or address_towards(master) or None
+    return replace(request, rank=rank, host=host, interfaces=interface(host or ""), found=found)
 
 
 def gather(request: Request, seen: Situation, auto: bool, say: Say) -> Met:
@@ -62,6 +63,16 @@ def address_towards(master: str) -> str:
             probe.connect(where)  # nothing is sent
             return str(probe.getsockname()[0])
     return ""
+
+
+def interface(host: str) -> str | None:
+    """The one that has the address: FlagCX and others want it by its name; None where none of this host's has it."""
+    with contextlib.suppress(OSError):
+        mine = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)} if host else set()
+        for name, found in psutil.net_if_addrs().items():
+            if any(a.address.partition("%")[0] in mine for a in found):
+                return name
+    return None
 
 
 def owns(master: str) -> bool:

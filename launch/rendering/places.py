@@ -37,6 +37,7 @@ def values(request: Request) -> dict[str, str]:
     """The tokens that were said."""
     master, port = address(request.master or "")
     own = {"rank": request.rank, "master": master, "host": request.host, "port": request.port or port}
+    own["interfaces"] = request.interfaces
     return {token: str(value) for token, value in own.items() if value not in (None, "")}
 
 

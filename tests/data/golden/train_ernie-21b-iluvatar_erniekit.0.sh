@@ -55,7 +55,9 @@ need examples/data/hellaswag/dev.json
 need examples/data/ARC-Easy/train.json
 need examples/data/ARC-Easy/dev.json
 
-mkdir -p -- "$OUTPUT_DIR" "$LOG_DIR" "$CONFIG_DIR"
+mkdir -p -- "$OUTPUT_DIR" "$CONFIG_DIR"
+# Launchers write there what they were told, variables with secrets as well.
+(umask 077 && mkdir -p -- "$LOG_DIR")
 
 cat > "${CONFIG_DIR}"/train.yaml <<'END_OF_FILE'
 # Written by envcheck train: the options of one run.

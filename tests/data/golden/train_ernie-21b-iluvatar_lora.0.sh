@@ -53,7 +53,9 @@ need examples/data/hellaswag/dev.json
 need examples/data/ARC-Easy/train.json
 need examples/data/ARC-Easy/dev.json
 
-mkdir -p -- "$OUTPUT_DIR" "$LOG_DIR"
+mkdir -p -- "$OUTPUT_DIR"
+# Launchers write there what they were told, variables with secrets as well.
+(umask 077 && mkdir -p -- "$LOG_DIR")
 
 # Left-over variables of job platforms and earlier runs win over the launcher's own options.
 unset -v ILUVATAR_GPU_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES XPU_VISIBLE_DEVICES PADDLE_MASTER PADDLE_NNODES \

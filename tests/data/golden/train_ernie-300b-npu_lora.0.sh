@@ -60,7 +60,9 @@ need examples/post-training/sft/train.py
 need examples/data/sft-train.jsonl
 need examples/data/sft-eval.jsonl
 
-mkdir -p -- "$OUTPUT_DIR" "$LOG_DIR"
+mkdir -p -- "$OUTPUT_DIR"
+# Launchers write there what they were told, variables with secrets as well.
+(umask 077 && mkdir -p -- "$LOG_DIR")
 
 # Left-over variables of job platforms and earlier runs win over the launcher's own options.
 unset -v NPU_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES XPU_VISIBLE_DEVICES PADDLE_MASTER PADDLE_NNODES PADDLE_RANK \

@@ -74,7 +74,9 @@ need baidu/ERNIE-4.5-300B-A47B-Paddle/config.json
 need examples/data/sft-train.jsonl
 need examples/data/sft-eval.jsonl
 
-mkdir -p -- "$OUTPUT_DIR" "$LOG_DIR" "$CONFIG_DIR"
+mkdir -p -- "$OUTPUT_DIR" "$CONFIG_DIR"
+# Launchers write there what they were told, variables with secrets as well.
+(umask 077 && mkdir -p -- "$LOG_DIR")
 
 cat > "${CONFIG_DIR}"/train.yaml <<'END_OF_FILE'
 # Written by envcheck train: the options of one run.

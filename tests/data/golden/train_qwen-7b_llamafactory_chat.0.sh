@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # qwen-7b-npu-llamafactory, chat: a chat with the adapter that was trained
-# Written by envcheck train --dry-run --as-script.
+# Written by envcheck infer --dry-run --as-script.
 # Note: name the adapter's folder by ADAPTER_DIR; Ctrl+C or exit ends the chat
 #
 # It runs inside the recipe's container, which is started and then entered by:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # qwen-7b-npu-swift, infer: inference with the adapter that was trained
-# Written by envcheck train --dry-run --as-script.
+# Written by envcheck infer --dry-run --as-script.
 #
 # It runs inside the recipe's container, which is started and then entered by:
 #   docker run \
