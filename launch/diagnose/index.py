@@ -29,29 +29,29 @@ _NONE = re.compile(
 SPOKEN = {"training.nan", "launcher.paddle_worker", "launcher.deepspeed_worker"}
 
 
-_WORD = re.compile(r"[a-z_]{3,40}")
+_WORD = re.compile(r"[a-z_]{3,40}|\b[a-z]{2}(?=\d{4})")  # EI0006: its letters, without the digits
 
 
 class Index:
-    """The catalogue, arranged for asking."""
+    """The catalogue, arranged for asking; `words` are all that stand in it."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = {entry.name: entry for entry in entries}
-        self._near: dict[str, list[Entry]] = {}
+        near: dict[str, list[Entry]] = {}
         for entry in self.entries.values():
             for word in entry.near:
-                self._near.setdefault(word, []).append(entry)
+                near.setdefault(word, []).append(entry)
+        self._near = tuple(near.items())
+        self._begin: dict[str, list[int]] = {}  # three letters, none of shorter words → which of `near`
+        for at, word in enumerate(near):
+            self._begin.setdefault(word[:3] if len(word) > 2 else "", []).append(at)
         said = " ".join(p for e in self.entries.values() for p in (*e.near, *(m.pattern for m in e.match)))
-        self._words = set(_WORD.findall(re.sub(r"\\[a-zA-Z]", " ", said).lower()))
-
-    def known_words(self, text: str) -> frozenset[str]:
-        """Those of the line that the catalogue has at all."""
-        return frozenset(self._words.intersection(_WORD.findall(text.lower())))
+        self.words = frozenset(_WORD.findall(re.sub(r"\\[a-zA-Z]", " ", said).lower()))
 
     def of(self, text: str, around: Callable[[], str] = str) -> Iterator[tuple[Entry, dict[str, str]]]:
         """Entries that the line is of, with what their patterns named in it."""
         low = text.lower()
-        near = {entry.name: entry for word, some in self._near.items() if word in low for entry in some}
+        near = {entry.name: entry for entry in self._of_words(low)}
         if not near or _QUOTES.match(text) or _NONE.search(text):
             return
         told = bool(_TOLD.match(text))
@@ -61,6 +61,14 @@ class Index:
             groups = _matched(entry, text, around)
             if groups is not None:
                 yield entry, groups
+
+    def _of_words(self, low: str) -> Iterator[Entry]:
+        """Those of which a word of `near` stands in the text, always in the same order."""
+        begun = self._begin.keys() & {"", *(low[at : at + 3] for at in range(len(low) - 2))}
+        for at in sorted(at for three in begun for at in self._begin[three]):
+            word, some = self._near[at]
+            if word in low:
+                yield from some
 
 
 def _matched(entry: Entry, text: str, around: Callable[[], str]) -> dict[str, str] | None:

@@ -6,9 +6,11 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from launch.diagnose import times
 from launch.diagnose.exceptions import Reader
+from launch.diagnose.gists import Gists
 from launch.diagnose.index import Index
 from launch.diagnose.model import Evidence, Raised
 from launch.diagnose.text import readable
@@ -18,6 +20,9 @@ KNOWN = 100_000  # lines (without digits) that were found dull or looked at; the
 WINDOW = 2048  # bytes of a long line around what was found
 AROUND = 12  # lines before and after, in which `needs` is sought
 PATIENCE = 200  # lines of the same known words that are looked at before the rest are taken to be like them
+ALIKE, GIST = 20_000, 512  # gists of such lines that are remembered, and bytes of one
+FLOOD = 0.25  # of new lines that alarm: then their gists are asked for first, which cost less than the lines
+TAIL = 1 << 15  # bytes
 ODD, ODD_WIDTH = 150, 600  # unknown lines of alarm that are kept, at the beginning and at the end, and bytes of each
 SHOWN = 3  # first lines of each entry that are kept
 # Figures that tell two lines apart: codes of CANN, CUDA, DCMI, exit statuses.  All others do not.
@@ -80,11 +85,16 @@ class Scan:
     _hot: set[bytes] = field(default_factory=set)
     _told: dict[bytes, _Seen] = field(default_factory=dict)
     _odd_last: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=ODD))
-    _vain: Counter[frozenset[str]] = field(default_factory=Counter)  # words of lines that were looked at for nothing
+    _vain: Counter[frozenset[bytes]] = field(default_factory=Counter)  # words of lines that were looked at for nothing
+    _alike: set[bytes] = field(default_factory=set)  # gists of such words: nothing more is done for lines of these
+    _flood: bool = False
     _alarm: Alarm = field(default_factory=Alarm)
     _reader: Reader = field(default_factory=Reader)
     _time: float | None = None
     _end: bytes = b""
+
+    def __post_init__(self) -> None:
+        self._gists = Gists(self.index.words)
 
     def feed(self, block: bytes) -> None:
         """Whole lines, or a piece of a very long one."""
@@ -95,13 +105,37 @@ class Scan:
         if len(self._dull) + len(self._hot) + len(new) > KNOWN:
             self._forget()
             new = distinct
-        found = new if self.every else set(self._alarm.hot(new))
+        found, dull = (new, set()) if self.every else self._sorted(block, keys, new)
         self._hot |= found
-        self._dull |= new - found
+        self._dull |= dull
         if self._reader.open or not distinct.isdisjoint(self._hot):
             self._look(block.split(b"\n"), keys)
-        self.lines += block.count(b"\n")
-        self._end = (self._end + block)[-(1 << 15) :]
+        self.lines += len(keys) - 1
+        self._end = block[-TAIL:] if len(block) >= TAIL else (self._end + block)[-TAIL:]
+
+    def _sorted(self, block: bytes, keys: list[bytes], new: set[bytes]) -> tuple[set[bytes], set[bytes]]:
+        """What was not seen before: what to look at, and what is dull.  In a flood nearly all is neither."""
+        fresh = list(new) if self._flood else list(self._alarm.hot(new))
+        gists = self._gists.of(fresh)
+        alike = self._alike.intersection(gists)
+        if not alike:
+            passed: set[bytes] = set()
+        elif len(alike) == len(set(gists)):
+            passed, fresh = set(fresh), []
+        else:
+            passed = {key for key, gist in zip(fresh, gists, strict=True) if gist in alike}
+            fresh = [key for key in fresh if key not in passed]
+        found = set(self._alarm.hot(fresh) if self._flood else fresh)
+        if passed:
+            self._pass_over(block, keys, passed)
+        self._flood = len(passed) + len(found) > FLOOD * len(new)
+        return found, new - found - passed
+
+    def _pass_over(self, block: bytes, keys: list[bytes], passed: set[bytes]) -> None:
+        """Lines like many that no entry knew: the last of them are kept."""
+        places = list(islice((at for at in range(len(keys) - 1, -1, -1) if keys[at] in passed), ODD))
+        lines = block.rsplit(b"\n", len(keys) - places[-1])
+        self._odd_last += [(self.lines + at + 1, lines[at - len(keys)][:ODD_WIDTH]) for at in reversed(places)]
 
     def _forget(self) -> None:
         self.odd_seen = Counter(dict(self.odd_seen.most_common(ODD)))
@@ -145,8 +179,10 @@ class Scan:
     def _first(self, lines: list[bytes], at: int, number: int, key: bytes) -> tuple[str, ...]:
         """A line that was not seen before, but for its figures."""
         names: list[str] = []
-        words = self.index.known_words(lines[at][:WINDOW].decode("utf-8", "replace"))
+        (gist,) = self._gists.of([key])
+        words = frozenset(gist.split())
         if self._vain[words] > PATIENCE:
+            self._give_up(key, gist)
             self._odd_last.append((number, lines[at][:ODD_WIDTH]))
             return ()
         for piece in _pieces(lines[at]):
@@ -160,6 +196,8 @@ class Scan:
                 if len(hit.first) < SHOWN:
                     hit.first.append(Evidence(self.name, number, text, self._when(lines, at)))
                     hit.groups = hit.groups or groups
+        if len(self._vain) > KNOWN // 2:
+            self._vain.clear()
         self._vain[words] = -(1 << 40) if names else self._vain[words] + 1
         if not names:
             self._odd_last.append((number, lines[at][:ODD_WIDTH]))
@@ -167,6 +205,14 @@ class Scan:
             if len(self.odd) < ODD:
                 self.odd.append(Evidence(self.name, number, readable(lines[at][:ODD_WIDTH])))
         return tuple(dict.fromkeys(names))
+
+    def _give_up(self, key: bytes, gist: bytes) -> None:
+        """The next lines of this gist are passed over; this one need not be known again."""
+        if gist.strip() and len(gist) <= GIST and b"Traceback" not in key:
+            if len(self._alike) > ALIKE:
+                self._alike.clear()
+            self._alike.add(gist)
+            self._hot.discard(key)
 
     def _around(self, lines: list[bytes], at: int) -> Callable[[], str]:
         return lambda: "\n".join(readable(line[:400]) for line in lines[max(0, at - AROUND) : at + AROUND + 1])
@@ -186,7 +232,8 @@ class Scan:
         self._vain.clear()
         known = {line.line for line in self.odd}
         self.odd += [Evidence(self.name, at, readable(raw)) for at, raw in self._odd_last if at not in known]
-        self._alarm = Alarm()
+        self._alarm, self._gists = Alarm(), Gists(())
+        self._alike.clear()
         last = self._end.split(b"\n")
         first = self.lines + 1 - (len(last) - 1)
         for at, line in enumerate(last):

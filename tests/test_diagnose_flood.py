@@ -1,0 +1,92 @@
+"""Logs of nothing but errors that no entry knows, each in other words: little is done for each, no cause is lost."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from launch.diagnose import session
+from launch.diagnose.index import Index
+from launch.diagnose.model import Entry, Report
+from launch.diagnose.scan import Scan
+
+LINES = 40_000  # about 2.5 MiB
+FAILED = "[ERROR] request {number} {} failed: {}"
+WORDS = tuple(map("".join, itertools.product("bdfgklmprst", "aeiou", "bdfgklmprst", "aeiou")))
+
+
+def flood(line: str) -> Iterator[str]:
+    """Lines that differ in two words, of which no two are alike."""
+    for number, pair in enumerate(itertools.product(WORDS, repeat=2)):
+        if number == LINES:
+            return
+        yield line.format(*pair, number=number)
+
+
+def read(folder: Path, lines: list[str]) -> Report:
+    (folder / "a.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return session.explain_files([folder / "a.log"])
+
+
+@pytest.mark.parametrize(
+    ("line", "among", "name"),
+    [
+        (f"{FAILED} not found", "OSError: [Errno 28] No space left on device", "host.disk_full"),
+        (FAILED, "[ERROR] HCCL failed: EI0006", "hccl.connect_timeout"),
+        (FAILED, "[ERROR] request 12 failed: Address already in use", "network.port_in_use"),
+        ("错误 {} 操作失败 {number} {}", "错误: 设备上没有空间", "host.disk_full"),
+    ],
+)  # fmt: skip
+def test_a_cause_in_a_flood(tmp_path: Path, line: str, among: str, name: str) -> None:
+    """A line that the catalogue knows is found in the midst of a flood, with its number."""
+    lines = list(flood(line))
+    lines[LINES - 5000 : LINES - 5000] = [among]
+    found = read(tmp_path, lines)
+
+    assert [(one.name, one.count, one.evidence[0].line) for one in found.diagnoses] == [(name, 1, LINES - 4999)]
+
+
+def test_an_exception_in_a_flood(tmp_path: Path) -> None:
+    """A traceback between the lines of a flood is still read, though many came before it."""
+    trace = ["Traceback (most recent call last):", '  File "/w/a.py", line 3, in go', "FooError: no"]
+    some = list(flood(FAILED))
+    lines = [*some, *(one for at in range(300) for one in (some[at] + " again", *trace)), *some[:2000], *trace]
+    found = read(tmp_path, lines)
+
+    assert found.raised
+    assert (found.raised.what, found.raised.raised_in) == ("FooError: no", "/w/a.py:3, in go")
+    assert found.raised.line == len(lines) - 2
+
+
+def test_the_last_lines_of_a_flood_are_told(tmp_path: Path) -> None:
+    """Where nothing is known the last alarm is among the telling lines, though dull lines come after it."""
+    lines = [*flood(FAILED), "[ERROR] request tomato failed: pepper"]
+    found = read(tmp_path, [*lines, *(f"step {number} is made" for number in range(3000))])
+
+    assert not found.diagnoses
+    assert (LINES + 1, lines[-1]) in [(one.line, one.text) for one in found.telling]
+
+
+def test_little_is_done_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of forty thousand such lines few are looked at one by one, fewer are compared with the catalogue."""
+    looked, asked = Counter[str](), Counter[str]()
+    first, of = Scan._first, Index.of
+
+    def looking(self: Scan, lines: list[bytes], at: int, number: int, key: bytes) -> tuple[str, ...]:
+        looked["lines"] += 1
+        return first(self, lines, at, number, key)
+
+    def asking(self: Index, text: str, around: Callable[[], str]) -> Iterator[tuple[Entry, dict[str, str]]]:
+        asked["lines"] += 1
+        return of(self, text, around)
+
+    monkeypatch.setattr(Scan, "_first", looking)
+    monkeypatch.setattr(Index, "of", asking)
+    read(tmp_path, list(flood(f"{FAILED} not found, retrying")))
+
+    assert 100 < asked["lines"] < 2000
+    assert looked["lines"] < LINES // 4
