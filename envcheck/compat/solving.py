@@ -129,15 +129,30 @@ def newest(
     least: Confidence = Confidence.REPORTED,
     python: str = "",
 ) -> Choice | None:
-    """The first set, from the newest down, whose links are known at least that well."""
+    """The first set, from the newest down, whose links are known at least that well.
+
+    An older Python is taken where what stands beside the set has nothing for the newest.
+    """
     held = {goal.driver: driver, "architecture": architecture}
+    first: Choice | None = None
     for found in _sets(goal, goal.wanted, held, table, least, python):
-        verdicts = judging.judge(found, table=table)
-        if all(v.standing is not Standing.BAD for v in verdicts):
-            carrying = tuple(v for v in verdicts if (v.left, v.right) in goal.links)
-            stated = all(v.standing is Standing.TESTED for v in carrying)
-            return Choice({**found, **_beside(goal, found, table)}, carrying, stated, images(found, table))
-    return None
+        choice = _choice(goal, found, table)
+        if first and any(found[name] != first.versions[name] for name in goal.wanted if name != "python"):
+            break
+        if choice and all(name in choice.versions for name in goal.beside):
+            return choice
+        first = first or choice
+    return first
+
+
+def _choice(goal: Goal, found: dict[str, str], table: Table) -> Choice | None:
+    """The set with what stands beside it; None where something in it is known bad."""
+    verdicts = judging.judge(found, table=table)
+    if any(v.standing is Standing.BAD for v in verdicts):
+        return None
+    carrying = tuple(v for v in verdicts if (v.left, v.right) in goal.links)
+    stated = all(v.standing is Standing.TESTED for v in carrying)
+    return Choice({**found, **_beside(goal, found, table)}, carrying, stated, images(found, table))
 
 
 def _sets(
