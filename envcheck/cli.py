@@ -25,6 +25,7 @@ COMMANDS = {
     "plan": "envcheck.commands.plan",
     "solve": "envcheck.commands.solve",
     "explain": "envcheck.commands.explain",
+    "lint": "envcheck.commands.lint",
     "parse": "envcheck.commands.parse",
     "snapshot": "envcheck.commands.snapshot",
     "simulate": "envcheck.commands.simulate",

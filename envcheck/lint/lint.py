@@ -1,0 +1,117 @@
+"""From a file to what is remarked on it: read, walk, judge; waivers and doubles are taken out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from envcheck.lint import configs, shells, source, walker
+from envcheck.lint.machine import Machine
+from envcheck.lint.model import Config, Remark, Source
+from envcheck.lint.paper import Paper
+from envcheck.lint.table import RULES
+from envcheck.model import Severity
+
+_WAIVER = re.compile(r"#\s*envcheck:\s*ignore[ =]+([\w., -]+)")
+MOST = 500  # remarks that are told
+
+
+@dataclass(frozen=True)
+class Result:
+    """`read`: how many scripts and configurations there were; `waived` the remarks that the file waives."""
+
+    source: Source
+    remarks: tuple[Remark, ...]
+    waived: tuple[Remark, ...] = ()
+    read: int = 0
+    device: str = ""
+    shellcheck: bool = False
+
+
+def lint(
+    file: Source, machine: Machine | None = None, device: str = "auto", kind: str = "", others: bool = True
+) -> Result:
+    """`others`: bash and shellcheck are asked, too, where they are installed."""
+    made = paper_of(file, machine or Machine(), device, kind)
+    found = list(_judged(made))
+    if others:
+        for script in made.scripts:
+            if script.block.script and script.block.kind == "bash":
+                found += [remark for remark in shells.shellcheck(script.block) if not _told(file, remark, found)]
+    found = sorted(_once(found), key=lambda remark: (remark.start, -remark.severity, remark.rule))[:MOST]
+    waivers = _waivers(made)
+    waived = [remark for remark in found if _waived(file, remark, waivers)]
+    return Result(
+        file,
+        tuple(remark for remark in found if remark not in waived),
+        tuple(waived),
+        len(made.scripts) + len(made.configs),
+        made.device,
+        others and shells.program() is not None,
+    )
+
+
+def paper_of(file: Source, machine: Machine, device: str = "auto", kind: str = "") -> Paper:
+    blocks = source.blocks(file, kind)
+    scripts = walker.walk(blocks)
+    read: list[Config] = [configs.read(block) for block in blocks if block.kind in ("yaml", "json")]
+    for script in scripts:
+        read += configs.of_heredocs(file, script)
+    document = source.kind_of(file, kind) == "document"
+    if document:  # keys of other programs: only what is known to be a training's
+        read = [config for config in read if config.family]
+    return Paper(file, tuple(scripts), tuple(read), machine, device, document)
+
+
+def _judged(paper: Paper) -> Iterator[Remark]:
+    for rule in RULES:
+        for remark in rule.judge(paper):
+            yield replace(remark, rule=rule.name)
+
+
+def _once(remarks: Iterable[Remark]) -> list[Remark]:
+    """What two calls of a function, or two rules, say alike at one place is said once."""
+    seen: dict[tuple[str, int, str], Remark] = {}
+    for remark in remarks:
+        seen.setdefault((remark.rule, remark.start, remark.seen), remark)
+    return list(seen.values())
+
+
+def _told(file: Source, remark: Remark, ours: Sequence[Remark]) -> bool:
+    """One of our own rules says the same of that line."""
+    code = int(remark.rule.rpartition("SC")[2])
+    rule = shells.OURS.get(code)
+    line = file.place(remark.start)[0]
+    names = {name for name in (rule, "shell.remove" if rule == "shell.unset_variable" else None) if name}
+    return any(
+        (each.rule in names or (each.start, each.end) == (remark.start, remark.end))
+        and file.place(each.start)[0] <= line <= file.place(max(each.start, each.end - 1))[0]
+        for each in ours
+        if each.origin == "envcheck"
+    ) or (code in (2154, 2034, 2086) and rule is not None)
+
+
+def _waivers(paper: Paper) -> dict[int, set[str]]:
+    """Line → the rules that it waives: a comment behind the command, or on the line above it."""
+    found: dict[int, set[str]] = {}
+    for number in range(1, len(paper.source.starts) + 1):
+        match = _WAIVER.search(paper.source.line(number))
+        if match:
+            names = set(re.findall(r"[a-z_]+\.[\w]+|[a-z]+(?=[, ]|$)", match[1]))
+            alone = paper.source.line(number).lstrip().startswith("#")
+            found.setdefault(number + alone, set()).update(names)
+    return found
+
+
+def _waived(file: Source, remark: Remark, waivers: dict[int, set[str]]) -> bool:
+    names = waivers.get(file.place(remark.start)[0], set())
+    return remark.rule in names or remark.rule.partition(".")[0] in names
+
+
+def exit_code(result: Result, strict: bool) -> int:
+    """0 clean, 1 something fails, 3 something cannot be told, or warns where that counts."""
+    worst = [remark.severity for remark in result.remarks]
+    if Severity.FAIL in worst:
+        return 1
+    return 3 if Severity.UNKNOWN in worst or (strict and Severity.WARN in worst) else 0

@@ -1,0 +1,282 @@
+"""How a training is started: nodes, ranks, the master's address, counts that have to agree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.lint import options
+from envcheck.lint.jobs import Job
+from envcheck.lint.model import Remark, Word
+from envcheck.lint.paper import Paper, number
+from envcheck.lint.rules.common import fail, graded, near, swap, unknown, warn
+
+_LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|0\.0\.0\.0)(:\d+)?")
+_ADDRESS = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(?::(\d+))?")
+
+
+def _several(job: Job) -> bool:
+    return job.trains and (job.nodes or 0) > 1
+
+
+def _rendezvous(job: Job) -> bool:
+    """torchrun's own meeting place gives out the ranks."""
+    backend = job.says("rdzv_backend")
+    return bool(backend and backend.value != "static") or bool(job.says("hostfile", "ips", "deepspeed_hostfile"))
+
+
+def _carried(job: Job) -> bool:
+    """srun, mpirun or ssh starts it on each node: what stands there is worked out on each."""
+    return job.command.words[0].text.rpartition("/")[2] in ("srun", "mpirun", "mpiexec", "pdsh", "deepspeed")
+
+
+def rank_missing(paper: Paper) -> Iterator[Remark]:
+    for job in paper.jobs:
+        if (
+            not _several(job)
+            or job.open
+            or _rendezvous(job)
+            or _carried(job)
+            or job.launcher.name in ("deepspeed", "python")
+        ):
+            continue
+        told = job.told("rank")
+        how = _how(job, "rank")
+        if told is None and job.launcher.variables.get("rank") and _from_outside(job, "rank"):
+            continue
+        if told is None and how:
+            place = job.told("nodes") or job
+            if job.launcher.rank_severe:
+                usual = job.launcher.rank_default or 0
+                seen = f"{job.nodes} nodes, and none is told its number: each takes itself for node {usual}"
+                yield fail(place, seen, f"{how}, another on each node.")
+            else:
+                seen = f"{job.nodes} nodes without a rank: chance counts them, and pipeline stages and logs with them"
+                yield warn(place, seen, f"{how}, and --host where a node's own name means loopback.")
+
+
+def _from_outside(job: Job, role: str) -> bool:
+    """The script looks at the variable, so somebody sets it."""
+    names = set(job.launcher.variables.get(role, ()))
+    return any(use.name in names for use in job.script.uses)
+
+
+def _how(job: Job, role: str) -> str:
+    names = job.launcher.options.get(role, ())
+    if names:
+        return f"--{names[0]} N"
+    variables = job.launcher.variables.get(role, ())
+    return f"export {variables[0]}=N" if variables else ""
+
+
+def rank_fixed(paper: Paper) -> Iterator[Remark]:
+    """A number that stands in the script is the same on each node that runs it; or there is no such node."""
+    for job in paper.jobs:
+        told = job.told("rank")
+        rank, nodes = number(told.plain if told else None), job.nodes
+        if told is None or rank is None or nodes is None or told.soft or rank < 0 or not job.trains:
+            continue
+        if rank >= nodes:
+            yield fail(
+                told, f"rank {rank} of {nodes} node{'s' * (nodes > 1)}: they are counted from 0", f"0 to {nodes - 1}"
+            )
+        elif nodes > 1 and not _carried(job):
+            seen = f"rank {rank} stands in the script: on another node it is wrong, and copied there both wait or die"
+            yield warn(told, seen, 'Take it from outside: "${NODE_RANK:?}".')
+
+
+def unused_rank(paper: Paper) -> Iterator[Remark]:
+    """A variable named rank that nothing reads is told by shell.unused_variable; here, that it could not be."""
+    for job in paper.jobs:
+        for assign in job.script.assigns:
+            value = number(assign.word.plain)
+            named = assign.name.lower() in ("rank", "node_rank") and assign.end < job.start and not assign.word.soft
+            if named and value is not None and job.nodes and value >= job.nodes and job.told("rank") is None:
+                seen = (
+                    f"{assign.name} is {value}, of {job.nodes} node{'s' * (job.nodes > 1)}, and nothing is told of it"
+                )
+                yield warn(assign, seen, f"0 to {job.nodes - 1}, and hand it to the launcher.")
+
+
+def loopback(paper: Paper) -> Iterator[Remark]:
+    for job in paper.jobs:
+        master = job.told("master")
+        if not _several(job) or master is None or not _LOOPBACK.fullmatch(master.text):
+            continue
+        seen = f"{job.nodes} nodes, and the master is {master.text}: each node means itself and waits for the others"
+        yield graded(not master.soft, master, seen, "The address of node 0, as the others reach it.")
+
+
+def master_missing(paper: Paper) -> Iterator[Remark]:
+    for job in paper.jobs:
+        if not _several(job) or job.open or _carried(job) or job.says("hostfile", "ips", "standalone"):
+            continue
+        if (
+            job.launcher.name in ("deepspeed", "python", "accelerate")
+            or job.told("master") is not None
+            or _from_outside(job, "master")
+        ):
+            continue
+        if job.launcher.options.get("master") or job.launcher.variables.get("master"):
+            usual = job.launcher.master_default
+            seen = f"{job.nodes} nodes, and no address of the first one" + (
+                f": {usual} is taken, and each waits for itself" if usual else ""
+            )
+            yield fail(
+                job.told("nodes") or job, seen, _how(job, "master").replace("=N", "=ADDRESS").replace(" N", " ADDRESS")
+            )
+
+
+def master_elsewhere(paper: Paper) -> Iterator[Remark]:
+    """An address that stands in the script, against this machine's own."""
+    for job in paper.jobs:
+        master = job.told("master")
+        match = _ADDRESS.fullmatch(master.text) if master else None
+        if master is None or match is None or _LOOPBACK.fullmatch(master.text) or not job.trains:
+            continue
+        there = paper.machine.interfaces
+        rank = number(told.plain) if (told := job.told("rank")) else None
+        if rank not in (None, 0):
+            continue
+        own = {address.partition("/")[0] for each in (there or {}).values() for address in each}
+        if there is not None and paper.here is not False and match[1] in own:
+            continue
+        do = "The address of your own first node."
+        if job.nodes == 1 and there is not None and paper.here:
+            yield fail(master, f"one node, and its master is {match[1]}, which is no address of this machine", do)
+        else:
+            seen = f"whether {match[1]} is your first node cannot be told: it is no address of this machine"
+            yield unknown(
+                master, seen if there is not None else f"whether {match[1]} is your first node was not looked up", do
+            )
+
+
+def ports(paper: Paper) -> Iterator[Remark]:
+    for job in paper.jobs:
+        word = job.told("port") or job.told("master")
+        if word is None or not word.known:
+            continue
+        found = re.fullmatch(r"(?:.*:)?(\d+)", word.text)
+        port = (
+            int(found[1]) if found and (job.told("port") is word or ":" in word.text) and len(found[1]) < 12 else None
+        )
+        if port is not None and not 0 <= port <= 65535:
+            yield fail(word, f"there is no port {port}", "One between 1024 and 65535.")
+        elif port is not None and 0 < port < 1024:
+            yield warn(word, f"port {port} is one that only root may open", "One between 1024 and 65535.")
+
+
+def options_unknown(paper: Paper) -> Iterator[Remark]:
+    """An option before the program that is the launcher's own, but for a letter."""
+    for job in paper.jobs:
+        known = frozenset(job.launcher.all_options)
+        for given in job.own:
+            if not known or given.plain in known or job.launcher.name == "python":
+                continue
+            meant = near(given.plain, known, 0.82)
+            if meant:
+                name = Word("", given.start, given.end)
+                yield fail(
+                    name, f"{job.launcher.name} has no --{given.name}", f"Write --{meant}.", swap(name, f"--{meant}")
+                )
+
+
+_LAUNCH_ONLY = frozenset(
+    ["nproc_per_node", "nnodes", "node_rank", "rdzv_backend", "rdzv_endpoint", "num_machines", "machine_rank", "npus"]
+)
+
+
+def misplaced(paper: Paper) -> Iterator[Remark]:
+    """What the launcher should be told stands behind the program, which gets it."""
+    for job in paper.jobs:
+        if not job.launcher.program or job.launcher.name == "python" or job.program is None:
+            continue
+        mine = {name for names in job.launcher.options.values() for name in names} & _LAUNCH_ONLY
+        for given in job.options:
+            if given.plain in mine and options.last(job.own, given.plain) is None:
+                seen = f"--{given.name} stands behind {job.program.text[:60]}, and so is an option of that program"
+                yield warn(given, seen, f"Put it before the program: {job.launcher.name} reads its own options there.")
+
+
+def old_module(paper: Paper) -> Iterator[Remark]:
+    for job in paper.jobs:
+        if job.at is not None and job.at.text == "torch.distributed.launch":
+            yield warn(
+                job.at,
+                "torch.distributed.launch is deprecated, and hands --local-rank to the program",
+                "torchrun",
+                None,
+            )
+
+
+def cards(paper: Paper) -> Iterator[Remark]:
+    """More processes than the machine has cards."""
+    for job in paper.jobs:
+        if not job.trains or not paper.device or paper.device == "cpu" or not paper.here:
+            continue
+        there, wanted = paper.machine.cards(paper.device), job.processes
+        listed = job.devices
+        numbers = (
+            [int(n) for n in listed.text.split(",")]
+            if listed and re.fullmatch(r"\d{1,4}(,\d{1,4})*", listed.text)
+            else []
+        )
+        if there and (wanted or 0) > there:
+            yield fail(
+                job.told("processes") or listed or job,
+                f"{wanted} processes, and this machine has {there} devices",
+                f"At most {there}.",
+            )
+        elif there and numbers and max(numbers) >= there:
+            yield fail(
+                listed or job, f"device {max(numbers)}, and this machine has 0 to {there - 1}", f"0 to {there - 1}"
+            )
+
+
+def wrong_device(paper: Paper) -> Iterator[Remark]:
+    """--device names cards that the machine has not."""
+    from envcheck.vendors import VENDORS
+
+    types = {vendor.device_type: name for name, vendor in VENDORS.items()}
+    for job in paper.jobs:
+        option = job.option("device")
+        vendor = types.get(option.value or "") if option else None
+        found = paper.machine.vendors
+        if option is None or vendor in (None, "cpu") or found is None or not found or not option.values:
+            continue
+        if vendor not in found:
+            yield fail(
+                option.values[0],
+                f"--device {option.value}, and this machine has {' and '.join(found)} cards",
+                f"--device {VENDORS[found[0]].device_type}",
+            )
+
+
+def force_torchrun(paper: Paper) -> Iterator[Remark]:
+    """LLaMA-Factory refuses DeepSpeed without a distributed start; on several cards it starts one by itself."""
+    for job in paper.jobs:
+        if job.launcher.name != "llamafactory-cli" or job.verb != "train" or job.option("deepspeed") is None:
+            continue
+        env = job.command.environment
+        visible = next(
+            (w for n, w in env.items() if n.endswith("_VISIBLE_DEVICES") and re.fullmatch(r"\d+", w.text)), None
+        )
+        if visible is not None and "FORCE_TORCHRUN" not in env:
+            yield fail(
+                job,
+                "one visible card and DeepSpeed: LLaMA-Factory starts one process without torchrun, and refuses",
+                "FORCE_TORCHRUN=1",
+            )
+
+
+def one_role(paper: Paper) -> Iterator[Remark]:
+    """Collectives of two vendors (FlagCX) want another script on each."""
+    for job in paper.jobs:
+        env = job.command.environment
+        flagcx = [name for name in env if name.startswith("FLAGCX_")]
+        wanted = env.get("PADDLE_DISTRI_BACKEND")
+        if flagcx and _several(job) and wanted is not None and wanted.text != "flagcx" and job.option("device"):
+            seen = (
+                f"one role of two: PADDLE_DISTRI_BACKEND={wanted.text}; an NVIDIA node wants flagcx, and --device gpu"
+            )
+            yield warn(wanted, seen, "A script for each role, ranks once each.")

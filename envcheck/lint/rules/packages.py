@@ -1,0 +1,279 @@
+"""What is installed: versions that are not said, pairs that do not belong together, lists made for other cards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.lint import tables
+from envcheck.lint.model import Remark, Word
+from envcheck.lint.paper import Paper, bare, unwrapped
+from envcheck.lint.rules.common import fail, graded, listed, unknown, warn
+from envcheck.lint.versions import installs
+
+# Packages whose newest version may want another toolkit, driver or torch.
+_MATTER = frozenset(
+    [
+        "torch",
+        "torchvision",
+        "torchaudio",
+        "torch-npu",
+        "paddlepaddle",
+        "paddlepaddle-gpu",
+        "paddle-custom-npu",
+        "paddle-iluvatar-gpu",
+        "paddleformers",
+        "paddlenlp",
+        "erniekit",
+        "transformers",
+        "deepspeed",
+        "accelerate",
+        "peft",
+        "trl",
+        "ms-swift",
+        "llamafactory",
+        "vllm",
+        "vllm-ascend",
+        "flash-attn",
+        "xformers",
+        "triton",
+        "triton-ascend",
+        "mindspeed",
+        "megatron-core",
+        "bitsandbytes",
+        "apex",
+        "transformer-engine",
+    ]
+)
+_WHY = {
+    "torch-npu": "torch-npu without a version brings the newest, which wants its own torch and CANN",
+    "paddleformers": "paddleformers without a version brings the newest: since 0.4 its options have other names",
+}
+
+
+def unpinned(paper: Paper) -> Iterator[Remark]:
+    from launch.rendering import dialects
+
+    told = {given.plain for job in paper.jobs for given in job.options}
+    for install in installs(paper):
+        for name, _, specifier, word in install.packages:
+            if name not in _MATTER or (specifier and specifier != ">=0") or install.has("-c", "--constraint"):
+                continue
+            if any(
+                name in d.needs and told & {*d.rename, *d.drop}
+                for d in dialects.dialects()
+                if d.name.startswith("paddle")
+            ):
+                continue  # options.other_version says what comes of it
+            yield warn(
+                word,
+                _WHY.get(name, f"{name} without a version: what works today is another one next month"),
+                f"{name}==VERSION, of those that belong together.",
+            )
+
+
+def upgrade_all(paper: Paper) -> Iterator[Remark]:
+    for install in installs(paper):
+        word = install.has("-U", "--upgrade")
+        if word is not None and install.has("-r", "--requirement") and not install.has("-c", "--constraint"):
+            yield warn(
+                word,
+                "-U takes everything in that list to its newest, torch and transformers too",
+                "Without -U, or with -c and the versions that work.",
+            )
+
+
+def gpu_lists(paper: Paper) -> Iterator[Remark]:
+    """A list of packages for NVIDIA's cards on others."""
+    if paper.device not in ("npu", "iluvatar") and not any(_foreign(job.option("device")) for job in paper.jobs):
+        return
+    for install in installs(paper):
+        for option, word in install.options:
+            if option in ("-r", "--requirement") and re.search(r"(^|[/_.-])(gpu|cuda|cu\d+)([/_.-]|$)", word.text):
+                seen = f"{word.text[:80]} is the list for NVIDIA's cards: triton and others break here, or do not exist"
+                yield graded(
+                    paper.device == "npu",
+                    word,
+                    seen,
+                    "envcheck recipes has the packages for this device; or cut the list down.",
+                )
+
+
+def _foreign(given: object) -> bool:
+    return getattr(given, "value", None) in ("npu", "iluvatar_gpu")
+
+
+_PLUGINS = {
+    "paddle-custom-npu": "paddlepaddle",
+    "paddle-iluvatar-gpu": "paddlepaddle",
+    "torch-npu": "torch",
+    "paddle-custom-iluvatar-gpu": "paddlepaddle",
+}
+
+
+def pairs(paper: Paper) -> Iterator[Remark]:
+    """A plugin and what it is plugged into are of one version."""
+    pinned: dict[str, tuple[str, Word]] = {}
+    for install in installs(paper):
+        for name, _, specifier, word in install.packages:
+            found = re.match(r"==\s*([\w.+!-]+)$", specifier)
+            if found:
+                pinned[name] = (found[1], word)
+    for plugin, host in _PLUGINS.items():
+        if plugin not in pinned or host not in pinned:
+            continue
+        (mine, word), (its, at) = pinned[plugin], pinned[host]
+        if _release(mine, 2 if host == "torch" else 3) != _release(its, 2 if host == "torch" else 3):
+            yield fail(
+                word,
+                f"{plugin} {mine} with {host} {its}: they belong together by version",
+                f"{host}=={_release(mine, 3)}",
+            )
+        elif re.search(r"\d(a|b|rc|\.?dev)\d*", its) and not re.search(r"\d(a|b|rc|\.?dev)\d*", mine):
+            yield warn(
+                at,
+                f"{host} {its} comes before the release that {plugin} {mine} is built for",
+                f"{host}=={_release(its, 3)}",
+            )
+
+
+def _release(version: str, parts: int) -> str:
+    found = re.match(r"\d+(\.\d+)*", version)
+    return ".".join(found[0].split(".")[:parts]) if found else version
+
+
+def index_replaced(paper: Paper) -> Iterator[Remark]:
+    """-i of a vendor: what else is wanted has to come from there too."""
+    for install in installs(paper):
+        word = install.has("-i", "--index-url")
+        vendors = word is not None and re.search(r"paddlepaddle\.org|pytorch\.org/whl|bcebos", word.text)
+        kept = install.has("--no-deps", "--extra-index-url", "-c", "--constraint")
+        if word is not None and vendors and install.packages and not kept:
+            seen = "-i replaces the index: all that the package wants has to be there as well"
+            yield warn(word, seen, "--extra-index-url, or the dependencies first.")
+
+
+def global_config(paper: Paper) -> Iterator[Remark]:
+    for _, command in paper.commands():
+        texts = [word.text for word in unwrapped(command.words)]
+        at = next((i for i, text in enumerate(texts) if re.fullmatch(r"pip[\d.]*", text)), -1)
+        if at >= 0 and texts[at + 1 : at + 3] == ["config", "set"] and len(texts) > at + 3:
+            yield warn(
+                command.words[-1],
+                f"{texts[at + 3]} changes pip for all that this user installs",
+                "--index-url for the one command.",
+            )
+
+
+def extras(paper: Paper) -> Iterator[Remark]:
+    """Extras and files that a project does not have; only for projects that the document names."""
+    project = _project(paper)
+    if project is None:
+        return
+    for install in installs(paper):
+        editable = install.has("-e", "--editable") is not None
+        for option, word in [*install.options, *(("", w) for _, _, _, w in install.packages)]:
+            found = re.fullmatch(r"\.\[([\w,\s.-]+)\]", word.text.strip("'\""))
+            lacking = (
+                [e.strip() for e in found[1].split(",") if e.strip() not in project["extras"]]
+                if found and project["extras"]
+                else []
+            )
+            if lacking and (editable or option == ""):
+                yield warn(
+                    word,
+                    f"{project['name']} has no extra {listed(lacking)}: pip says so and goes on",
+                    "Look them up in the project's metadata.",
+                )
+            if option in ("-r", "--requirement") and word.text in project["lacks"]:
+                yield fail(word, f"{project['name']} has no {word.text}", "pip install -e . brings what it wants.")
+
+
+def _project(paper: Paper) -> dict[str, list[str]] | None:
+    texts = [word.text for _, command in paper.commands() for word in command.words]
+    for row in tables.load("renamed")["projects"]:
+        if any(re.search(row["pattern"], text) for text in texts if "/" in text):
+            return dict(row)
+        if any(re.search(rf"/{row['name']}[:@]", text) for text in texts):
+            return dict(row)
+    return None
+
+
+def moved(paper: Paper) -> Iterator[Remark]:
+    for _, command in paper.commands("git"):
+        for word in command.words:
+            for old, new in tables.load("renamed")["moved"].items():
+                if re.search(rf"{re.escape(old)}(\.git)?/?$", word.text):
+                    yield warn(
+                        word,
+                        f"the project is now {new}, and the clone's folder bears the old name",
+                        f"git clone https://{new}",
+                    )
+
+
+def tracked(paper: Paper) -> Iterator[Remark]:
+    """A clone at whatever stands there today, installed."""
+    for script, command in paper.commands("git"):
+        words = [word.text for word in command.words]
+        if "clone" not in words or any(w in ("-b", "--branch") or w.startswith("--branch=") for w in words):
+            continue
+        later = [c for s in paper.scripts for c in s.commands if (s is not script or c.order > command.order)]
+        if (
+            any(bare(c) == "git" and {"checkout", "switch", "reset"} & set(c.texts()) for c in later)
+            or "checkout" in words
+        ):
+            continue
+        if any(
+            each.has("-e", "--editable") or any(w.text in (".", "./") for _, _, _, w in each.packages)
+            for each in installs(paper)
+        ):
+            yield warn(
+                command,
+                "the clone is whatever stands there today, and is installed as it is",
+                "git checkout a tag or commit that is known to work.",
+            )
+
+
+def image_reinstalled(paper: Paper) -> Iterator[Remark]:
+    """An editable installation without pins, inside an image that brings its own torch."""
+    image = next(
+        (
+            w
+            for _, c in paper.commands("docker", "podman")
+            if "run" in c.texts()
+            for w in c.words
+            if re.search(r"npu|ascend|cann", w.text)
+            and ":" in w.text
+            and "/" in w.text
+            and not w.text.startswith(("/", "-"))
+        ),
+        None,
+    )
+    if image is None:
+        return
+    for install in installs(paper):
+        word = install.has("-e", "--editable")
+        if word is not None and not install.has("--no-deps", "-c", "--constraint"):
+            yield warn(
+                word,
+                "installed again without pins: torch may be resolved anew, and torch-npu with it",
+                "--no-deps, or -c with the image's own versions.",
+            )
+
+
+def architecture(paper: Paper) -> Iterator[Remark]:
+    """Wheels and installers named for a processor."""
+    for _, command in paper.commands():
+        for word in command.words:
+            found = re.search(
+                r"[\W_](x86_64|amd64|aarch64|arm64)[\W_].*\.(whl|run|deb|rpm)$|[_-](x86_64|aarch64)\.(run|whl)$",
+                word.text,
+            )
+            if not found:
+                continue
+            named = {"amd64": "x86_64", "arm64": "aarch64"}.get(found[1] or found[3], found[1] or found[3])
+            there = paper.machine.architecture
+            if there is None or paper.here is False:
+                yield unknown(word, f"a file for {named}; what that machine is was not looked up", "uname -m")
+            elif there != named:
+                yield fail(word, f"a file for {named}, and this machine is {there}", f"The one for {there}.")

@@ -1,0 +1,198 @@
+"""Paths that a script needs: programs, data, models, folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.lint.jobs import Job
+from envcheck.lint.model import UNKNOWN, Remark, Script, Word
+from envcheck.lint.paper import Paper, bare, unwrapped
+from envcheck.lint.rules.common import fail, graded, listed, near, unknown, warn
+
+_DATA = (
+    "train_dataset_path",
+    "eval_dataset_path",
+    "dataset_dir",
+    "data_path",
+    "train_file",
+    "validation_file",
+    "deepspeed",
+    "config_file",
+    "tokenizer_model",
+)
+
+
+def clone_name(paper: Paper) -> Iterator[Remark]:
+    """cd into a folder that no clone has made."""
+    made: dict[str, str] = {}
+    for script in paper.scripts:
+        for command in script.commands:
+            words = unwrapped(command.words)
+            texts = [word.text for word in words]
+            if bare(command) == "git" and "clone" in texts:
+                arguments = [t for t in texts[texts.index("clone") + 1 :] if not t.startswith("-") and t != "--"]
+                urls = [t for t in arguments if "/" in t or t.endswith(".git")]
+                if urls:
+                    at = arguments.index(urls[0])
+                    folder = arguments[at + 1] if at + 1 < len(arguments) else urls[0]
+                    made[folder.rstrip("/").rpartition("/")[2].removesuffix(".git")] = urls[0]
+            elif bare(command) in ("mkdir", "tar", "unzip", "cp", "mv", "ln", "curl", "wget"):
+                made |= {t.rstrip("/").rpartition("/")[2]: "" for t in texts[1:]}
+            elif bare(command) == "cd" and len(words) > 1:
+                yield from _entered(paper, script, words[-1], command.cwd, made, command.guarded)
+
+
+def _entered(
+    paper: Paper, script: Script, word: Word, cwd: str, made: dict[str, str], guarded: bool
+) -> Iterator[Remark]:
+    text = word.text
+    if not word.known or text.startswith(("/", "~", ".", "-")) or not text or guarded:
+        return
+    first = text.split("/")[0]
+    clones = [name for name, url in made.items() if url]
+    if first in made:
+        return
+    meant = next(
+        (
+            name
+            for name in clones
+            if name.lower() == first.lower() or near(first.lower(), frozenset({name.lower()}), 0.75)
+        ),
+        "",
+    )
+    if meant:
+        yield fail(word, f"no clone makes {first}: it is {meant}", f"cd {meant}")
+    elif paper.document and not cwd and paper.machine.exists(text) is not True:
+        known = near(
+            first.lower(), frozenset({"erniekit", "ernie", "llama-factory", "ms-swift", "paddleformers"}), 0.75
+        )
+        seen = f"nothing in the document makes the folder {first[:60]}" + (
+            ": a misspelt name?" if known and known != first.lower() else ""
+        )
+        yield warn(word, seen, "git clone first, and cd where the clone is.")
+
+
+def _needs(job: Job) -> Iterator[tuple[str, Word]]:
+    if job.launcher.program and job.program is not None and job.program.text.endswith(".py"):
+        yield job.program.text, job.program
+    for name in _DATA:
+        given = job.option(name)
+        for word in given.values if given else ():
+            for part in word.text.split(","):
+                if ("/" in part.strip("./") and not re.match(r"[\w.-]+/[\w.-]+$", part)) or part.endswith(
+                    (".json", ".jsonl", ".yaml", ".txt")
+                ):
+                    yield part.strip(), word
+    preload = job.command.environment.get("LD_PRELOAD")
+    for part in re.split(r"[ :]", preload.text) if preload else ():
+        if part.startswith("/") and preload:
+            yield part, preload
+
+
+def missing(paper: Paper) -> Iterator[Remark]:
+    """Files of a training that are not there; those that the script makes or looks for itself are left alone."""
+    for job in paper.jobs:
+        if job.config is not None and job.options and job.options[0].key and not job.launcher.program:
+            pass
+        gone: list[tuple[str, Word]] = []
+        doubtful: list[tuple[str, Word]] = []
+        for path, word in _needs(job):
+            if UNKNOWN in path or not path or path.startswith(("http", "s3://", "hf://")) or _handled(job.script, path):
+                continue
+            there = None if paper.here is False else paper.machine.exists(path, job.command.cwd)
+            if there is False:
+                gone.append((path, word))
+            elif there is None:
+                doubtful.append((path, word))
+        if gone:
+            names = listed(path for path, _ in gone)
+            where = "below this folder" if not gone[0][0].startswith("/") else "on this machine"
+            yield warn(
+                gone[0][1],
+                f"not there {where}: {names}",
+                "cd to the project first, fetch the data, or name the path in full.",
+            )
+        if doubtful and paper.machine.gather is not None:
+            yield unknown(
+                doubtful[0][1],
+                f"not looked up, for that machine is not this one: {listed(p for p, _ in doubtful)}",
+                "envcheck lint on the machine itself.",
+            )
+
+
+def _handled(script: Script, path: str) -> bool:
+    """The script tests for it, writes it, or fetches it."""
+    if path in script.tested:
+        return True
+    made = {r.target.text for c in script.commands for r in c.redirects if r.target is not None and ">" in r.text}
+    if path in made:
+        return True
+    name = path.rstrip("/").rpartition("/")[2]
+    return any(
+        bare(c)
+        in (
+            "wget",
+            "curl",
+            "cp",
+            "mv",
+            "ln",
+            "tar",
+            "unzip",
+            "mkdir",
+            "git",
+            "touch",
+            "huggingface-cli",
+            "modelscope",
+            "hf",
+        )
+        and any(
+            name and (word.text.rstrip("/").endswith(name) or path.startswith(word.text.rstrip("/") + "/"))
+            for word in c.words[1:]
+        )
+        for c in script.commands
+    )
+
+
+def sourced(paper: Paper) -> Iterator[Remark]:
+    """source of a file that is not there ends a script under set -e, and else goes on without it."""
+    for script, command in paper.commands("source", "."):
+        word = command.words[1] if len(command.words) > 1 else None
+        if (
+            word is None
+            or not word.known
+            or not word.text.startswith("/")
+            or word.text in script.tested
+            or command.guarded
+            or command.branch
+        ):
+            continue
+        there = None if paper.here is False else paper.machine.exists(word.text)
+        if there is False:
+            yield graded(
+                "errexit" in command.shell,
+                word,
+                f"{word.text[:100]} is not there",
+                "Install what brings it, or name where it is.",
+            )
+
+
+def upwards(paper: Paper) -> Iterator[Remark]:
+    """A program several folders above: right from one folder alone."""
+    for job in paper.jobs:
+        word = job.program
+        if word is not None and word.text.startswith("../../") and not job.command.cwd:
+            yield warn(
+                word,
+                f"{word.text[:60]} depends on the folder that the script is started in, and no cd says which",
+                'cd "$(dirname "$0")", or the path in full.',
+            )
+
+
+def tool_unknown(paper: Paper) -> Iterator[Remark]:
+    """Vendors' tools by names that nobody publishes."""
+    tools = frozenset({"npu-smi", "ixsmi", "nvidia-smi", "hccn_tool", "msnpureport", "ascend-dmi", "nvidia-ctk"})
+    for _, command in paper.commands():
+        name = bare(command)
+        if name not in tools and re.match(r"(npu|ix|nvidia|hccn)[-_]", name) and (meant := near(name, tools, 0.6)):
+            yield warn(command.words[0], f"{name} is no tool of the driver or the toolkit", f"{meant} is one.")

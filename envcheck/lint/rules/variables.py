@@ -1,0 +1,314 @@
+"""Variables that are given values: whether anything reads them, and whether what they say can be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.lint import tables
+from envcheck.lint.jobs import Job
+from envcheck.lint.model import UNKNOWN, Assign, Remark, Script, Word
+from envcheck.lint.paper import Paper
+from envcheck.lint.rules.common import fail, graded, listed, near, swap, unknown, warn
+
+_LISTS = re.compile(r"(CUDA|ASCEND_RT|ILUVATAR_GPU|HIP|NPU|XPU)_VISIBLE_DEVICES")
+
+
+def _environment(paper: Paper) -> Iterator[tuple[Script, Assign]]:
+    """What the script puts into the environment, also docker run -e."""
+    for script in paper.scripts:
+        for assign in script.assigns:
+            if assign.exported or assign.prefix:
+                yield script, assign
+        for _, command in ((s, c) for s, c in paper.commands("docker", "podman", "nerdctl") if s is script):
+            before = ""
+            for word in command.words:
+                text = word.text.partition("=")[2] if word.text.startswith("--env=") else word.text
+                name, equals, value = text.partition("=")
+                if (before in ("-e", "--env") or word.text.startswith("--env=")) and equals:
+                    plain = Word(value, word.start, word.end, quoted=word.quoted)
+                    yield script, Assign(name, plain, word.start, word.end, True)
+                before = word.text
+
+
+def unknown_name(paper: Paper) -> Iterator[Remark]:
+    told: set[tuple[int, str]] = set()
+    for script, assign in _environment(paper):
+        for family in tables.families():
+            key = (id(script), assign.name)
+            if not assign.name.startswith(family.prefix) or key in told or assign.name in tables.gone():
+                continue
+            rest = assign.name.removeprefix(family.prefix)
+            if rest in family.names:
+                continue
+            told.add(key)
+            longer = max((n for n in family.names if len(n) > 8 and rest.startswith(f"{n}_")), key=len, default="")
+            meant = longer or near(rest, family.names, 0.85 if family.closed else 0.9)
+            name = Word("", assign.start, assign.start + len(assign.name.encode()))
+            if meant:
+                seen = f"{family.reader} reads no {assign.name}: it has no effect; {family.prefix}{meant} is one"
+                fits = family.closed or bool(longer)
+                yield graded(fits, name, seen, f"Write {family.prefix}{meant}, or take it away.")
+            elif family.closed:
+                seen = f"{assign.name} is no flag of {family.reader} 3.1 to 3.3, nor of the plugins' documents"
+                yield warn(name, seen, "Compare it with the documents of the version that is installed.")
+
+
+def gone(paper: Paper) -> Iterator[Remark]:
+    for _, assign in _environment(paper):
+        row = tables.gone().get(assign.name)
+        if row:
+            name = Word("", assign.start, assign.start + len(assign.name))
+            do = f"Write {row['instead']}." if "instead" in row else "Take it away."
+            yield warn(
+                name, f"{assign.name}: {row['says']}", do, swap(name, row["instead"]) if "instead" in row else None
+            )
+
+
+def no_effect(paper: Paper) -> Iterator[Remark]:
+    """Another vendor's variable; not where the script serves several vendors."""
+    if not paper.device or paper.device == "cpu":
+        return
+    told: set[str] = set()
+    for _, assign in _environment(paper):
+        vendors = tables.vendors_of(assign.name)
+        if vendors and paper.device not in vendors and assign.name not in told:
+            told.add(assign.name)
+            seen = f"{assign.name} has no effect here: the script is for {paper.device}, and {listed(vendors)} read it"
+            yield warn(assign, seen, "Take it away.")
+
+
+def visible_list(paper: Paper) -> Iterator[Remark]:
+    """The runtimes stop at the first entry that is no number, without a word."""
+    for _, assign in _environment(paper):
+        text = assign.word.text
+        if not _LISTS.fullmatch(assign.name) or not assign.word.known or not text or re.search(r"GPU-|MIG-|-1$", text):
+            continue
+        entries = text.split(",")
+        bad = [each for each in entries if not re.fullmatch(r"\d+", each)]
+        twice = [each for number, each in enumerate(entries) if each in entries[:number]]
+        if bad:
+            shown = bad[0] if bad[0] else "an empty one"
+            seen = f"the entry {shown!r} is no number: the list ends there, without a word"
+            yield fail(assign, seen, f"{assign.name}={','.join(each.strip() for each in entries if each.strip())}")
+        elif twice:
+            yield fail(assign, f"device {twice[0]} stands twice: two processes would share a card", "Name each once.")
+
+
+def device_lists(paper: Paper) -> Iterator[Remark]:
+    """--npus and its like: the launcher takes doubles and blanks as they are."""
+    for job in paper.jobs:
+        given = job.says(*(job.launcher.options.get("devices") or ("-",)))
+        if job.launcher.name != "paddle.distributed.launch" or given is None:
+            continue
+        if len(given.values) > 1 and not any(v.many for v in given.values):
+            yield fail(given.values[1], "a blank cuts the list of devices in two", "Write it without blanks.")
+            continue
+        entries = (given.value or "").split(",")
+        twice = [each for number, each in enumerate(entries) if each and each in entries[:number]]
+        if twice and given.values:
+            yield fail(
+                given.values[0], f"device {twice[0]} stands twice: two processes share a card", "Name each once."
+            )
+
+
+def visible_count(paper: Paper) -> Iterator[Remark]:
+    """As many processes as visible devices."""
+    for job in paper.jobs:
+        visible = _visible(job)
+        processes = _own_processes(job)
+        if visible is None or processes is None or not job.trains:
+            continue
+        name, count, place = visible
+        listed_ = job.devices.text.split(",") if job.devices and job.devices.known else []
+        if listed_ and all(re.fullmatch(r"\d+", each) for each in listed_) and max(map(int, listed_)) >= count:
+            seen = f"the list of devices counts among the visible ones: {max(map(int, listed_))} is not among {count}"
+            yield fail(job.devices or place, seen, f"Name 0 to {count - 1}, or make more visible by {name}.")
+        elif processes > count:
+            seen = f"{processes} processes, and {name} shows {count}: those beyond find no card, and the others wait"
+            yield fail(job.told("processes") or place, seen, "Make the two equal.")
+        elif processes < count and job.told("processes") is not None:
+            seen = f"{processes} processes on {count} visible devices: {count - processes} of them do nothing"
+            yield warn(job.told("processes") or place, seen, "Make the two equal, unless it is meant.")
+
+
+def _visible(job: Job) -> tuple[str, int, Word] | None:
+    for name, word in sorted(job.command.environment.items()):
+        if _LISTS.fullmatch(name) and re.fullmatch(r"\d+(,\d+)*", word.text) and not word.soft:
+            return name, word.text.count(",") + 1, word
+    return None
+
+
+def _own_processes(job: Job) -> int | None:
+    return None if job.launcher.total_processes and job.nodes is None else job.processes
+
+
+def rank_name(paper: Paper) -> Iterator[Remark]:
+    """RANK, where the program reads NODE_RANK, and the other way round."""
+    for job in paper.jobs:
+        wanted = job.launcher.variables.get("rank", ())
+        env = job.command.environment
+        if wanted not in (("NODE_RANK",), ("RANK",)) or "NNODES" not in env or (job.nodes or 2) < 2:
+            continue
+        other = {"NODE_RANK": "RANK"}.get(wanted[0], "NODE_RANK")
+        if wanted[0] not in env and other in env:
+            seen = f"{job.launcher.name} reads {wanted[0]}, not {other}: every node takes itself for 0"
+            place = next((a for a in job.script.assigns if a.name == other), None) or env[other]
+            yield fail(place, seen, f"Set {wanted[0]}.")
+
+
+def backend(paper: Paper) -> Iterator[Remark]:
+    """PADDLE_XCCL_BACKEND: there before Paddle 3.3, and of the device."""
+    from envcheck.lint.versions import installed
+
+    for job in paper.jobs:
+        if job.launcher.name not in ("paddle.distributed.launch", "erniekit", "paddleformers-cli") or not job.trains:
+            continue
+        told, option = job.command.environment.get("PADDLE_XCCL_BACKEND"), job.option("device")
+        wanted = option.value if option and option.value else ""
+        if told is not None and told.known and wanted and wanted not in (told.text, "gpu", "cpu"):
+            seen = f"PADDLE_XCCL_BACKEND is {told.text}, and the training is told --device {wanted}"
+            yield fail(told, seen, f"export PADDLE_XCCL_BACKEND={wanted}")
+        elif told is not None and told.known and wanted == "gpu" and told.text in ("npu", "iluvatar_gpu"):
+            yield fail(told, f"PADDLE_XCCL_BACKEND is {told.text}, and the training runs on gpu", "Take it away.")
+        elif told is None and (wanted in ("npu", "iluvatar_gpu") or job.says("npus")):
+            version = installed(paper, "paddlepaddle")
+            backend_ = wanted or "npu"
+            do = f"export PADDLE_XCCL_BACKEND={backend_}"
+            if version is None:
+                seen = (
+                    "Paddle before 3.3 ends without PADDLE_XCCL_BACKEND, unless the image sets it; which one is there?"
+                )
+                yield unknown(job, seen, do)
+            elif _before(version, "3.3"):
+                yield fail(job, f"Paddle {version} ends with a ValueError where PADDLE_XCCL_BACKEND is not set", do)
+
+
+def _before(version: str, other: str) -> bool:
+    from envcheck import versions
+
+    return (versions.compare(version, other) or 0) < 0
+
+
+def left_overs(paper: Paper) -> Iterator[Remark]:
+    """Some of an earlier job's variables are taken away, others not."""
+    from launch.leftovers import BY_LAUNCHER
+
+    for job in paper.jobs:
+        names = [n for n in BY_LAUNCHER.get(job.launcher.name, ()) if n.startswith("PADDLE_")]
+        unset = {word.text for word in job.script.unset}
+        lacking = [name for name in names if name not in unset and name not in job.command.environment]
+        # Those that win over the options of the command line; the others come from older launchers.
+        strong = [
+            n
+            for n in (
+                "PADDLE_TRAINER_ID",
+                "PADDLE_MASTER",
+                "PADDLE_NNODES",
+                "PADDLE_RANK",
+                "PADDLE_DEVICES",
+                "PADDLE_NPROC_PER_NODE",
+            )
+            if n in lacking
+        ]
+        taken = [word for word in job.script.unset if word.text in names]
+        if taken and strong and not job.script.opaque:
+            seen = f"left standing: {listed(strong, 6)}, which win over the launcher's options where they are set"
+            yield warn(taken[-1], seen, f"unset -v {' '.join(strong)}")
+
+
+_DEBUG = {
+    "FLAGCX_DEBUG": ("TRACE",),
+    "FLAGCX_DEBUG_SUBSYS": ("ALL",),
+    "NCCL_DEBUG": ("TRACE",),
+    "ASCEND_GLOBAL_LOG_LEVEL": ("0", "1"),
+    "TORCH_DISTRIBUTED_DEBUG": ("DETAIL",),
+}
+
+
+def loud(paper: Paper) -> Iterator[Remark]:
+    for _, assign in _environment(paper):
+        if assign.word.text in _DEBUG.get(assign.name, ()) and not (assign.name.endswith("SUBSYS") and _debugs(paper)):
+            yield warn(
+                assign,
+                f"{assign.name}={assign.word.text} is for the search of a fault: logs of gigabytes, and slow steps",
+                "INFO or WARN for work; the log level of the Ascend software is 3 by default.",
+            )
+
+
+def _debugs(paper: Paper) -> bool:
+    return any(a.name == "FLAGCX_DEBUG" and a.word.text == "TRACE" for _, a in _environment(paper))
+
+
+def interfaces(paper: Paper) -> Iterator[Remark]:
+    """*_SOCKET_IFNAME against the interfaces of the machine; prefixes and exclusions as NCCL reads them."""
+    for _, assign in _environment(paper):
+        if not assign.name.endswith("_SOCKET_IFNAME") or not assign.word.known or not assign.word.text:
+            continue
+        text = assign.word.text
+        there = paper.machine.interfaces
+        if text.startswith("^") or assign.word.soft:
+            continue
+        names = [name.lstrip("=") for name in text.split(",")]
+        if there is None or paper.here is False:
+            yield unknown(
+                assign,
+                f"whether {listed(names)} is an interface of that machine was not looked up",
+                "envcheck lint there, or --replay of its snapshot; ip -br address",
+            )
+        elif not any(each.startswith(name) for name in names for each in there):
+            seen = f"no interface of this machine is named {listed(names)}: it has {listed(sorted(there))}"
+            yield fail(assign, seen, "ip -br address names them; each host has its own.")
+
+
+def set_env(paper: Paper) -> Iterator[Remark]:
+    """On an NPU: CANN's own set-up is sourced, and ATB's where Paddle needs it."""
+    if paper.device != "npu":
+        return
+    sourced = " ".join(w.text for _, c in paper.commands("source", ".") for w in c.words)
+    jobs = [job for job in paper.jobs if job.trains]
+    if not jobs:
+        return
+    if not re.search(r"set_?env", sourced) and not re.search(r"(^|\s)bash -l", sourced):
+        if any("ASCEND_HOME_PATH" in job.command.environment for job in jobs):
+            return
+        seen = "CANN's set_env.sh is not sourced here; a service or docker exec has no CANN in its paths then"
+        do = "source /usr/local/Ascend/ascend-toolkit/set_env.sh, unless the shell that calls this has done so."
+        yield warn(jobs[0], seen, do)
+    elif re.search(r"toolkit|cann", sourced) and not re.search(r"nnal|atb", sourced):
+        paddle = [
+            job for job in jobs if job.launcher.name in ("paddle.distributed.launch", "erniekit", "paddleformers-cli")
+        ]
+        if paddle:
+            place = next(c for _, c in paper.commands("source", ".") if re.search(r"set_?env", " ".join(c.texts())))
+            seen = "ATB's set_env.sh is not sourced: where the plugin wants libatb.so, it is not found"
+            yield warn(place, seen, "source /usr/local/Ascend/nnal/atb/set_env.sh as well.")
+
+
+def visible_name(paper: Paper) -> Iterator[Remark]:
+    """The runtime's list is none of the process."""
+    for job in paper.jobs:
+        env = job.command.environment
+        if paper.device == "npu" and "CUDA_VISIBLE_DEVICES" in env and "ASCEND_RT_VISIBLE_DEVICES" not in env:
+            yield fail(
+                env["CUDA_VISIBLE_DEVICES"],
+                "no NPU reads CUDA_VISIBLE_DEVICES: all of them are used",
+                "ASCEND_RT_VISIBLE_DEVICES",
+            )
+        if "ASCEND_VISIBLE_DEVICES" in env and "ASCEND_RT_VISIBLE_DEVICES" not in env:
+            seen = "ASCEND_VISIBLE_DEVICES is for the container's runtime, and chooses nothing in a process"
+            yield warn(env["ASCEND_VISIBLE_DEVICES"], seen, "ASCEND_RT_VISIBLE_DEVICES, which counts inside.")
+
+
+def python_path(paper: Paper) -> Iterator[Remark]:
+    """Folders counted upwards from the script: right at one place alone."""
+    for script in paper.scripts:
+        for assign in script.assigns:
+            if assign.name == "PYTHONPATH" and re.search(rf"{UNKNOWN}(/\.\.){{2,}}", assign.word.text):
+                count = assign.word.text.count("..")
+                relative = any(
+                    j.script is script and j.program and re.match(r"\w[\w.-]*/", j.program.text) for j in paper.jobs
+                )
+                seen = f"PYTHONPATH is {count} folders above the script: right only where it lies so deep"
+                seen += ", and the program's relative path wants another folder to start in" if relative else ""
+                yield warn(assign, seen, "export PYTHONPATH=<the project's folder>, and cd there.")

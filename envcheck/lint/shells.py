@@ -1,0 +1,112 @@
+"""Other readers of shell, where they are installed: bash -n, and shellcheck, whose findings are taken along."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from envcheck import runner
+from envcheck.lint.model import Block, Remark
+from envcheck.model import Severity
+
+TIMEOUT_S = 20.0
+# shellcheck's codes that our own rules tell as well, with the launch in view; at the same line they are told once.
+OURS = {
+    2154: "shell.unset_variable",
+    2034: "shell.unused_variable",
+    2115: "shell.remove",
+    1017: "shell.crlf",
+    1101: "shell.backslash_blank",
+    2069: "shell.redirect_order",
+    2164: "shell.no_errexit",
+    2215: "shell.orphan_option",
+    1036: "shell.syntax",
+    1072: "shell.syntax",
+    1073: "shell.syntax",
+    2086: "shell.remove",
+}
+# Style, and what the shebang-less blocks of a document cannot know.
+QUIET = {1090, 1091, 2148, 2312, 2250, 2248, 2292, 1128, 2239, 1082, 2046, 2006, 2181, 2002}
+_SEVERITY = {"error": Severity.FAIL, "warning": Severity.WARN}
+
+
+def bash_says(raw: bytes) -> list[tuple[int, str]] | None:
+    """(line, words) of what bash itself cannot read; nothing is run.  None: it is content, or there is no bash."""
+    bash = shutil.which("bash")
+    if bash is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="envcheck-lint-") as folder:
+        file = Path(folder, "script")
+        file.write_bytes(raw)
+        done = runner.run([bash, "--norc", "--noprofile", "-n", str(file)], timeout_s=TIMEOUT_S, env=_environment())
+    if done.status == 0 or done.hung or done.absent:
+        return None
+    found = re.findall(r"script: line (\d{1,7}): ([^\n]{1,200})", done.err)
+    return [(int(line), words) for line, words in found] or None
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of ours that makes bash read a file first (BASH_ENV), and messages in English."""
+    return {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+
+
+def program() -> str | None:
+    """shellcheck on the path, or beside our own Python."""
+    return shutil.which("shellcheck") or shutil.which("shellcheck", path=str(Path(sys.executable).parent))
+
+
+def shellcheck(block: Block) -> Iterator[Remark]:
+    """What shellcheck warns of in a script; nothing where it is not installed or does not answer."""
+    found = program()
+    if found is None or len(block.raw) > 1 << 18:
+        return
+    with tempfile.TemporaryDirectory(prefix="envcheck-lint-") as folder:
+        file = Path(folder, "script")
+        file.write_bytes(block.raw)
+        argv = [found, "--norc", "--format=json", "--severity=warning", "--shell=bash", str(file)]
+        done = runner.run(argv, timeout_s=TIMEOUT_S, env=_environment())
+    try:
+        comments = json.loads(done.out) if done.out.strip() else []
+    except ValueError:
+        return
+    lines = block.raw.split(b"\n")
+    for each in comments if isinstance(comments, list) else []:
+        if isinstance(each, dict) and each.get("code") not in QUIET:
+            yield _remark(block, lines, each)
+
+
+def _remark(block: Block, lines: list[bytes], each: dict[str, Any]) -> Remark:
+    start, end = (
+        _offset(lines, int(each.get(f"{w}ine", 1)), int(each.get(f"{c}olumn", 1)))
+        for w, c in (("l", "c"), ("endL", "endC"))
+    )
+    code = int(each.get("code", 0))
+    place = block.at(start), max(block.at(end), block.at(start) + 1)
+    severity = _SEVERITY.get(str(each.get("level")), Severity.WARN)
+    words = " ".join(str(each.get("message", "")).split())[:300]
+    return Remark(
+        f"shellcheck.SC{code}",
+        severity,
+        words,
+        f"https://www.shellcheck.net/wiki/SC{code}",
+        *place,
+        origin="shellcheck",
+    )
+
+
+def _offset(lines: list[bytes], line: int, column: int) -> int:
+    """Of shellcheck's line and column: tabs go to the next eighth."""
+    line = min(max(line, 1), len(lines))
+    before = sum(len(each) + 1 for each in lines[: line - 1])
+    text, seen = lines[line - 1].decode("utf-8", "replace"), 1
+    for at, letter in enumerate(text):
+        if seen >= column:
+            return before + len(text[:at].encode())
+        seen = (seen + 7) // 8 * 8 + 1 if letter == "\t" else seen + 1
+    return before + len(text.encode())

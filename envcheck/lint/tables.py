@@ -1,0 +1,55 @@
+"""The linter's lists of names, as data: data/names.toml, data/renamed.toml."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Family:
+    """Variables that begin alike; `closed`: there are no others."""
+
+    prefix: str
+    reader: str
+    source: str
+    closed: bool
+    names: frozenset[str]
+
+
+@cache
+def load(name: str) -> Mapping[str, Any]:
+    with (FOLDER / f"{name}.toml").open("rb") as file:
+        found: Mapping[str, Any] = tomllib.load(file)
+    return found
+
+
+@cache
+def families() -> tuple[Family, ...]:
+    tables = load("names")["families"]
+    return tuple(Family(**{**table, "names": frozenset(table["names"])}) for table in tables)
+
+
+def gone() -> Mapping[str, Mapping[str, str]]:
+    found: Mapping[str, Mapping[str, str]] = load("names")["gone"]
+    return found
+
+
+def vendors_of(variable: str) -> tuple[str, ...]:
+    """For whose cards a variable does anything; () for all."""
+    for row in load("names")["vendor"]:
+        if re.fullmatch(row["pattern"], variable):
+            return tuple(row["of"])
+    return ()
