@@ -22,7 +22,6 @@ from envcheck.checks.common import (
     vendor,
     warn,
 )
-from envcheck.checks.driver_parts import gone
 from envcheck.model import Document, Facts, Finding, Outcome, Severity, VendorFacts
 
 DRIVER_FILE = "read /usr/local/Ascend/driver/version.info"
@@ -45,8 +44,6 @@ def tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         stuck = ("ps -eo pid,stat,cmd | awk '$2 ~ /D/'", *commands(v, "pci")[1:])
         shown = (*quote(answer)[:1], f"no end after {answer.elapsed_s:.0f} s")
         yield fail(f"{name} did not answer in {answer.elapsed_s:.0f} s", words, *stuck, evidence=shown)
-    elif gone(facts, v):
-        yield follows("driver.module")
     elif no_device(v):
         yield ok(f"{name} answers, and lists no device")
     elif said and said.error:
