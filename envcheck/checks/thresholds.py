@@ -33,9 +33,8 @@ THRESHOLDS: dict[str, Threshold] = {
     "host.cores.warn_count": Threshold(2, "a device: one for the rank, one for its dataloader"),
     "engine.disk.warn_gib": Threshold(100, "images of 37 to 39 GB unpack 2.5-fold, PaddleOCR-VL's Iluvatar page"),
     "engine.disk.fail_gib": Threshold(40, "an image of 37 to 39 GB, PaddleOCR-VL's Iluvatar page"),
-    "deep.outlier.warn_percent": Threshold(
-        10, "cards of a kind differ by 8 % in the mean, arXiv 2208.11035; rounded up"
-    ),
+    "deep.matmul.warn_percent": Threshold(10, "cards of a kind differ by 8 % in the mean, arXiv 2208.11035; more"),
+    "deep.copy.warn_percent": Threshold(30, "ours: half the lanes carry half; the far socket takes less than this"),
     "deep.memory.fill_percent": Threshold(50, "ours: of the free memory, which others may want meanwhile"),
     "job.size.tolerance_percent": Threshold(5, "a card of 80 GB shows 81559 MiB: makers round up"),
 }

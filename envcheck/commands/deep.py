@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -44,9 +43,9 @@ def found(facts: Facts, asked: dict[str, Any], names: frozenset[str], recipe: An
 def _wish(facts: Facts, names: frozenset[str]) -> Wish:
     from launch.catalogue import links
 
-    own = os.environ.get(SECONDS, "")
-    sizes = replace(Sizes(), budget_s=float(own)) if own.isdecimal() and int(own) else Sizes()
-    outlier = limit(facts, "deep.outlier.warn_percent") / 100
+    own = cards.setting(SECONDS, 3600.0)
+    sizes = replace(Sizes(), budget_s=own) if own else Sizes()
+    outlier = {test: limit(facts, f"deep.{test}.warn_percent") / 100 for test in ("matmul", "copy")}
     return Wish(sizes, names, outlier, links.kinds())
 
 

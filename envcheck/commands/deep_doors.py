@@ -113,21 +113,22 @@ def _kit(packages: frozenset[str], vendor: str, recipe: Recipe | None) -> Kit | 
 
 def _door(vendor: str, kit: Kit, recipe: Recipe | None, python: str, own: Path) -> Door:
     seat, host = Local(python, own), Host(Path(python).parent.parent)
-    env = prove.surroundings(recipe, host) if recipe else _surroundings(host)
+    env = prove.surroundings(recipe, host) if recipe else surroundings(host, kit, vendor)
     visible = VENDORS[vendor].visible_env
     if visible and visible in os.environ:
         env[visible] = os.environ[visible]
-    return _made(vendor, kit, recipe, seat, str(python), env, runner.end_what_runs)
+    return made(vendor, kit, recipe, seat, str(python), env, runner.end_what_runs)
 
 
-def _surroundings(host: Host) -> dict[str, str]:
-    """As the proof has them, without a recipe."""
+def surroundings(host: Host, kit: Kit, vendor: str) -> dict[str, str]:
+    """As the proof has them, without a recipe.  Of a plugin's devices paddle 3.1's launcher wants to be told."""
     astray = prove.STRAY_NAMES
     kept = {k: v for k, v in host.surroundings().items() if k not in astray and not k.upper().startswith(prove.STRAY)}
-    return {**kept, "OMP_NUM_THREADS": "1"}
+    plugin = {"PADDLE_XCCL_BACKEND": kit.type_of(vendor)} if kit.name == "paddle" and VENDORS[vendor].plugin else {}
+    return {**kept, **plugin, "OMP_NUM_THREADS": "1"}
 
 
-def _made(
+def made(
     vendor: str,
     kit: Kit,
     recipe: Recipe | None,
@@ -181,7 +182,7 @@ def _boxed(recipe: Recipe, vendor: str) -> Iterator[Door]:
         with engine_lock.held(host.url, seat.container):
             env = prove.surroundings(recipe, seat)
             title = f"the container {seat.container}"
-            door = _made(vendor, kit, recipe, seat, title, env, lambda argv: seat.end())
+            door = made(vendor, kit, recipe, seat, title, env, lambda argv: seat.end())
             yield replace(door, shared=True)
     finally:
         client.close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from envcheck.checks.common import label
 from envcheck.checks.thresholds import limit
+from envcheck.errors import UsageError
 from envcheck.model import Device, Facts, Process, Topology, VendorFacts
 from envcheck.vendors import VENDORS
 
@@ -109,9 +110,22 @@ def _card(facts: Facts, v: VendorFacts, index: int, place: int) -> Card:
     return Card(index, label(device), device.name or "", tuple(users[:PROCESSES_SHOWN]), _capped(fill))
 
 
+def setting(name: str, most: float) -> float | None:
+    """A person's figure from the environment; UsageError where it is none."""
+    said = os.environ.get(name)
+    if not said:
+        return None
+    try:
+        value = float(said)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= most:
+        raise UsageError(f"{name}={said[:80]!r} is no number above 0, up to {most:g}", f"unset {name}, or give another")
+    return value
+
+
 def _capped(mib: int) -> int:
-    own = os.environ.get(CAP, "")
-    return min(mib, int(own)) if own.isdecimal() else mib
+    return int(min(mib, setting(CAP, 1 << 20) or mib))
 
 
 def _is_on(process: Process, device: Device) -> bool:

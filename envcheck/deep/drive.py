@@ -18,7 +18,6 @@ from envcheck.runner import CommandResult
 from envcheck.secrets import redact
 
 PROGRAM = Path(__file__).with_name("program.py")
-GRACE_S = 10.0  # after which a child that could not end itself is ended
 LOG_LINES, LOG_BYTES = 8, 1 << 16
 Say = Callable[[str], None]
 
@@ -71,6 +70,7 @@ class Sizes:
     rows: tuple[int, int] = (256, 8192)
     mib: tuple[int, int] = (1, 256)
     piece_mib: int = 64
+    grace_s: float = 10.0  # after patience_s, for a child that cannot end itself
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def together(door: Door, sizes: Sizes, count: int) -> list[Said]:
         door.seat.write(f"{folder}/program.py", PROGRAM.read_text("utf-8"))
         asked = _asked(door, sizes, {"what": "allreduce", "folder": folder})
         argv = door.wrap((door.seat.python, *door.launch(folder, count), f"{folder}/program.py", json.dumps(asked)))
-        done = door.seat.run(argv, timeout_s=sizes.patience_s + GRACE_S, env=door.env)
+        done = door.seat.run(argv, timeout_s=sizes.patience_s + sizes.grace_s, env=door.env)
         log = "\n".join([done.out, done.err, *(door.seat.read(f"{folder}/log/{name}") for name in _logs(door, folder))])
         if attempt == 1 and done.status != 0 and "ddress already in use" in log:
             continue  # paddle chooses a free port and binds it later: somebody else was quicker
@@ -167,7 +167,7 @@ def _child(
     program = f"{door.seat.fresh('deep')}/program.py"
     door.seat.write(program, PROGRAM.read_text("utf-8"))
     argv = door.wrap((door.seat.python, program, json.dumps(_asked(door, sizes, asked))))
-    silence = _Silence(sizes.patience_s + GRACE_S, lambda: door.stop(argv))
+    silence = _Silence(sizes.patience_s + sizes.grace_s, lambda: door.stop(argv))
 
     def heard(line: str) -> None:
         silence.broken()
@@ -175,7 +175,7 @@ def _child(
 
     with silence:
         tests = 3 * len(asked.get("units", ())) + 1
-        done = door.seat.run(argv, timeout_s=(sizes.patience_s + GRACE_S) * tests, env=door.env, on_line=heard)
+        done = door.seat.run(argv, timeout_s=(sizes.patience_s + sizes.grace_s) * tests, env=door.env, on_line=heard)
     late = silence.ended or done.hung or _TIMEOUT in done.err
     return done, [each for line in done.out.splitlines() for each in _parsed(line)], late
 

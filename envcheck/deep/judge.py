@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from envcheck.checks.common import fail, follows, ok, plural, skip, unknown, warn
+from envcheck.checks.common import fail, follows, ok, plural, ranges, skip, unknown, warn
 from envcheck.deep import floors
 from envcheck.deep.cards import Card, Chosen
 from envcheck.deep.drive import Said
@@ -16,18 +16,18 @@ from envcheck.vendors import VENDORS
 # A product of bf16 is rounded to 8 bits when it is done: 2^-8 of a value, and once more for each partial sum that a
 # library keeps in bf16 (torch allows it by default).  Four of these, of the largest value; their mean square is less.
 WORST, SQUARE = 2**-6, 2**-7
-SHOWN = 16
+SHOWN, OUTLIER = 16, 0.1
 WORDS = {"matmul": "the product", "memory": "the memory", "copy": "the copies", "peer": "the copies between cards"}
 
 
 @dataclass(frozen=True)
 class Bench:
-    """All that a judge reads: `said` of every test, `outlier` the part by which a card may be slower than its peers,
-    `command` what can be run by hand."""
+    """All that a judge reads: `said` of every test, `outlier` by test the part by which a card may be slower than its
+    peers, `commands` what can be run by hand."""
 
     chosen: Chosen
     said: tuple[Said, ...] = ()
-    outlier: float = 0.1
+    outlier: Mapping[str, float] = field(default_factory=dict)
     links: tuple[floors.Link, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     patience_s: float = 0.0
@@ -38,7 +38,8 @@ class Bench:
     def named(self, cards: Sequence[int]) -> str:
         labels = {card.index: card.label for card in self.chosen.cards}
         words = [labels.get(n, str(n)) for n in cards]
-        return words[0] if words == ["cpu"] else f"device{'s' * bool(words[1:])} {', '.join(words)}"
+        listed = ranges(list(map(int, words))) if words[2:] and all(map(str.isdecimal, words)) else ", ".join(words)
+        return words[0] if words == ["cpu"] else f"device{'s' * bool(words[1:])} {listed}"
 
     def floor(self, test: str) -> floors.Floor | None:
         names = {card.name for card in self.chosen.cards}
@@ -160,7 +161,8 @@ def allreduce(bench: Bench) -> Iterator[Finding]:
         yield fail(f"adding up over all cards {way}{silent}", words, *_topology(bench), evidence=s.evidence)
     wrong = [s for s in said if not s.error and s.figures["wrong"]]
     if wrong:
-        seen = f"ranks {', '.join(str(s.cards[0]) for s in wrong)} hold wrong sums"
+        numbers = ", ".join(str(s.cards[0]) for s in wrong)
+        seen = f"ranks {numbers} hold wrong sums" if wrong[1:] else f"rank {numbers} holds a wrong sum"
         words = "Do not train: gradients would be wrong in silence. Look at the plugin's and the toolkit's versions."
         lines = [f"rank {s.cards[0]}: {s.figures['wrong']} of {MIB // 4} values" for s in wrong]
         yield fail(seen, words, evidence=bench.shown("allreduce", lines))
@@ -226,13 +228,14 @@ def _figures(
         return
     values = {s.cards[0]: figure(s) for s in right}
     usual = sorted(values.values())[len(values) // 2]
-    slow = [n for n, value in values.items() if bench.on_cards and value < usual * (1 - bench.outlier)]
+    part = bench.outlier.get(test, OUTLIER)
+    slow = [n for n, value in values.items() if bench.on_cards and value < usual * (1 - part)]
     below = [n for n, value in values.items() if floor and value < floor.least]
     lines = [f"{bench.named([n])}: {value:.3g} {unit}" for n, value in values.items()]
     shown = bench.shown(test, lines)
     if slow:
         parts = ", ".join(f"{bench.named([n])} {values[n]:.3g}" for n in slow)
-        far = f"by more than {100 * bench.outlier:.0f} %"
+        far = f"by more than {100 * part:.0f} %"
         seen = f"slower than the others, {far}: {parts}, where {usual:.3g} {unit} is usual"
         words = "Look at its temperature, its power limit, its clocks and its slot: all cards wait for the slowest."
         yield warn(seen, words, *_health(bench, [s for s in right if s.cards[0] in slow]), evidence=shown)

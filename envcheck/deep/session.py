@@ -25,11 +25,11 @@ AGAIN = "envcheck doctor --deep"
 
 @dataclass(frozen=True)
 class Wish:
-    """`names` of the tests that are asked for; `outlier` as a part of one, `links` what a link of a kind carries."""
+    """`names` of the tests that are asked for; `outlier` by test as a part of one, `links` what a link of a kind carries."""
 
     sizes: Sizes = field(default_factory=Sizes)
     names: frozenset[str] = frozenset(NAMES)
-    outlier: float = 0.1
+    outlier: Mapping[str, float] = field(default_factory=dict)
     links: tuple[floors.Link, ...] = ()
 
 
@@ -37,7 +37,7 @@ def beforehand(chosen: Chosen, door: Door, wish: Wish) -> str:
     """What it will disturb, in words for the person who decides."""
     free, sizes, ranks = chosen.free, wish.sizes, _ranks(chosen, wish)
     cpu = chosen.vendor == "cpu"
-    where = f" (device{'s' * bool(free[1:])} {', '.join(card.label for card in free)})"
+    where = f" ({judge.Bench(chosen).named([card.index for card in free])})"
     who = "this machine's processor" if cpu else f"{len(free)} × {VENDORS[chosen.vendor].title}{where}"
     deeds = [TESTS[test] for test in _tests(chosen, wish)]
     deeds += [f"copies between {plural(len(chosen.pairs), 'pair')} of cards"] if _pairs(chosen, wish) else []
