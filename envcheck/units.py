@@ -15,7 +15,9 @@ def gib(size_bytes: float) -> str:
 
 
 def mib(count: float) -> str:
-    """MiB for people: '512 MiB', or '64 GiB' where it divides well enough."""
+    """MiB for people: '512 MiB', '64 GiB' where it divides well enough, '14 KiB' where it is not yet one half."""
+    if 0 < count < 0.5:
+        return f"{max(1, round(count * 1024))} KiB"
     return f"{count:.0f} MiB" if count < 1024 else f"{count / 1024:.1f} GiB".replace(".0 ", " ")
 
 

@@ -21,13 +21,15 @@ class Cards:
 
     `sizes_mib` has an entry for each device that the vendor's tool lists, None for a memory that is not told, and is
     None itself where the list is not to be had whole.  `others` are the vendors whose cards are here, where none of the
-    wanted one's is.
+    wanted one's is, `facts` all that was seen, `doubts` what else a person should know of them.
     """
 
     architecture: str
     driver: str | None = None
     sizes_mib: tuple[int | None, ...] | None = None
     others: tuple[str, ...] = ()
+    facts: Facts | None = None
+    doubts: tuple[str, ...] = ()
 
 
 def look(device: str) -> Cards:
@@ -39,7 +41,7 @@ def look(device: str) -> Cards:
     mine = next((v for v in known.vendors if v.name == device), None)
     sizes = tuple(d.memory_total_mib for d in mine.devices) if mine and _is_whole(known, device) else None
     others = tuple(name for name in _vendors_here() if name != device) if not (mine and mine.devices) else ()
-    return Cards(architecture, driver_version(mine) if mine else None, sizes, others)
+    return Cards(architecture, driver_version(mine) if mine else None, sizes, others, known)
 
 
 def architecture_here() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import platform
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,8 +27,10 @@ class ByHand:
 
 def by_hand(recipe: Recipe, in_container: bool, folder: Path, driver: str | None) -> Iterator[ByHand]:
     """`in_container`: the packages go into the image's Python, so they are a person's as well; `driver` is here."""
+    from installers import accelerator
+
     yield from driver_by_hand(recipe, driver)
-    image = recipe.image and in_container and reference(recipe.image, platform.machine())
+    image = recipe.image and in_container and reference(recipe.image, accelerator.architecture_here())
     if image:
         yield ByHand(
             "image",

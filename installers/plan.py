@@ -12,7 +12,6 @@ from packaging.utils import canonicalize_name
 
 from envcheck import errors
 from envcheck.secrets import redact
-from installers.bundles.lockfile import Wheel
 from installers.by_hand import ByHand
 from installers.environment import Environment, fits
 from installers.mark import TEARING as TEARING
@@ -20,6 +19,7 @@ from installers.prove_cards import proofs
 from installers.recipes.recipe import Build, Checkout, Library, Package, Recipe
 
 if TYPE_CHECKING:
+    from installers.bundles.lockfile import Wheel
     from installers.bundles.weights_plan import Seen
     from installers.containers.container_draw import Drawn
     from installers.images.manifest import Found

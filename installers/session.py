@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import click
 
 from envcheck import errors
 from envcheck.errors import UsageError
+from envcheck.model import Facts
 from envcheck.stopping import heard_by, interrupt
 from installers import accelerator, execute, place, undo
 from installers.bundles import lock_notes
@@ -27,7 +29,8 @@ class Asked:
     """`own`: the folder was given, so that the packages go there even where the recipe has an image.
 
     `gated`: what is left to a person, and the machine itself, are judged by the gates of a training that follows.
-    `whole`: the plan is shown with all that it creates, however long.
+    `whole`: the plan is shown with all that it creates, however long; `judge` says what a person should know of this
+    machine's cards.
     """
 
     recipe: Recipe
@@ -42,6 +45,7 @@ class Asked:
     supply: Supply | None = None
     lock_file: str = ""
     whole: bool = False
+    judge: Callable[[Facts], tuple[str, ...]] | None = None
 
     @property
     def ground(self) -> execute.Ground:
@@ -49,6 +53,8 @@ class Asked:
         wanted = self.supply.narrowed if self.supply else self.recipe
         folder, recipe = self.folder.absolute(), of_role(wanted, self.role)
         here, role = accelerator.look(recipe.device), self.role or recipe.device
+        if self.judge and here.facts:
+            here = replace(here, doubts=self.judge(here.facts))
         driver, cards = here.driver if recipe.driver_minimum else None, None if self.gated else here
         if recipe.image is None or recipe.container is None or self.own or self.gated:
             return Hosted(recipe, folder, recipe.image is not None and not self.own, driver, role, self.supply, cards)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from installers.bundles import from_bundle, lock_notes, lockfile_use, weights_st
 from installers.bundles.lockfile import Image
 from installers.bundles.supply import Supply
 from installers.containers import container
-from installers.images import image_pull
+from installers.images import image, image_pull
+from installers.images.engine import MACHINES
 from installers.place import Place
 from installers.plan import Step
 from installers.recipes.recipe import Recipe
@@ -146,7 +146,9 @@ def boxed_image(work: Work) -> Image | None:
     lock, name = work.terms.lock, next(iter(work.terms.recipe.image.references.values()))
     if work.terms.bundle and lock:
         return lock.image
-    name = work.terms.recipe.image.references.get(platform.machine(), name)
+    made_of = str(told.get("Image") or "")
+    about = (made_of and image.named(work.client, made_of)) or {}
+    name = work.terms.recipe.image.references.get(MACHINES.get(str(about.get("Architecture")), ""), name)
     return Image(name, digest, "" if digest else str(told.get("Image") or ""))
 
 

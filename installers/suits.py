@@ -36,11 +36,12 @@ def obstacles(recipe: Recipe, here: Cards | None, role: str = "") -> Iterator[Ob
 
 
 def mind(recipe: Recipe, here: Cards | None, role: str = "") -> Iterator[str]:
-    """The methods for which it is too small, where it is fit for another."""
+    """The methods for which it is too small, where it is fit for another; and what was doubted before."""
     if here is None or here.others:
         return
     jobs = _jobs(recipe, role)
     short = [job for job in jobs if _too_little(recipe, job, here)]
+    yield from here.doubts if not short else ()
     for job in short if len(short) < len(jobs) else ():
         yield f"not for {_called(job)}: {_seen(recipe, here)}; it wants {_wish(recipe, job)}"
 

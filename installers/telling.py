@@ -7,13 +7,16 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
 from installers.containers import container_telling
 from installers.plan import Plan, Step, root
 from installers.progress import Event
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 SCHEMA = 1
 
@@ -121,12 +124,7 @@ class Screen:
     """Progress on standard error: a moving line below the plain ones on a terminal, plain lines alone elsewhere."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        console = Console(stderr=True, highlight=False)
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self._bar = _bar() if sys.stderr.isatty() else None
         self._task = self._bar.add_task("", total=None) if self._bar else None
         self._told = ""
         self._layers: dict[str, Any] = {}
@@ -178,6 +176,15 @@ class Screen:
         over = event.text.endswith(" done")
         words = f"  {event.text} {event.done / MIB:.0f} of {event.total / MIB:.0f} MiB"
         self._bar.update(self._layers[name], completed=event.done, description=words, visible=not over)
+
+
+def _bar() -> Progress | None:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True) if console.is_terminal else None
 
 
 def _short(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from envcheck import options, places, provision_modes
 from envcheck.errors import UsageError
 
 if TYPE_CHECKING:
+    from envcheck.model import Facts
     from installers.bundles.lockfile import Lock
     from installers.bundles.supply import Supply
     from installers.recipes.recipe import Recipe
@@ -130,10 +131,27 @@ def provision(
     asked = Asked(
         recipe, _folder(recipe, into), into is not None, dry_run, yes, as_json, wish=wish, supply=supply,
         role="" if undoing else _role(recipe, node_role, device), lock_file=lock_file or "", whole=verbose,
+        judge=_memory(recipe, method),
     )  # fmt: skip
     if as_script:
         return run_script(asked)
     return run_undo(asked) if undoing else run_plan(asked)
+
+
+def _memory(recipe: Recipe, method: str | None) -> Callable[[Facts], tuple[str, ...]] | None:
+    """What the memory planner says against the method that was named, on the cards that are here."""
+    job = next((j for j in recipe.jobs if method and method.lower() in (j.method, j.variant)), None)
+
+    def judge(facts: Facts) -> tuple[str, ...]:
+        from launch.planner import fit
+
+        found = fit.fit(recipe, job, facts) if job else None
+        if not found or found.fits is not False:
+            return ()
+        more = f"; {found.remedy.words[:1].lower()}{found.remedy.words[1:]}" if found.remedy else ""
+        return (f"{method} will not fit into these cards' memory, {found.reason}{more}",)
+
+    return judge if job else None
 
 
 def _given() -> list[str]:
@@ -155,11 +173,11 @@ def _supply(
     if lock_file:
         snapshot.probe_writable(Path(lock_file))
     if bundle:
-        from installers import telling
+        from installers import accelerator, telling
         from installers.bundles import bundle_read
 
         with telling.Screen() as screen:
-            found = bundle_read.verify(Path(bundle), platform.machine(), screen.show)
+            found = bundle_read.verify(Path(bundle), accelerator.architecture_here(), screen.show)
         return supply.bundled(found, said[4], said[0], said[1], boxed)
     recipe = _recipe(*said)
     return supply.locked(recipe, locked, boxed) if locked else supply.Supply(recipe, boxed=boxed)

@@ -21,6 +21,7 @@ from installers.bundles.bundle import AGAIN, CHUNK, MANIFEST, MEMBER, MEMBERS_LI
 
 BLOCK = 512
 FLUSH_BYTES = 64 << 20
+OTHER = "give the file that envcheck bundle wrote, all of it; weights are not for it but for --weights DIR"
 _LONG = b"L"  # GNU's member for a name of more than 100 characters
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zX": "xz", b"BZh": "bzip2"}
 
@@ -207,7 +208,7 @@ def _parsed(block: bytes, at: int, end: int, name: str) -> tarfile.TarInfo:
         if at == 0:
             packed = next((words for mark, words in _COMPRESSED.items() if block.startswith(mark)), None)
             said = f"is packed with {packed}" if packed else "is no bundle"
-            raise BundleError(f"{name} {said}", f"unpack it first: {packed} -d" if packed else AGAIN) from None
+            raise BundleError(f"{name} {said}", f"unpack it first: {packed} -d" if packed else OTHER) from None
         cut = at + BLOCK > end or not block
         why = f"is cut off at {end} bytes" if cut else f"is damaged at byte {at} ({err})"
         raise BundleError(f"{name} {why}", AGAIN) from None

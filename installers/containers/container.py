@@ -93,8 +93,9 @@ def create(api: APIClient, spec: Spec) -> str:
 
 def still_wrong(api: APIClient, spec: Spec) -> str | None:
     """Why the container does not run as the Spec says; None when it does."""
+    until = time.monotonic() + SETTLE_S
     expected = known(api, spec.image)
-    time.sleep(SETTLE_S)
+    time.sleep(max(0.0, until - time.monotonic()))
     found = look(api, spec.name)
     if found is None:
         return f"the container {spec.name} is gone"

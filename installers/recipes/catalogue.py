@@ -66,9 +66,8 @@ def agreeing(
         _fitting([recipe], model, method, device, framework)
     except UsageError:
         said = " ".join(f"--{what} {text[:80]}" for what, text in asked.items() if text is not None)
-        next_step = (
-            f"leave --recipe out, or the others; what it is for:\n{_table((recipe, job) for job in recipe.jobs)}"
-        )
+        table = _table(((recipe, job) for job in recipe.jobs), variants=False)
+        next_step = f"leave --recipe out, or the others; what it is for:\n{table}"
         raise UsageError(f"--recipe {recipe.name} does not go with {said}", next_step) from None
     return recipe
 
@@ -115,8 +114,10 @@ def _fitting(
     method: str | None,
     device: str | None,
     framework: str | None,
-    shape: Shape = Shape(),
+    shape: Shape | None = None,
 ) -> list[Offer]:
+    """`shape` is None where the command knows neither variants nor roles as such: then none is advised."""
+    told, shape = shape is not None, shape or Shape()
     offers = [(recipe, job) for recipe in recipes for job in recipe.jobs]
     said: list[str] = []
     for what, asked, fits in (
@@ -129,7 +130,7 @@ def _fitting(
     ):
         if asked is not None:
             said.append(f"--{what} {asked[:80]}")
-            offers = _narrowed(offers, [offer for offer in offers if fits(offer, asked)], said, what)
+            offers = _narrowed(offers, [offer for offer in offers if fits(offer, asked)], said, what, told)
     if framework is None and shape.role is None and model not in {recipe.name for recipe in recipes}:
         offers = [offer for offer in offers if not offer[1].role] or offers
     if method is None:
@@ -156,10 +157,11 @@ VALUES: dict[str, Callable[[Offer], tuple[str, ...]]] = {
 }
 
 
-def _narrowed(before: list[Offer], after: list[Offer], said: list[str], what: str) -> list[Offer]:
+def _narrowed(before: list[Offer], after: list[Offer], said: list[str], what: str, variants: bool) -> list[Offer]:
     if after:
         return after
-    choice = _values(before, what, said[-1]) if len(before) > TABLE else f"choose from what there is:\n{_table(before)}"
+    many = len(before) > TABLE
+    choice = _values(before, what, said[-1]) if many else f"choose from what there is:\n{_table(before, variants)}"
     raise UsageError(f"there is no recipe for {' '.join(said)}", choice)
 
 
@@ -206,14 +208,15 @@ def _choice(offers: list[Offer]) -> str:
     return "choose by " + ", ".join(option for option, values in asked.items() if len(values) > 1)
 
 
-def _table(offers: Iterable[Offer]) -> str:
+def _table(offers: Iterable[Offer], variants: bool = True) -> str:
+    """`variants`: for a command that takes --variant; without it jobs that differ in nothing else are one."""
     rows = [
         f"    {recipe.name:<25} --model {recipe.models[0]} --method {job.method}"
-        f"{job.variant and f' --variant {job.variant}'} --device {device_of((recipe, job))}"
+        f"{f' --variant {job.variant}' if job.variant and variants else ''} --device {device_of((recipe, job))}"
         f" --framework {recipe.framework}"
         for recipe, job in offers
     ]
-    return "\n".join(rows)
+    return "\n".join(dict.fromkeys(rows))
 
 
 def _load_folder(folder: Path) -> list[Recipe]:
