@@ -30,6 +30,7 @@ COMMANDS = {
     "snapshot": "envcheck.commands.snapshot",
     "simulate": "envcheck.commands.simulate",
     "recipes": "envcheck.commands.recipes",
+    "schema": "envcheck.commands.schema",
     "completion": "envcheck.commands.completion",
 }
 
