@@ -42,7 +42,8 @@ def closed(shut: Sequence[Finding]) -> None:
     for finding in shut:
         say(f"  {finding.name}: {finding.seen}")
         for line in finding.evidence:
-            say(f"    {line}")
+            if line != finding.seen:
+                say(f"    {line}")
         if finding.remedy:
             say(f"    next: {finding.remedy.words}")
             for line in finding.remedy.commands:

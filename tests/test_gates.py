@@ -42,6 +42,7 @@ MODEL = {"command": replace(command(), requires=("m/config.json",))}
 WHOLE: dict[str, Any] = {"shards": 2, "size_bytes": 5 * GIB, "flaws": [], "config": {}}
 CUT = {"what": "model-1.safetensors is cut off", "next": "fetch it again", "sure": True}
 SEVERAL = job(nodes=2)
+HOSTED = {**job(nodes=2, launcher=(*JOB.launcher, "--host", "10.0.0.7")), "host": "10.0.0.7"}
 MIX = ("--train_dataset_path", "a.jsonl,b.jsonl", "--train_dataset_prob")
 NAMED = {"command": replace(command(), data=("identity",), requires=("data/dataset_info.json",))}
 CALLED = {"sizes": {"data/dataset_info.json": 9}, "sets": {"identity": "data/identity.json"}}
@@ -64,6 +65,7 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("lock", {"lock": LOCK, **HIDDEN}, UNKNOWN),
     ("doctor", {"doctor": (replace(FAILING, severity=WARN),)}, WARN),
     ("doctor", {"doctor": (replace(FAILING, severity=WARN), replace(FAILING, severity=UNKNOWN))}, UNKNOWN),
+    ("doctor", {"doctor": (replace(FAILING, name="host.clock", severity=UNKNOWN),)}, OK),
     ("doctor", {"doctor": (FAILING,)}, FAIL),
     ("doctor", {"doctor": (replace(FAILING, name="job.cards"),)}, OK),
     ("devices", {}, OK),
@@ -88,6 +90,7 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("visible", seeing("0", 2), FAIL),
     ("visible", seeing("", 2), FAIL),
     ("visible", seeing("0-1", 2), FAIL),
+    ("visible", {**seeing("0,1,2", 3), "facts": cards(2)["facts"]}, OK),  # too few cards: gate.devices says so
     ("visible", cards(2), SKIP),
     ("visible", {}, SKIP),
     ("topology", seeing("0,1,2,3,4,5,6,7", 8), OK),
@@ -187,6 +190,8 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("name", {"facts": replace(FACTS, network=None)}, UNKNOWN),
     ("name", SEVERAL, OK),
     ("name", {**SEVERAL, "facts": replace(FACTS, network=Network(("127.0.1.1", "::1")))}, FAIL),
+    ("name", {**HOSTED, "facts": replace(FACTS, network=Network(("127.0.1.1",)))}, WARN),
+    ("name", {**HOSTED, "host": "10.0.0.8", "facts": replace(FACTS, network=Network(("127.0.1.1",)))}, FAIL),
     ("variables", {}, OK),
     ("variables", {"stale": ("PADDLE_RANK",)}, WARN),
     ("variables", {"stale": ("PADDLE_RANK",), **job(environment={"PADDLE_RANK": "1"})}, OK),

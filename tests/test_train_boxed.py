@@ -177,6 +177,18 @@ def test_trains_in_the_container(trainer: Trainer) -> None:
     assert trainer.left() == ""
 
 
+def test_gates_in_the_container(trainer: Trainer) -> None:
+    """Seen from inside every gate is open; data that only this host has is refused, and the mounts are named."""
+    told, refused = trainer.run("train", "--gates", "--json"), trainer.run("train", "--data", "nothing.txt")
+    found = {gate["name"]: gate["seen"] for gate in json.loads(told.stdout)["gates"]}
+
+    assert told.returncode == 0, told.stderr
+    assert found["gate.container"] == f"it runs in the container {NAME}"
+    assert refused.returncode == 1
+    assert "The container has no folder of this host: name a file by its path in there." in refused.stderr
+    assert '--because "why" opens: data' in refused.stderr
+
+
 def test_no_secret_stays(trainer: Trainer) -> None:
     """Of what paddle's launcher writes down of its environment nothing stays, here or there, and others see no log."""
     done = trainer.run("train", "--steps", "1", "--json")

@@ -186,6 +186,19 @@ def test_a_name_that_means_loopback(trainer: Trainer, nodes: Pair, tmp_path: Pat
     assert "127.0.0.1" in err
 
 
+def test_a_name_that_means_loopback_beside_a_host(trainer: Trainer, nodes: Pair, tmp_path: Path) -> None:
+    """Where --host says the address that is right, the launcher is told it: the name is a note, and the nodes train."""
+    before = (nodes[1].etc / "hosts").read_text()
+    nodes[1].hosts("127.0.0.1 localhost node-b\n")
+    try:
+        ends = trainer.both(nodes, tmp_path, (), ("--host", "10.77.0.2"))
+    finally:
+        nodes[1].hosts(before)
+
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    assert "note: gate.name: the own name resolves to 127.0.0.1" in ends[1][2]
+
+
 def test_a_closed_port(trainer: Trainer, nodes: Pair, tmp_path: Path) -> None:
     """Behind a firewall that drops, both end at their limit, and the outer one says that nothing answers."""
     rule = ("INPUT", "-p", "tcp", "--dport", "29777", "-j", "DROP")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from envcheck import options, places
+from envcheck.errors import UsageError
 
 
 def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
@@ -81,6 +82,8 @@ def train(dry_run: bool, as_script: bool, write: Path | None, **asked: object) -
     from launch import preview, request, session
 
     wish = request.Request(**asked)  # type: ignore[arg-type]  # click has the same names and kinds
+    if wish.gates and (dry_run or as_script or write is not None):
+        raise UsageError("--gates looks at this machine, and what only shows the command does not", "leave one out")
     if write is not None and not dry_run:
         from launch.rendering import written
 

@@ -41,6 +41,9 @@ ELSEWHERE = {
 }
 
 
+OF_CARDS = ("driver", "devices", "links", "toolkit")  # areas whose doubts are told at the start
+
+
 def doctor(s: Situation) -> Finding:
     """Nothing that doctor finds for this job fails; what another gate judges is left to that."""
     bad = [f for f in s.doctor if f.severity is Severity.FAIL and f.name not in ELSEWHERE]
@@ -54,8 +57,9 @@ def doctor(s: Situation) -> Finding:
 
 
 def _unfailed(s: Situation) -> Finding:
-    """What doctor warns of, or cannot tell, is said and closes nothing."""
-    doubts = [f for f in s.doctor if f.severity in (Severity.WARN, Severity.UNKNOWN) and f.name not in ELSEWHERE]
+    """What doctor warns of, or cannot tell, of the cards themselves is said and closes nothing."""
+    open_ = [f for f in s.doctor if f.severity in (Severity.WARN, Severity.UNKNOWN) and f.name not in ELSEWHERE]
+    doubts = [f for f in open_ if f.name.partition(".")[0] in OF_CARDS]
     seen = f"{len(s.doctor)} checks, none failed"
     if not doubts:
         return Finding("gate.doctor", Severity.OK, seen)

@@ -15,6 +15,7 @@ from launch.nodes.greeting import LIMIT, Greeting, unpacked
 from launch.nodes.judge import judge, ranks
 from launch.nodes.met import ASK, HANG_UP_S, SAY_EVERY_S, Met, Say
 
+LATE_S = 2.0  # in which nodes that were started together with a wrong one still find the door open
 GUESTS = 4096  # connections at once; strangers are dropped as soon as they speak
 
 
@@ -36,6 +37,7 @@ class Host:
         family = socket.AF_INET6 if ":" in own.address else socket.AF_INET
         self.door = socket.create_server(("", port), family=family, backlog=GUESTS)
         self.guests: list[Guest] = []
+        self.wrong: float | None = None
         self.wait = selectors.DefaultSelector()
         self.wait.register(self.door, selectors.EVENT_READ)
 
@@ -46,10 +48,10 @@ class Host:
                 if time.monotonic() - told > SAY_EVERY_S:
                     told = time.monotonic()
                     self.say(self._waiting())
-                for key, _ in self.wait.select(min(left, 1.0)):
+                for key, _ in self.wait.select(min(left, 0.5)):
                     self._hear(key.data) if key.data else self._enter()
             met = self._numbered()
-            findings = judge(met) if self._complete() else (self._missing(),)
+            findings = judge(met) if self._judged() else (self._missing(),)
             self._tell(met, findings)
         return Met(0, met, findings)
 
@@ -58,7 +60,16 @@ class Host:
         return [self.own, *(g.greeting for g in self.guests if g.greeting)]
 
     def _complete(self) -> bool:
-        """All are there, or something is wrong already that no further node mends."""
+        """All are there, or something is wrong already that no further node mends: who comes right then hears so."""
+        if len(self.here) >= self.own.nodes:
+            return True
+        if ranks(self.here).severity is not Severity.FAIL:
+            self.wrong = None
+            return False
+        self.wrong = self.wrong or time.monotonic()
+        return time.monotonic() - self.wrong > LATE_S
+
+    def _judged(self) -> bool:
         return len(self.here) >= self.own.nodes or ranks(self.here).severity is Severity.FAIL
 
     def _enter(self) -> None:

@@ -9,7 +9,7 @@ from envcheck.model import Finding, Remedy, Severity
 from launch.nodes.greeting import Greeting
 
 ASK = b'{"envcheck-node": "who"}\n'
-SAY_EVERY_S, HANG_UP_S = 5.0, 10.0
+SAY_EVERY_S, HANG_UP_S = 30.0, 10.0
 Say = Callable[[str], None]
 
 
