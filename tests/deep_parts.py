@@ -15,7 +15,7 @@ import pytest
 from envcheck import runner
 from envcheck.commands import deep_doors
 from envcheck.deep.cards import Card, Chosen, pairs
-from envcheck.deep.drive import Door, Local, Sizes
+from envcheck.deep.door import Door, Local, Sizes
 from installers.prove_cards import KITS
 from installers.seat import Host
 

@@ -13,7 +13,7 @@ import pytest
 from deep_parts import HASTY, SMALL, cards, door, faulty, left
 
 from envcheck.deep import session
-from envcheck.deep.drive import Sizes
+from envcheck.deep.door import Sizes
 from envcheck.deep.session import Wish
 from envcheck.model import Finding, Severity
 

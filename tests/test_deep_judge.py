@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isnan, nan
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from deep_parts import cards
 
 from envcheck.deep import floors, judge
 from envcheck.deep.cards import Card, Chosen, Pair
-from envcheck.deep.drive import Said
+from envcheck.deep.door import Said
 from envcheck.deep.judge import Bench, judged
 from envcheck.model import Finding, Severity
 from launch.catalogue import links
@@ -80,6 +81,23 @@ def test_rounding_is_allowed() -> None:
     found = told("deep.matmul", said("matmul", PRODUCT, *[{"worst": 2 * 2**-8, "square": 2**-8}] * 4))
 
     assert verdicts(found) == [OK]
+
+
+def test_once_more() -> None:
+    """A second measurement mends a speed, and no error: what was wrong once is wrong."""
+    first = Said("matmul", (1,), {**PRODUCT, "tflops": 100.0, "worst": 0.5})
+    second = Said("matmul", (1,), {**PRODUCT, "tflops": 690.0})
+    lost = Said("matmul", (1,), error="gone", lost=True)
+    both = judge.better(first, second)
+
+    assert judge.slow(Bench(cards("nvidia", 4), (*said("matmul", PRODUCT, {}, {}, {}, {})[2:], first))) == {
+        "matmul": [1]
+    }
+    assert (both.figures["tflops"], both.figures["worst"]) == (690.0, 0.5)
+    for one, other in ((0.001, nan), (nan, 0.001)):
+        some = [Said("matmul", (1,), {**PRODUCT, "worst": worst}) for worst in (one, other)]
+        assert isnan(judge.better(*some).figures["worst"])
+    assert judge.better(first, lost) is judge.better(lost, second) is lost
 
 
 def test_below_what_is_published() -> None:

@@ -13,7 +13,7 @@ import click
 
 from envcheck.checks.thresholds import limit
 from envcheck.deep import cards, session, table
-from envcheck.deep.drive import Sizes
+from envcheck.deep.door import Sizes
 from envcheck.deep.session import Wish
 from envcheck.errors import EnvcheckError, StepError, UntoldError, UsageError
 from envcheck.model import Facts, Finding, VendorFacts

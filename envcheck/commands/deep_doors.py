@@ -13,7 +13,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from envcheck import places, runner
-from envcheck.deep.drive import Door, Local, Seat
+from envcheck.deep.door import Door, Local, Seat
 from envcheck.errors import UntoldError
 from envcheck.vendors import VENDORS
 from installers import environment, programs, prove

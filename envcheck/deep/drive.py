@@ -4,87 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from envcheck import runner
+from envcheck.deep.door import LOG_BYTES, Door, Said, Sizes
 from envcheck.runner import CommandResult
 from envcheck.secrets import redact
 
 PROGRAM = Path(__file__).with_name("program.py")
-LOG_LINES, LOG_BYTES = 8, 1 << 16
+LOG_LINES = 8
 Say = Callable[[str], None]
-
-
-class Seat(Protocol):
-    """Where the Python stands, as installers.seat has it."""
-
-    @property
-    def python(self) -> str: ...
-
-    def run(
-        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str], on_line: runner.OnLine | None = None
-    ) -> CommandResult: ...
-
-    def fresh(self, name: str) -> str: ...
-
-    def write(self, path: str, content: str) -> None: ...
-
-    def read(self, path: str) -> str: ...
-
-    def names(self, folder: str) -> list[str]: ...
-
-
-@dataclass(frozen=True)
-class Door:
-    """A way to a Python that has the framework: `kind` is its name of the device, `wrap` sources what it needs,
-    `launch` is the framework's launcher for a folder and a count of ranks.  `stop` ends a command that runs there,
-    where it is `shared` with all else that we have running there."""
-
-    seat: Seat
-    title: str
-    kit: str
-    kind: str
-    env: Mapping[str, str]
-    stop: Callable[[Sequence[str]], None]
-    launch: Callable[[str, int], Sequence[str]]
-    wrap: Callable[[Sequence[str]], Sequence[str]] = tuple
-    shared: bool = False
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """`budget_s` is the time that each figure may take, `patience_s` that of a test before it counts as hung.
-
-    The sizes are the first and the last that are tried: rows of a square product, MiB of a copy.
-    """
-
-    budget_s: float = 1.0
-    patience_s: float = 120.0  # the first kernel of a card is compiled, which takes CANN up to a minute
-    rows: tuple[int, int] = (256, 8192)
-    mib: tuple[int, int] = (1, 256)
-    piece_mib: int = 64
-    grace_s: float = 10.0  # after patience_s, for a child that cannot end itself
-
-
-@dataclass(frozen=True)
-class Said:
-    """How one test on one card or pair went: its figures, or its `error`; `lost`: with its process, which `hung` or
-    fell over."""
-
-    test: str
-    cards: tuple[int, ...]
-    figures: Mapping[str, Any] = field(default_factory=dict)
-    error: str = ""
-    hung: bool = False
-    lost: bool = False
-    evidence: tuple[str, ...] = ()
 
 
 def look(door: Door, sizes: Sizes) -> Said:
@@ -247,39 +180,3 @@ def _logs(door: Door, folder: str) -> list[str]:
     top = door.seat.names(f"{folder}/log")
     deep = [f"{name}/attempt_0/0/stderr.log" for name in top if not name.startswith("workerlog")]
     return [name for name in top if name.startswith("workerlog.")] + deep
-
-
-@dataclass(frozen=True)
-class Local:
-    """A Python of this host, with a folder for what the tests write."""
-
-    python: str
-    own: Path
-
-    def run(
-        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str], on_line: runner.OnLine | None = None
-    ) -> CommandResult:
-        return runner.run(argv, timeout_s=timeout_s, env=env, cwd=self.own, on_line=on_line)
-
-    def fresh(self, name: str) -> str:
-        import shutil
-
-        shutil.rmtree(self.own / name, ignore_errors=True)
-        (self.own / name).mkdir(parents=True)
-        return str(self.own / name)
-
-    def write(self, path: str, content: str) -> None:
-        Path(path).write_text(content, encoding="utf-8")
-
-    def read(self, path: str) -> str:
-        try:
-            with Path(path).open(encoding="utf-8", errors="replace") as file:
-                return file.read(LOG_BYTES)
-        except OSError:
-            return ""
-
-    def names(self, folder: str) -> list[str]:
-        try:
-            return sorted(os.listdir(folder))  # noqa: PTH208 (strings, as a container's are)
-        except OSError:
-            return []

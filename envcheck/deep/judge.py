@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from envcheck.checks.common import fail, follows, ok, plural, ranges, skip, unknown, warn
 from envcheck.deep import floors
 from envcheck.deep.cards import Card, Chosen
-from envcheck.deep.drive import Said
+from envcheck.deep.door import Said
 from envcheck.model import Finding
 from envcheck.units import MIB, mib
 from envcheck.vendors import VENDORS
@@ -17,6 +17,7 @@ from envcheck.vendors import VENDORS
 # library keeps in bf16 (torch allows it by default).  Four of these, of the largest value; their mean square is less.
 WORST, SQUARE = 2**-6, 2**-7
 SHOWN, OUTLIER = 16, 0.1
+SPEEDS = {"matmul": ("tflops",), "copy": ("up_gbs", "down_gbs")}
 WORDS = {"matmul": "the product", "memory": "the memory", "copy": "the copies", "peer": "the copies between cards"}
 
 
@@ -61,6 +62,32 @@ Figure = Callable[[Said], float]
 def judged(bench: Bench, names: Iterable[str]) -> dict[str, list[Finding]]:
     """Findings by the names that are asked for; the table of checks stamps name, source and vendor on them."""
     return {name: list(judge(bench)) for name, judge in JUDGES.items() if name in names}
+
+
+def slow(bench: Bench) -> dict[str, list[int]]:
+    """By test the cards that one of its figures shows as slower than the others."""
+    found = {}
+    for test, keys in SPEEDS.items():
+        good = [s for s in bench.of(test) if not s.error]
+        outliers = {n for key in keys for n in _slow(bench, test, {s.cards[0]: float(s.figures[key]) for s in good})}
+        if outliers:
+            found[test] = sorted(outliers)
+    return found
+
+
+def better(one: Said, other: Said) -> Said:
+    """Of two measurements of one card the better speeds, and all that was wrong in either."""
+    if one.error or other.error:
+        return one if one.error else other
+    speeds = {k: max(one.figures[k], other.figures[k]) for k in SPEEDS[one.test]}
+    errors = {k: _worse(one.figures[k], other.figures[k]) for k in ("worst", "square", "drift") if k in one.figures}
+    same = {"same": one.figures["same"] and other.figures["same"]} if "same" in one.figures else {}
+    return replace(one, figures={**one.figures, **speeds, **errors, **same})
+
+
+def _worse(one: float, other: float) -> float:
+    """NaN is worse than any number, and compares with none."""
+    return one if one != one or one >= other else other
 
 
 def matmul(bench: Bench) -> Iterator[Finding]:
@@ -227,9 +254,7 @@ def _figures(
     if not right:
         return
     values = {s.cards[0]: figure(s) for s in right}
-    usual = sorted(values.values())[len(values) // 2]
-    part = bench.outlier.get(test, OUTLIER)
-    slow = [n for n, value in values.items() if bench.on_cards and value < usual * (1 - part)]
+    usual, part, slow = _usual(values), bench.outlier.get(test, OUTLIER), _slow(bench, test, values)
     below = [n for n, value in values.items() if floor and value < floor.least]
     lines = [f"{bench.named([n])}: {value:.3g} {unit}" for n, value in values.items()]
     shown = bench.shown(test, lines)
@@ -247,6 +272,16 @@ def _figures(
         spread = "" if len(values) == 1 else f" ({min(values.values()):.3g} to {max(values.values()):.3g})"
         who = f"{plural(len(values), 'card')} at " if bench.on_cards else ""
         yield replace(ok(f"{who}{usual:.3g} {unit}{spread}"), evidence=shown)
+
+
+def _usual(values: Mapping[int, float]) -> float:
+    """The median, of two the larger."""
+    return sorted(values.values())[len(values) // 2]
+
+
+def _slow(bench: Bench, test: str, values: Mapping[int, float]) -> list[int]:
+    least = _usual(values) * (1 - bench.outlier.get(test, OUTLIER)) if values and bench.on_cards else 0.0
+    return [n for n, value in values.items() if value < least]
 
 
 def _changed(bench: Bench, test: str, wrong: list[Said]) -> Iterator[Finding]:
