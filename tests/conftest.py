@@ -21,6 +21,10 @@ UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError
 # A real engine and registry; machines with a network; a newer paddle.
 pytest_plugins = ["tests.engine_parts", "tests.node_parts", "tests.real_parts"]
 
+# What a terminal's width is must not hang on how the tests were started.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
+
 # A shell starts what it puts in the background with SIGINT ignored, nohup with SIGHUP; children inherit that: tests of
 # Ctrl-C would test nothing.  A handler that does nothing ignores as well, and is not inherited.
 for _sign in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):

@@ -22,22 +22,29 @@ TINY = catalogue.by_name(catalogue.load_all(), "tiny-cpu")
 KINDS = {"npu": "tiny-npu", "iluvatar_gpu": "tiny-iluvatar"}
 
 
-def test_real_collective(paddle_environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def environment(paddle_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The environment with notes of its own: a proof writes there, and other tests prove side by side."""
+    folder = tmp_path_factory.mktemp("environment")
+    for name in ("bin", "lib", "pyvenv.cfg"):
+        (folder / name).symlink_to(paddle_environment / name)
+    return folder
+
+
+def test_real_collective(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """paddle's own launcher and gloo add up to the right values, with another job's leftovers in the shell."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setenv("PADDLE_TRAINER_ENDPOINTS", "10.0.0.1:6070,10.0.0.2:6070")
-    seat = Host(paddle_environment)
+    seat = Host(environment)
 
     assert collective(TINY, seat, prove.surroundings(TINY, seat)) == "two processes added up to the right values"
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def recipe(
-    request: pytest.FixtureRequest, paddle_environment: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Recipe:
+def recipe(request: pytest.FixtureRequest, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     """A recipe for four cards of a vendor whose plugin is ours; the script that it sources leads to it."""
     folder = tmp_path_factory.mktemp(request.param)
-    root = compiled(paddle_environment, request.param, folder)
+    root = compiled(environment, request.param, folder)
     (folder / "set_env.sh").write_text(f"export CUSTOM_DEVICE_ROOT={root}\n")
     found = catalogue.by_name(catalogue.load_all(), KINDS[request.param])
     return replace(
@@ -53,22 +60,22 @@ def tried(recipe: Recipe, environment: Path, *proofs: prove_cards.Prove) -> list
     return [proof(recipe, seat, prove.surroundings(recipe, seat)) for proof in proofs]
 
 
-def test_every_card(recipe: Recipe, paddle_environment: Path) -> None:
+def test_every_card(recipe: Recipe, environment: Path) -> None:
     """Four cards multiply and add up together, by the plugin that was just made."""
     kind = prove_cards.KITS[0].type_of(recipe.device)
 
-    assert tried(recipe, paddle_environment, cards, collective) == [
+    assert tried(recipe, environment, cards, collective) == [
         f"4 cards of type {kind} multiplied rightly",
         "4 processes added up to the right values",
     ]
 
 
-def test_an_all_reduce_that_does_nothing(recipe: Recipe, paddle_environment: Path) -> None:
+def test_an_all_reduce_that_does_nothing(recipe: Recipe, environment: Path) -> None:
     """Where the plugin's all-reduce returns without adding up, the values tell."""
     silent = replace(recipe, environment={**recipe.environment, "FAKE_SILENT": "1"})
 
     with pytest.raises(StepError, match=r"4 processes gave wrong values: process 0 says sums"):
-        tried(silent, paddle_environment, collective)
+        tried(silent, environment, collective)
 
 
 @pytest.mark.parametrize(
@@ -78,26 +85,26 @@ def test_an_all_reduce_that_does_nothing(recipe: Recipe, paddle_environment: Pat
         ({"FAKE_DEVICES": "0"}, "no card of type"),
     ),
 )
-def test_too_few_cards(recipe: Recipe, paddle_environment: Path, change: dict[str, str], told: str) -> None:
+def test_too_few_cards(recipe: Recipe, environment: Path, change: dict[str, str], told: str) -> None:
     """Cards that are missing are told by their number, and none at all is not taken for the processor."""
     fewer = replace(recipe, environment={**recipe.environment, **change})
 
     with pytest.raises(StepError, match=told):
-        tried(fewer, paddle_environment, cards)
+        tried(fewer, environment, cards)
 
 
-def test_a_plugin_that_does_not_load(recipe: Recipe, paddle_environment: Path, tmp_path: Path) -> None:
+def test_a_plugin_that_does_not_load(recipe: Recipe, environment: Path, tmp_path: Path) -> None:
     """A plugin folder without a plugin: paddle itself goes on with the processor, the proof does not."""
     (tmp_path / "set_env.sh").write_text(f"export CUSTOM_DEVICE_ROOT={tmp_path}\n")
 
     with pytest.raises(StepError, match="did not load"):
-        tried(replace(recipe, scripts=(str(tmp_path / "set_env.sh"),)), paddle_environment, cards)
+        tried(replace(recipe, scripts=(str(tmp_path / "set_env.sh"),)), environment, cards)
 
 
-def test_a_script_that_is_missing(recipe: Recipe, paddle_environment: Path) -> None:
+def test_a_script_that_is_missing(recipe: Recipe, environment: Path) -> None:
     """A vendor's set_env.sh that is not there fails the proof, by its name."""
     with pytest.raises(StepError, match="no-such-set_env"):
-        tried(replace(recipe, scripts=("/no-such-set_env.sh",)), paddle_environment, cards)
+        tried(replace(recipe, scripts=("/no-such-set_env.sh",)), environment, cards)
 
 
 def right(seed: int, count: int) -> list[dict[str, object]]:
@@ -143,12 +150,12 @@ def test_every_recipe_on_cards_has_both_proofs(name: str) -> None:
     assert "adding up" in words[1]
 
 
-def test_own_commands_find_what_scripts_set(paddle_environment: Path, tmp_path: Path) -> None:
+def test_own_commands_find_what_scripts_set(environment: Path, tmp_path: Path) -> None:
     """The recipe's own commands run after its scripts were sourced, as a training does."""
     (tmp_path / "set_env.sh").write_text("export SET_BY_SCRIPT=yes\n")
     recipe = replace(TINY, scripts=(str(tmp_path / "set_env.sh"),))
     asked = ("{python}", "-c", "import os; assert os.environ['SET_BY_SCRIPT'] == 'yes'")
 
-    assert prove.verify(recipe, Host(paddle_environment), asked).endswith("ended well")
+    assert prove.verify(recipe, Host(environment), asked).endswith("ended well")
     with pytest.raises(StepError):
-        prove.verify(TINY, Host(paddle_environment), asked)
+        prove.verify(TINY, Host(environment), asked)
