@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from launch.diagnose import Report
 
 _FILE = re.compile(r"^[\w.~/-]{1,4000}$")
+_RUN = re.compile(r"\d{8}-\d{6}-[\w.-]{1,200}")  # the id of a run
 _SUFFIX = re.compile(r"\.(?:log|txt|out|err|gz)$|^workerlog\.\d+$|/")
 
 
@@ -28,13 +29,14 @@ class Words(click.Command):
 
 
 @click.command(cls=Words, short_help="What a log, an error line or a code says, and what to do.")
-@click.argument("what", nargs=-1, metavar="FILE|TEXT|CODE ...")
+@click.argument("what", nargs=-1, metavar="FILE|RUN|TEXT|CODE ...")
 @click.option("--list", "as_list", is_flag=True, help="All that the catalogue knows.")
 @options.json_output
 def explain(what: tuple[str, ...], as_list: bool, as_json: bool) -> int:
     """Say what went wrong, from a log of any run: which line says so, why it happens, what to do.
 
     Reads files of any size (also .gz), folders of ranks' logs, and - for standard input; else explains text or a code.
+    Of a run of envcheck train, named by its folder or its id, the record is read besides: who failed first, how.
     Nothing is sent anywhere.  Only what the catalogue matches is claimed; else the most telling lines are shown.
 
     Exit code 0: something is explained. 3: nothing is known. 2: asked wrongly.
@@ -84,12 +86,21 @@ def _asked(what: tuple[str, ...]) -> Report:
     from launch.diagnose import session
 
     there = [word == "-" or _there(word) for word in what]
+    if len(what) == 1 and (_RUN.fullmatch(what[0]) or (there[0] and _of_run(what[0]))):
+        from launch.diagnose import of_run  # reads records, with all that belongs to a run
+
+        if found := of_run.whole(what):
+            return found
     if all(there):
         return session.explain_files([Path(word) for word in what])
     lacking = next(word for word, is_there in zip(what, there, strict=True) if not is_there)
     if any(there) or (len(what) == 1 and _FILE.match(lacking) and _SUFFIX.search(lacking)):
         raise UsageError(f"there is no file {lacking!r}", "name a file, a folder, or - for standard input")
     return session.explain_words(what)
+
+
+def _of_run(word: str) -> bool:
+    return Path(word).is_dir() or Path(word).name == "run.json"
 
 
 def _there(word: str) -> bool:

@@ -75,7 +75,8 @@ class Raised:
 
 @dataclass(frozen=True)
 class Report:
-    """What was read and what it says; `first` is the file that failed first, of several."""
+    """What was read and what it says; `first` is the file that failed first, of several; `notes` is what the
+    run's record says besides."""
 
     diagnoses: tuple[Diagnosis, ...]
     raised: Raised | None

@@ -19,6 +19,7 @@ CHUNK = 1 << 17  # bytes read at a time: what is made of them stays in a process
 LINE = 1 << 16  # bytes after which a line without an end is taken in pieces
 FILES = 4096  # of one folder; the largest published job has 160 ranks
 DEPTH = 4
+OURS = "envcheck.log"  # what envcheck itself said beside a detached run: it repeats the others
 _GZ, _WIDE = b"\x1f\x8b", {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _NAMES = re.compile(r"\.(?:log|txt|out|err|stdout|stderr|gz)(?:\.\d{1,5})?$|log|^(?:stdout|stderr|nohup\.out)", re.I)
 # What paddle's launcher puts beside the logs: the whole environment, secrets included, and no error of any run.
@@ -30,6 +31,7 @@ def files(path: Path) -> tuple[Path, ...]:
     if not path.is_dir():
         return (path,)
     found = sorted(_below(path, DEPTH), key=lambda p: _natural(str(p.relative_to(path))))[:FILES]
+    found = [file for file in found if file.name != OURS] or found
     if not found:
         raise UsageError(f"{path}: no log in this folder", "name the file, or the folder that holds workerlog.N")
     return tuple(found)

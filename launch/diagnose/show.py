@@ -33,6 +33,7 @@ def as_json(report: Report, code: int) -> str:
             "verdict": verdict(report),
             "exit_code": code,
             "first_failed": report.first or None,
+            "notes": list(report.notes),
             "diagnoses": [_diagnosis(one) for one in report.diagnoses],
             "exception": _raised(report.raised),
             "telling": [_line(line) for line in report.telling],
@@ -75,6 +76,10 @@ def as_text(report: Report, style: Style) -> str:
 
 
 def _text(report: Report, style: Style) -> Iterator[str]:
+    for note in report.notes:
+        yield from _wrapped(f"run {note}", style)
+    if report.notes and not report.first:
+        yield ""
     if report.first:
         yield from _wrapped(f"first to fail: {report.first}", style)
         yield ""
