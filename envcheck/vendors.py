@@ -27,8 +27,8 @@ def _list(pattern: str) -> Question:
 class Vendor:
     """One vendor's names and figures.
 
-    `driver_floor` is the oldest driver that any documented set-up names; `idle_memory_mib` what the driver itself holds
-    of an idle device; `plugin_index` the only package index that has the plugin;
+    `idle_memory_mib` is what the driver itself holds of an idle device; `plugin_index` the only package index that has
+    the plugin;
     `commands` are ready to paste, by what they are for; `pci_classes` how the
     classes of accelerators begin (pci.ids).  `devices` are the questions that list
     devices, steadiest first (the first that answers counts); `samples` ask for memory, load, power and health alone,
@@ -58,11 +58,8 @@ class Vendor:
     details: tuple[Question, ...] = ()
     per_device: tuple[Question, ...] = ()
     pci_classes: tuple[str, ...] = ("12", "03", "0b4")
-    driver_floor: str = ""
-    driver_floor_source: str = ""
     idle_memory_mib: int = 0
     architectures: tuple[str, ...] = ("x86_64", "aarch64")
-    toolkit_floor: str = ""
     toolkit_variables: tuple[str, ...] = ()
     toolkit_folder: str = ""
     plugin_index: str = ""
@@ -136,9 +133,6 @@ VENDORS: dict[str, Vendor] = {
             *(_run("hccn_tool", "-i", PER_DIE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health")),
         ),
         pci_classes=("12",),  # Huawei's [0300] is the board's own console (Hi171x), on each Kunpeng server
-        driver_floor="23.0.3",
-        driver_floor_source="Paddle's NPU pages name 23.0.3 for the CANN 8.0.RC1 images",
-        toolkit_floor="7.0.0",  # the oldest CANN that torch_npu's and the plugin's tables name
         toolkit_variables=("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"),
         toolkit_folder="/usr/local/Ascend",
         idle_memory_mib=4096,  # 3412 MiB on an idle A3 die (driver 24.1.rc3.7), some 3.3 GB on 910B since 24.1
@@ -179,8 +173,6 @@ VENDORS: dict[str, Vendor] = {
             _list("/usr/local/corex*"),
             _list("/usr/local/corex*/lib64/libcuda.so.1"),
         ),
-        driver_floor="4.3.0",
-        driver_floor_source="Paddle's and ERNIE's Iluvatar pages: CoreX 4.3.0 with Paddle 3.1",
         idle_memory_mib=1024,  # 64 MiB of an idle chip seen with 4.3.0; contexts of a monitor come on top
         toolkit_folder="/usr/local/corex",
         architectures=("x86_64",),  # the plugin's wheels and the driver's run file: x86_64 alone
@@ -222,8 +214,6 @@ VENDORS: dict[str, Vendor] = {
         ),
         details=(_run("nvidia-smi", "topo", "-m"), _read("/proc/driver/nvidia/version")),
         pci_classes=("03",),
-        driver_floor="535.171",
-        driver_floor_source="ERNIEKit's NVIDIA requirements: CUDA 12.3, driver 535.171",
         idle_memory_mib=1024,  # the driver reserves some 600 MiB of an idle H200; contexts of a monitor come on top
         commands={
             "list": ("nvidia-smi",),

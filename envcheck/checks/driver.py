@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck import versions
+from envcheck.checks import pairs
 from envcheck.checks.check import NPU, Check, of_vendor
 from envcheck.checks.common import (
     commands,
@@ -81,16 +82,17 @@ def whole(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The driver's version is known, and not older than any set-up that is documented."""
-    floor, found = vendor(v).driver_floor, driver_version(v)
+    named, found = pairs.oldest(pairs.DRIVERS.get(v.name)), driver_version(v)
     if found is None:
         silent = v.document is None or v.document.kind in ("unknown", "error")
         yield follows("driver.tool") if silent else unknown("the tool does not tell the driver's version")
         return
+    floor, source = named or ("0", "")
     reached = versions.at_least(found, floor)
     if reached is None:
         yield unknown(f"driver {found}: not a version that envcheck can order")
     elif not reached:
-        words = f"Install a driver that fits your image; {floor} is the oldest named ({vendor(v).driver_floor_source})."
+        words = f"Install a driver that fits your image; {floor} is the oldest named ({source})."
         said = v.document and v.document.driver_version
         file = next((key for key in DRIVER_FILES if key in v.documents), "")
         shown = telling(facts, v, found) if said else quote(facts.answers.get(file), found)

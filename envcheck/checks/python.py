@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck import versions
+from envcheck.checks import pairs
 from envcheck.checks.check import ILUVATAR, NPU, NVIDIA, Check, of_machine, of_vendor
 from envcheck.checks.common import fail, figures, not_told, ok, skip, unknown, vendor, warn
+from envcheck.checks.driver import driver_version
+from envcheck.checks.toolkit import toolkit_version
+from envcheck.compat import judging
+from envcheck.compat.model import Standing, Verdict
 from envcheck.model import Facts, Finding, Packages, VendorFacts
 
 PYTHON_FLOOR, PYTHON_CEILING = "3.9", "3.14"  # paddlepaddle 3.1 to 3.3 has wheels for 3.9 to 3.13 (package metadata)
 PADDLE_FLOOR = "3.0.0"  # device plugins of today pair with 3.0 and newer
-NUMPY_BAD = "2.4"  # float() of a one-element tensor raises with paddle 3.1.0 and 3.3.1 (tried)
-NUMPY_MAJOR = "2.0"  # CANN up to 8.2 fails with 500001 from numpy 2 on (F23)
-# plugin -> hosts that the vendors' pages pair with it, beside the equal version (ERNIE's and FastDeploy's pages)
-DOCUMENTED_PAIRS = {("3.1.0", "3.1.0a0"), ("3.1.1", "3.1.0a0")}
+FRAMEWORKS = ("paddlepaddle", "paddlepaddle-gpu", "torch-npu")
+NUMPY_USERS = (*FRAMEWORKS, "opencv-python", "paddleformers")
 
 
 def version(facts: Facts) -> Iterator[Finding]:
@@ -60,7 +63,7 @@ def paddle(facts: Facts) -> Iterator[Finding]:
 
 
 def plugin(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """Paddle and the vendor's plugin are of one version."""
+    """Paddle and the vendor's plugin belong together, and the plugin to the toolkit or driver below."""
     found, name = _packages(facts), vendor(v).plugin or ""
     if found is None:
         yield not_told(facts, "ask packages")
@@ -78,12 +81,22 @@ def plugin(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield fail(f"{name} {mine} without paddlepaddle", words, fix, evidence=_shown(found, name))
     elif versions.key(host) is None or versions.key(mine or "") is None:
         yield unknown(f"paddlepaddle {host} and {name} {mine} cannot be compared")
-    elif versions.compare(host, mine or "") == 0 or (mine, host) in DOCUMENTED_PAIRS:
-        yield ok(f"paddlepaddle {host} with {name} {mine}")
     else:
-        words = "Install the pair: builds that differ end in undefined symbols."
-        seen = f"paddlepaddle {host}, but {name} {mine}"
-        yield fail(seen, words, f"pip install paddlepaddle=={mine}", evidence=_shown(found, "paddlepaddle", name))
+        yield _plugin(facts, v, found, host, mine or "")
+
+
+def _plugin(facts: Facts, v: VendorFacts, found: Packages, host: str, mine: str) -> Finding:
+    """The pair first; where that is well, the plugin with the toolkit or the driver that it was built for."""
+    name, driver, toolkit = vendor(v).plugin or "", driver_version(v), toolkit_version(facts, v)
+    here = {name: mine, "paddlepaddle": host, "cann": toolkit, "corex-driver": driver}
+    both = pairs.pair(name, "paddlepaddle", here)
+    shown = _shown(found, "paddlepaddle", name)
+    if both and both.standing is not Standing.TESTED and versions.compare(host, mine) != 0:
+        return pairs.finding(both, shown, f"pip install paddlepaddle=={mine}")
+    below = pairs.pair(name, "cann" if v.name == "npu" else "corex-driver", here)
+    if below and below.standing is Standing.BAD:
+        return pairs.finding(below, shown, *pairs.ACTIVE)
+    return ok(f"paddlepaddle {host} with {name} {mine}")
 
 
 def device_build(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -107,22 +120,26 @@ def numpy(facts: Facts) -> Iterator[Finding]:
     version = found.packages.get("numpy") if found else None
     if found is None:
         yield not_told(facts, "ask packages")
-    elif version is None or not any(n in found.packages for n in ("paddlepaddle", "paddlepaddle-gpu", "torch-npu")):
+    elif version is None or not any(n in found.packages for n in FRAMEWORKS):
         yield skip("no numpy here that a framework uses")
     elif versions.key(version) is None:
         yield unknown(f"numpy {version}: not a version that envcheck can order")
-    elif versions.at_least(version, NUMPY_BAD) and "torch-npu" not in found.packages:
-        seen = f"numpy {version}: paddle fails from {NUMPY_BAD} on"
-        yield fail(seen, "Install 1.26.4.", "pip install 'numpy<2'", evidence=_shown(found, "numpy"))
-    elif versions.at_least(version, NUMPY_MAJOR) and any(v.name == "npu" for v in facts.vendors):
-        seen = f"numpy {version}: CANN up to 8.2 fails with numpy 2"
-        yield warn(seen, "Install 1.26.4.", "pip install 'numpy<2'", evidence=_shown(found, "numpy"))
+    elif bad := pairs.worst(v for v in _with_numpy(facts, found, version) if v.standing is Standing.BAD):
+        yield pairs.finding(bad, _shown(found, "numpy"), "pip install 'numpy<2'")
     else:
         yield ok(f"numpy {version}")
 
 
+def _with_numpy(facts: Facts, found: Packages, version: str) -> Iterator[Verdict]:
+    """numpy with the packages that compute with it, and with the toolkit."""
+    here = {name: found.packages[name] for name in NUMPY_USERS if name in found.packages}
+    toolkit = next((said for v in facts.vendors if v.name == "npu" and (said := toolkit_version(facts, v))), None)
+    below = {"cann": toolkit} if toolkit else {}
+    yield from (v for v in judging.judge({**here, **below, "numpy": version}) if "numpy" in (v.left, v.right))
+
+
 def torch_npu(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """torch and torch-npu are a pair: the plugin's number begins with torch's."""
+    """torch and torch-npu are a pair, and the toolkit is one that this torch-npu works with."""
     found = _packages(facts)
     torch, mine = (found.packages.get(n) for n in ("torch", "torch-npu")) if found else (None, None)
     if found is None:
@@ -131,16 +148,12 @@ def torch_npu(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield skip("torch-npu is not installed here")
     elif not torch or versions.key(torch) is None or versions.key(mine) is None:
         yield unknown(f"torch {torch or 'is absent'}, torch-npu {mine}: cannot be compared")
-    elif versions.same_release(torch.partition("+")[0], mine):
-        yield ok(f"torch {torch} with torch-npu {mine}")
     else:
-        seen = f"torch {torch}, but torch-npu {mine}"
-        yield fail(
-            seen,
-            "Install the pair; an unpinned torch-npu brings the newest.",
-            f"pip install torch=={mine.partition('.post')[0]}",
-            evidence=_shown(found, "torch", "torch-npu"),
-        )
+        here = {"torch": torch, "torch-npu": mine, "cann": toolkit_version(facts, v)}
+        verdicts = [pairs.pair("torch-npu", other, here) for other in ("torch", "cann")]
+        bad = pairs.worst(verdict for verdict in verdicts if verdict and verdict.standing is Standing.BAD)
+        shown, fix = _shown(found, "torch", "torch-npu"), f"pip install torch=={mine.partition('.post')[0]}"
+        yield pairs.finding(bad, shown, fix) if bad else ok(f"torch {torch} with torch-npu {mine}")
 
 
 def triton(facts: Facts) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck import versions
+from envcheck.checks import pairs
 from envcheck.checks.check import ILUVATAR, NPU, Check, of_vendor
 from envcheck.checks.common import (
     commands,
@@ -33,23 +34,6 @@ SET_ENV = "list /usr/local/Ascend/ascend-toolkit/set_env.sh"
 ATB_SET_ENV = "list /usr/local/Ascend/nnal/atb/set_env.sh"
 PRELOADS = "list /usr/local/corex*/lib64/libcuda.so.1"
 CONFIG = "read /usr/local/Ascend/ascend-toolkit/latest/version.cfg"
-# The oldest HDK that each CANN carries, from release notes and ascend-deployer's required_soft (facts of 2026-11).
-OLDEST_DRIVER = {
-    "8.0.rc1": "23.0.3",
-    "8.0.rc2": "24.1.rc2",
-    "8.0.0": "23.0.2",
-    "8.1.rc1": "25.0.rc1",
-    "8.2.rc1": "24.1.rc2",
-    "8.3.rc1": "25.3.rc1",
-    "8.5.0": "25.0.rc1",
-    "8.5.1": "25.0.rc1",
-    "8.5.2": "25.0.rc1",
-    "9.0.0": "25.0.rc1",
-    "9.0.1": "25.0.rc1",
-    "9.1.0": "25.2.0",
-}
-# Releases whose notes name their own partner alone: an older driver is untested there, not refused.
-PARTNER_ONLY = ("8.0.rc2", "8.1.rc1", "8.3.rc1")
 
 
 def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -100,33 +84,25 @@ def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield not_told(facts, CONFIG) if trees(facts, v) else follows("toolkit.present")
     elif versions.key(found) is None:
         yield unknown(f"{vendor(v).toolkit} {found}: not a version that envcheck can order")
-    elif (floor := vendor(v).toolkit_floor) and versions.at_least(found, floor) is False:
+    elif (oldest := pairs.oldest(pairs.TOOLKITS.get(v.name))) and versions.at_least(found, oldest[0]) is False:
         seen = f"{vendor(v).toolkit} {found} is older than any that the plugins name"
-        yield warn(seen, f"Install {floor} or newer.", "envcheck recipes", evidence=quote(_told_by(facts, v), found))
+        shown = quote(_told_by(facts, v), found)
+        yield warn(seen, f"Install {oldest[0]} or newer.", "envcheck solve", evidence=shown)
     else:
         yield ok(f"{vendor(v).toolkit} {found}")
 
 
 def driver_pair(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """The driver is new enough for the toolkit."""
+    """The toolkit is named with the driver: by its release notes, or by who tried it."""
     found, running = toolkit_version(facts, v), driver_version(v)
     if not found:
         yield (follows("toolkit.present") if not trees(facts, v) else unknown("the toolkit's version is not known"))
         return
-    oldest = OLDEST_DRIVER.get(found.lower())
-    reached = versions.at_least(running, oldest) if running and oldest else None
-    if reached is None:
-        yield unknown(f"no table names the pair CANN {found} and driver {running or 'not told'}")
-    elif reached:
-        yield ok(f"driver {running} carries CANN {found}")
-    elif found.lower() in PARTNER_ONLY:
-        words = "Upgrade the driver, or test it."
-        seen = f"driver {running} is older than {oldest}, CANN {found}'s partner"
-        yield warn(seen, words, *commands(v, "list"), evidence=quote(_told_by(facts, v), found))
+    verdict = pairs.pair("cann", "npu-driver", {"cann": found, "npu-driver": running})
+    if verdict is None:
+        yield follows("driver.version")
     else:
-        words = "Upgrade driver and firmware, or start from an image with an older CANN."
-        seen = f"driver {running} is older than {oldest}, which CANN {found} needs"
-        yield fail(seen, words, *commands(v, "list"), evidence=quote(_told_by(facts, v), found))
+        yield pairs.finding(verdict, quote(_told_by(facts, v), found), *commands(v, "list"))
 
 
 def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -254,7 +230,7 @@ CHECKS: tuple[Check, ...] = (
         "toolkit.driver",
         driver_pair,
         reads="toolkit and driver versions",
-        source="CANN release notes; ascend-deployer required_soft",
+        source="envcheck's tables of versions, docs/versions.md",
         vendors=NPU,
     ),
     of_vendor(

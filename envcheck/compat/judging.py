@@ -46,6 +46,18 @@ def _of(asked: tuple[str, str], rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(row for row in rows if row.of == asked[0] and asked[1] in row.others)
 
 
+def oldest(of: str, component: str, table: Table | None = None) -> tuple[str, Row] | None:
+    """The oldest version of the component that a row about `of` states as tested, with the row; of ">=X", X."""
+    stated = [
+        (version, row)
+        for row in (table or loading.table()).pairs.get((of, component), ())
+        if standing(row) is Standing.TESTED
+        for version in (text.removeprefix(">=") for text in row.others[component])
+        if patterns.literal(version) and "," not in version
+    ]
+    return min(stated, key=lambda found: versions.key(found[0]) or (), default=None)
+
+
 def _pair(asked: tuple[str, str], installed: Mapping[str, str], rows: tuple[Row, ...], table: Table) -> Verdict:
     left, right = asked
     mine, other = installed[left], installed[right]

@@ -1,0 +1,61 @@
+"""A verdict of the version tables as a finding: tested is ok, known bad fails, unknown is left to the cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from envcheck.checks.common import fail, ok, unknown
+from envcheck.compat import judging, loading
+from envcheck.compat.model import COMPONENTS, Confidence, Standing, Verdict
+from envcheck.model import Finding
+
+# What to do where no table knows better: the active test decides.
+DECIDES = "Let the cards compute, or choose versions that are tested together."
+ACTIVE = ("envcheck doctor --deep", "envcheck solve")
+# vendor -> the rows that name the drivers of its set-ups, and those that name its toolkits: the oldest is the floor.
+DRIVERS = {
+    "npu": ("cann", "npu-driver"),
+    "iluvatar": ("paddle-iluvatar-gpu", "corex-driver"),
+    "nvidia": ("paddlepaddle-gpu", "nvidia-driver"),
+}
+TOOLKITS = {"npu": ("torch-npu", "cann")}
+
+
+def pair(left: str, right: str, versions: Mapping[str, str | None]) -> Verdict | None:
+    """The verdict on the two; None where one is not there, or no table knows the two kinds together."""
+    return judging.pair(left, right, {name: version for name, version in versions.items() if version})
+
+
+def finding(v: Verdict, evidence: tuple[str, ...], *commands: str) -> Finding:
+    """For a check: with the row's document and date where a row decides."""
+    both = f"{title(v.left)} {v.left_version} with {title(v.right)} {v.right_version}"
+    if v.standing is Standing.TESTED:
+        return ok(both)
+    if v.standing is Standing.BAD:
+        words = f"{v.remedy[:1].upper()}{v.remedy[1:]} ({said(v)})."
+        return fail(f"{both}: {v.symptom}", words, *commands, evidence=evidence)
+    if v.confidence is Confidence.INFERRED:
+        return unknown(f"{both}: stated nowhere, it follows from other facts", DECIDES, *ACTIVE, evidence=evidence)
+    named = f"; it is named with {', '.join(v.named)}" if v.named else ""
+    return unknown(f"no table names {both}{named}", DECIDES, *ACTIVE, evidence=evidence)
+
+
+def worst(verdicts: Iterable[Verdict | None]) -> Verdict | None:
+    """Known bad before unknown before tested; the first of these."""
+    order = (Standing.BAD, Standing.UNKNOWN, Standing.TESTED)
+    return min((v for v in verdicts if v), key=lambda v: order.index(v.standing), default=None)
+
+
+def oldest(named: tuple[str, str] | None) -> tuple[str, str] | None:
+    """The oldest version that such rows state as tested, and where."""
+    found = judging.oldest(*named) if named else None
+    return (found[0], loading.table().sources.get(found[1].source[0], found[1].source[0])) if found else None
+
+
+def said(v: Verdict) -> str:
+    """By whom and when: the first document is enough for a line."""
+    return ", ".join(filter(None, (loading.table().sources.get(v.source[0], v.source[0]) if v.source else "", v.date)))
+
+
+def title(component: str) -> str:
+    return COMPONENTS[component].title
