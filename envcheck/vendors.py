@@ -39,6 +39,9 @@ class Vendor:
     The collectives of several devices open ports on the host, from `port_base` or what `port_env` says on, as many as
     `port_spans` has for the toolkit's version (newest first).  `mixes`: they work in one job with other vendors' cards;
     cards that `module_link` joins are a module, and over two modules the collectives want pairs of cards.
+    A program opens `control_nodes` beside the cards' own; the driver is `kernel_modules` (patterns), any of which shows
+    it, and `libraries`: (name, documented place), tried by name first; a container that gets its cards by hand gets
+    `driver_mounts` from the host.
     """
 
     name: str
@@ -71,6 +74,10 @@ class Vendor:
     port_spans: tuple[tuple[str, int], ...] = ()
     mixes: bool = True
     module_link: str = ""
+    control_nodes: tuple[str, ...] = ()
+    kernel_modules: tuple[str, ...] = ()
+    libraries: tuple[tuple[str, str], ...] = ()
+    driver_mounts: tuple[str, ...] = ()
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -109,6 +116,16 @@ VENDORS: dict[str, Vendor] = {
         port_env="HCCL_IF_BASE_PORT",  # CANN's environment variable reference, 8.0 to 9.0
         port_base=60000,
         port_spans=(("8.2.rc1", 32), ("0", 16)),
+        control_nodes=("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"),  # Ascend's container guides
+        kernel_modules=("drv_*", "asdrv_*", "davinci*", "ascend*"),  # lsmod in the driver's installation guide: drv_
+        libraries=(
+            ("libascend_hal.so", "/usr/local/Ascend/driver/lib64/driver/libascend_hal.so"),
+            ("libdcmi.so", "/usr/local/dcmi/libdcmi.so"),
+            ("libascendcl.so", ""),
+            ("libhccl.so", ""),
+            ("libatb.so", ""),
+        ),
+        driver_mounts=("/usr/local/Ascend/driver", "/usr/local/dcmi"),  # or folders below: Ascend's container guides
         module_link="HCCS",  # CANN's environment reference, HCCL_INTRA_PCIE_ENABLE: the same cards of both modules
         mixes=False,  # FlagCX's table of features: HCCL is homogeneous only
         chips_per_card=1,
@@ -127,6 +144,11 @@ VENDORS: dict[str, Vendor] = {
             _read("/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/ascend_toolkit_install.info"),
             _list("/usr/local/Ascend/ascend-toolkit/set_env.sh"),
             _list("/usr/local/Ascend/nnal/atb/set_env.sh"),
+            _read("/usr/local/Ascend/nnal/atb/latest/version.info"),
+            _read("/usr/local/Ascend/ascend-toolkit/latest/opp/version.info"),
+            _read("/usr/local/Ascend/ascend-toolkit/latest/opp_kernel/version.info"),
+            _read("/usr/local/Ascend/ascend-toolkit/latest/compiler/version.info"),
+            _list("/usr/local/Ascend/ascend-toolkit/latest/opp/built-in/op_impl/ai_core/tbe/kernel/ascend*/a[a-d]*"),
         ),
         per_device=(
             *(_run("npu-smi", "info", "-t", kind, "-i", PER_DEVICE) for kind in ("board", "usages", "health", "ecc")),
@@ -164,6 +186,8 @@ VENDORS: dict[str, Vendor] = {
         toolkit="CoreX",
         runtime="iluvatar",
         runtime_env="IX_VISIBLE_DEVICES",
+        kernel_modules=("iluvatar*",),  # modinfo iluvatar: the driver's own pages
+        libraries=(("libixml.so", "/usr/local/corex/lib64/libixml.so"),),
         cdi_kind="iluvatar.com/gpu",  # ix-ctk cdi generate, ix-container-toolkit 1.0.0
         nodes_suffice=True,  # the same toolkit's page on doing it by hand; the image brings CoreX
         chips_per_card=2,  # a BI-V150 card carries two chips of 32 GiB: seed 001 calls the pair one 64 GiB card
@@ -202,6 +226,9 @@ VENDORS: dict[str, Vendor] = {
         runtime="nvidia",
         runtime_env="NVIDIA_VISIBLE_DEVICES",
         cdi_kind="nvidia.com/gpu",
+        control_nodes=("/dev/nvidiactl", "/dev/nvidia-uvm"),  # libnvidia-container's list; nvidia-modprobe makes them
+        kernel_modules=("nvidia", "nvidia_uvm"),
+        libraries=(("libcuda.so.1", ""), ("libnvidia-ml.so.1", "")),
         chips_per_card=1,
         devices=(_run("nvidia-smi", "-q", "-x"), _run("nvidia-smi")),
         samples=(  # a tenth of what -q -x costs
@@ -212,7 +239,7 @@ VENDORS: dict[str, Vendor] = {
                 "--format=csv",
             ),
         ),
-        details=(_run("nvidia-smi", "topo", "-m"), _read("/proc/driver/nvidia/version")),
+        details=(_run("nvidia-smi", "topo", "-m"), _read("/proc/driver/nvidia/version"), _list("/dev/char/195:*")),
         pci_classes=("03",),
         idle_memory_mib=1024,  # the driver reserves some 600 MiB of an idle H200; contexts of a monitor come on top
         commands={
@@ -241,9 +268,14 @@ VENDORS: dict[str, Vendor] = {
     ),
 }
 
-COLLECTORS = ("host", "disks", "limits", "environment", "network", "clock", "packages")
+COLLECTORS = (
+    *("host", "disks", "limits", "environment", "network", "clock", "packages"),
+    *("caller", "paths", "processes", "kernel", "containers", "libraries"),
+)
 
 HOST_QUESTIONS: tuple[Question, ...] = (
     *(Question("ask", (name,), 10.0) for name in COLLECTORS),
+    _read("/etc/docker/daemon.json"),
+    _read("/var/lib/kubelet/cpu_manager_state"),
     _run("docker", "info", "--format", "{{json .}}"),
 )

@@ -44,6 +44,7 @@ CLOSES = {
     "tool-missing": "driver.tool",
     "docker-absent": "engine.reachable",
     "shm-small": "shm",
+    "module-gone": "driver.module",
 }
 # Faults with which a training runs, or of which nobody can tell: no gate is closed, and gate.doctor names the check.  A
 # Warning of npu-smi is a card that works (of Alarm and Critical the manual says that it does not); cards without their
@@ -55,6 +56,19 @@ NOTED = {
     "topology-degraded": ("links.uniform", 0),
     "library-mismatch": ("driver.agrees", 0),
     "truncated": ("driver.whole_answer", 3),
+    "ghost": ("devices.ghosts", 0),
+    "node-closed": ("devices.access", 0),  # programs in a container are root's
+    "node-held": ("devices.open_nodes", 0),
+    "card-shared": ("devices.shared", 0),
+    "kernel-next": ("driver.next_kernel", 0),
+    "library-lost": ("driver.library", 0),  # an image brings its own
+    "dcmi-writable": ("driver.dcmi_owner", 0),
+    "mount-folder": ("driver.mounts", 0),
+}
+# Faults of a host's toolkit, engine and accounts, which a container that trains does not meet: doctor alone tells them.
+QUIET = {
+    *("container-shm", "engine-config", "runc-open", "cpu-manager", "user-unnamed"),
+    *("path-dead", "opp-other", "kernels-missing", "nnal-other", "corex-other"),
 }
 OF_MACHINE = ("doctor", "devices", "world", "topology", "mixed", "degrees", "steps", "memory", "host", "shm", "name")
 
@@ -101,13 +115,13 @@ def test_each_fault_closes_its_gate(recipe: str, method: str, machine: str, as_i
 def test_a_fault_that_stops_nothing_is_said(recipe: str, method: str, machine: str, as_it_is: tuple[str, ...]) -> None:
     """What a training survives, and what nobody can tell, closes no gate and is named by gate.doctor."""
     described = machine_file.load(machine, None)
-    for fault in sorted(set(faults.applicable(described)) & NOTED.keys()):
+    for fault in sorted(set(faults.applicable(described)) & (NOTED.keys() | QUIET)):
         found = walked(of_recipe(recipe, method, machine, *as_it_is, fault))
         if (fault, described.vendor) == ("library-mismatch", "nvidia"):
             assert shut(found) == {"driver.tool"}
             continue
         assert shut(found) == set(), fault
-        assert NOTED[fault][0] in found["doctor"].seen, fault
+        assert fault in QUIET or NOTED[fault][0] in found["doctor"].seen, fault
 
 
 def test_a_cut_off_answer_is_no_number() -> None:

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -242,6 +243,19 @@ def _asked(m: Machine, at: Door, name: str) -> str:
     return at(Question("ask", (name,))).out
 
 
+def _told(at: Door, name: str) -> Any:
+    return json.loads(at(Question("ask", (name,))).out)
+
+
+def _pids(at: Door) -> list[int]:
+    listed: list[int] = _told(at, "processes")["pids"]
+    return listed
+
+
+def _file(at: Door, path: str) -> str:
+    return at(Question("read", (path,))).out
+
+
 CLAIMS: dict[str, Callable[[Machine, Door], bool]] = {
     "card-lost": _lost,
     "health-warning": _health("Warning"),
@@ -260,6 +274,25 @@ CLAIMS: dict[str, Callable[[Machine, Door], bool]] = {
     "tool-missing": lambda m, at: at(VENDORS[m.vendor].devices[0]).outcome is Outcome.ABSENT,
     "docker-absent": lambda m, at: at(HOST_QUESTIONS[-1]).outcome is Outcome.ABSENT,
     "shm-small": lambda m, at: json.loads(_asked(m, at, "disks"))["/dev/shm"]["total_bytes"] == 64 << 20,
+    "module-gone": lambda m, at: _told(at, "kernel")["loaded"] == [] and not at(VENDORS[m.vendor].presence[1]).out,
+    "ghost": lambda m, at: "40961" in say(at, *VENDORS[m.vendor].devices[-1].what) and 40961 not in _pids(at),
+    "node-closed": lambda m, at: not any(one["usable"] for one in _told(at, "paths")["paths"].values()),
+    "kernel-next": lambda m, at: [] in [one["modules"] for one in _told(at, "kernel")["kernels"].values()],
+    "library-lost": lambda m, at: not all(one["loads"] for one in _told(at, "libraries").values()),
+    "node-held": lambda m, at: len(_told(at, "processes")["holding"]) == 1,
+    "card-shared": lambda m, at: _told(at, "containers")["containers"] != [],
+    "container-shm": lambda m, at: any(c["shm_bytes"] == 64 << 20 for c in _told(at, "containers")["containers"]),
+    "engine-config": lambda m, at: not _file(at, "/etc/docker/daemon.json").endswith("}"),
+    "user-unnamed": lambda m, at: _told(at, "caller")["user"] is None,
+    "runc-open": lambda m, at: _told(at, "paths")["paths"]["/usr/bin/runc"]["mode"] == 0o777,
+    "dcmi-writable": lambda m, at: _told(at, "paths")["paths"]["/usr/local/dcmi/libdcmi.so"]["mode"] == 0o666,
+    "mount-folder": lambda m, at: _told(at, "paths")["paths"]["/etc/ascend_install.info"]["kind"] == "folder",
+    "path-dead": lambda m, at: not all(_told(at, "paths")["named"]["LD_LIBRARY_PATH"].values()),
+    "opp-other": lambda m, at: "6.0.0" in _file(at, "/usr/local/Ascend/ascend-toolkit/latest/opp/version.info"),
+    "kernels-missing": lambda m, at: not at(next(q for q in VENDORS["npu"].details if "tbe/kernel/" in q.what[0])).out,
+    "nnal-other": lambda m, at: "7.0.0" in _file(at, "/usr/local/Ascend/nnal/atb/latest/version.info"),
+    "cpu-manager": lambda m, at: "static" in _file(at, "/var/lib/kubelet/cpu_manager_state"),
+    "corex-other": lambda m, at: "corex-3.1.0" in at(Question("list", ("/usr/local/corex*",))).out,
 }
 
 

@@ -8,7 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from envcheck.checks import devices, driver, engine, host, job, links, network, python, toolkit
+from envcheck.checks import (
+    device_order,
+    device_owners,
+    devices,
+    driver,
+    driver_parts,
+    engine,
+    engine_parts,
+    host,
+    job,
+    links,
+    network,
+    python,
+    toolkit,
+    toolkit_parts,
+    user,
+)
 from envcheck.checks.check import Check
 from envcheck.checks.common import Judge, follows
 from envcheck.errors import UsageError
@@ -17,12 +33,18 @@ from envcheck.vendors import VENDORS
 
 CHECKS: tuple[Check, ...] = (
     *driver.CHECKS,
+    *driver_parts.CHECKS,
     *devices.CHECKS,
+    *device_owners.CHECKS,
+    *device_order.CHECKS,
     *links.CHECKS,
     *toolkit.CHECKS,
+    *toolkit_parts.CHECKS,
     *network.CHECKS,
     *host.CHECKS,
+    *user.CHECKS,
     *engine.CHECKS,
+    *engine_parts.CHECKS,
     *python.CHECKS,
     *job.CHECKS,
 )

@@ -179,6 +179,12 @@ def gib(size: float) -> str:
     return f"{size / GIB:.1f} GiB" if size < 100 * GIB else f"{size / GIB:.0f} GiB"
 
 
+def here(facts: Facts) -> Severity:
+    """How bad it is when this system itself cannot train: FAIL in a container, and where no engine would start one."""
+    starts = facts.engine is not None and facts.engine.error is None
+    return Severity.WARN if starts and not in_container(facts) else Severity.FAIL
+
+
 def nodes_wanted(facts: Facts) -> int:
     return facts.wanted.nodes if facts.wanted else 1
 

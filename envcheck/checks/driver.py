@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from envcheck import versions
 from envcheck.checks import pairs
+from envcheck.checks import pairs
 from envcheck.checks.check import NPU, Check, of_vendor
 from envcheck.checks.common import (
     commands,
@@ -23,6 +24,7 @@ from envcheck.checks.common import (
     vendor,
     warn,
 )
+from envcheck.checks.driver_parts import gone, is_folder
 from envcheck.model import Document, Facts, Finding, Outcome, Severity, VendorFacts
 
 DRIVER_FILE = "read /usr/local/Ascend/driver/version.info"
@@ -45,6 +47,8 @@ def tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         stuck = ("ps -eo pid,stat,cmd | awk '$2 ~ /D/'", *commands(v, "pci")[1:])
         shown = (*quote(answer)[:1], f"no end after {answer.elapsed_s:.0f} s")
         yield fail(f"{name} did not answer in {answer.elapsed_s:.0f} s", words, *stuck, evidence=shown)
+    elif gone(facts, v):
+        yield follows("driver.module")
     elif no_device(v):
         yield ok(f"{name} answers, and lists no device")
     elif said and said.error:
@@ -87,6 +91,7 @@ def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         silent = v.document is None or v.document.kind in ("unknown", "error")
         yield follows("driver.tool") if silent else unknown("the tool does not tell the driver's version")
         return
+    floor, source = named or ("0", "")
     floor, source = named or ("0", "")
     reached = versions.at_least(found, floor)
     if reached is None:
@@ -187,6 +192,8 @@ def install_record(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
             if not in_container(facts)
             else skip("none in a container")
         )
+    elif is_folder(facts, INSTALL_FILE.removeprefix("read ")):
+        yield follows("driver.mounts")
     elif not isinstance(fields, dict) or not fields:
         yield not_told(facts, INSTALL_FILE)
     elif fields.get("Driver_Install_Status", "complete") != "complete":

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from envcheck.errors import UsageError
-from envcheck.simulation import npu_smi, nvidia_smi
+from envcheck.simulation import npu_smi, nvidia_smi, sight
 from envcheck.simulation.machine import Chip, Holder, Machine, Tool
 from envcheck.simulation.machine_rules import version
+from envcheck.simulation.reply import Reply
 
 ANY = frozenset({"npu", "iluvatar", "nvidia", "cpu"})
 CARDS = ANY - {"cpu"}
@@ -183,6 +184,14 @@ def _shm_small(machine: Machine, mib: int | str | None) -> Machine:
     return replace(machine, host=replace(machine.host, shm_mib=64 if mib is None else int(mib)))
 
 
+def _always(machine: Machine) -> bool:
+    return True
+
+
+def _engine(machine: Machine) -> bool:
+    return machine.docker is not None
+
+
 def _several(machine: Machine) -> bool:
     return len(machine.chips) > 1
 
@@ -191,6 +200,48 @@ def _has_ecc(machine: Machine) -> bool:
     return machine.devices is not None and machine.devices.ecc
 
 
+def _amiss(name: str) -> Callable[[Machine, int | str | None], Machine]:
+    return lambda machine, _: replace(machine, amiss=machine.amiss | {name})
+
+
+def _module_gone(machine: Machine, _: int | str | None) -> Machine:
+    return _tool(_amiss("module-gone")(machine, None), replace(machine.tool, failure=_NO_MODULE[machine.vendor]))
+
+
+def _ghost(machine: Machine, _: int | str | None) -> Machine:
+    chip = _chip(machine, None, 0)
+    held = Holder(sight.GHOST_PID, "python3", 2048)
+    return _changed(machine, replace(chip, memory_used_mib=chip.memory_used_mib + 2048, holders=(*chip.holders, held)))
+
+
+_NVML = (
+    " has failed because it couldn't communicate with the {} driver. Make sure that the latest {} driver is installed "
+)
+_NO_MODULE = {
+    "npu": npu_smi.DCMI_8005,
+    "iluvatar": Reply(f"IX-SMI{_NVML.format('Iluvatar', 'Iluvatar')}and running.\n", status=9),
+    "nvidia": Reply(f"NVIDIA-SMI{_NVML.format('NVIDIA', 'NVIDIA')}and running.\n\n", status=9),
+}
+# What collectors and files tell (simulation/sight.py, files.py): summary, vendors, where.
+AMISS: dict[str, tuple[str, frozenset[str], Callable[[Machine], bool]]] = {
+    "node-closed": ("a plain user who may not open the device nodes", CARDS, _always),
+    "kernel-next": ("the newest kernel has no module for the cards", CARDS, _always),
+    "library-lost": ("the driver's library cannot be loaded", CARDS, _always),
+    "node-held": ("a container's process that the tool does not list has the first device open", CARDS, _always),
+    "card-shared": ("a running container was given the first device", CARDS, _engine),
+    "container-shm": ("as card-shared, with 64 MiB to share", CARDS, _engine),
+    "engine-config": ("the engine's daemon.json is no JSON", ANY, _engine),
+    "user-unnamed": ("the user's id has no entry in passwd", ANY, _always),
+    "runc-open": ("runc may be written by everybody", NPU, _engine),
+    "dcmi-writable": ("libdcmi.so may be written by everybody", NPU, _always),
+    "mount-folder": ("a folder stands where the driver's install record should", NPU, _always),
+    "path-dead": ("LD_LIBRARY_PATH names a toolkit that is gone", NPU, _always),
+    "opp-other": ("the operator package is of another CANN", NPU, _always),
+    "kernels-missing": ("the operators' kernels are not installed", NPU, _always),
+    "nnal-other": ("NNAL/ATB is of another CANN", NPU, _always),
+    "cpu-manager": ("kubelet pins processors, and rewrites cgroups", NPU, _always),
+    "corex-other": ("the CoreX tree is of another version than the driver", frozenset({"iluvatar"}), _always),
+}
 _INDEX = "the index of a device"
 FAULTS: dict[str, Fault] = {
     "card-lost": Fault("lspci and /dev have it, the tool lost it", CARDS, _card_lost, NUMBER, _INDEX),
@@ -222,4 +273,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "docker-absent": Fault("there is no container engine", ANY, lambda m, _: replace(m, docker=None)),
     "shm-small": Fault("/dev/shm is small", ANY, _shm_small, NUMBER, "MiB"),
+    **{name: Fault(summary, vendors, _amiss(name), only=only) for name, (summary, vendors, only) in AMISS.items()},
+    "module-gone": Fault("the kernel was updated, and has no module for the cards", CARDS, _module_gone),
+    "ghost": Fault("memory is held by a process that does not exist", CARDS, _ghost),
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
-from envcheck.simulation import hccn_tool
+from envcheck.simulation import hccn_tool, sight
 from envcheck.simulation.machine import Driver, Machine
+from envcheck.vendors import VENDORS
 
 _ASCEND = "/usr/local/Ascend"
+_STATIC = '{"policyName":"static","defaultCpuSet":"0-191","checksum":1}'  # the shape of kubelet's checkpoint file
 _PARTS = ("runtime", "compiler", "hccl", "opp", "toolkit", "aoe", "ncs", "opp_kernel")
 
 
@@ -23,14 +26,23 @@ def _system(machine: Machine) -> dict[str, str]:
         "/home/trainer/.profile": "",
         f"/usr/src/linux-headers-{kernel}/Makefile": "",
         f"/lib/modules/{kernel}/modules.dep": "",
+        **_engine(machine),
+        **({"/var/lib/kubelet/cpu_manager_state": _STATIC} if machine.is_amiss("cpu-manager") else {}),
     }
 
 
+def _engine(machine: Machine) -> dict[str, str]:
+    if machine.docker is None:
+        return {}
+    runtimes = {name: {"path": f"/usr/bin/{name}-container-runtime"} for name in machine.docker.runtimes}
+    text = json.dumps({"runtimes": runtimes, "default-runtime": machine.docker.default_runtime})
+    return {"/etc/docker/daemon.json": text[:-1] + "," if machine.is_amiss("engine-config") else text}
+
+
 def _ascend(machine: Machine, driver: Driver) -> dict[str, str]:
-    nodes = [f"davinci{chip.index}" for chip in machine.chips] + ["davinci_manager", "devmm_svm", "hisi_hdc"]
     toolkit = _toolkit(machine, driver) if driver.toolkit else {}
     return {
-        **{f"/dev/{node}": "" for node in nodes},
+        **_nodes(machine),
         **toolkit,
         **({} if machine.tool.missing else {"/usr/local/bin/npu-smi": ""}),
         "/usr/local/dcmi/libdcmi.so": "",
@@ -38,7 +50,7 @@ def _ascend(machine: Machine, driver: Driver) -> dict[str, str]:
         f"{_ASCEND}/driver/lib64/driver/libascend_hal.so": "",
         f"{_ASCEND}/driver/version.info": _driver_info(driver),
         f"{_ASCEND}/firmware/version.info": _firmware_info(driver),
-        "/etc/ascend_install.info": _install_info(),
+        **_install_record(machine),
         "/etc/hccn.conf": hccn_tool.configuration(machine),
     }
 
@@ -61,6 +73,19 @@ def _firmware_info(driver: Driver) -> str:
     )
 
 
+def _nodes(machine: Machine) -> dict[str, str]:
+    """Of the cards and beside them; made by the module, and gone with it."""
+    vendor = VENDORS[machine.vendor]
+    own = [sight.node(machine, chip) for chip in machine.chips]
+    return {} if machine.is_amiss("module-gone") else dict.fromkeys((*own, *vendor.control_nodes), "")
+
+
+def _install_record(machine: Machine) -> dict[str, str]:
+    """An engine makes a folder of a mounted file that is not there."""
+    path = "/etc/ascend_install.info"
+    return {f"{path}/.made": ""} if machine.is_amiss("mount-folder") else {path: _install_info()}
+
+
 def _install_info() -> str:
     lines = ["UserName=HwHiAiUser", "UserGroup=HwHiAiUser"]
     for part in ("Driver", "Firmware"):
@@ -79,19 +104,37 @@ def _toolkit(machine: Machine, driver: Driver) -> dict[str, str]:
         f"arch={machine.host.architecture}\nos=linux\npath={base}/{driver.toolkit}/{arch}\n"
     )
     script = f"export ASCEND_HOME_PATH={base}/latest\n"
-    tree = {"version.cfg": "# version: 1.0\n" + config, f"{arch}/ascend_toolkit_install.info": info}
+    opp = "6.0.0" if machine.is_amiss("opp-other") else driver.toolkit_inner
+    atb = "7.0.0" if machine.is_amiss("nnal-other") else driver.toolkit
+    operator = "ops_oam" if machine.is_amiss("kernels-missing") else "add"  # without the kernels package: oam alone
+    kernels = "opp/built-in/op_impl/ai_core/tbe/kernel"
+    tree = {
+        "version.cfg": "# version: 1.0\n" + config,
+        f"{arch}/ascend_toolkit_install.info": info,
+        "compiler/version.info": f"Version={driver.toolkit_inner}\nversion_dir={driver.toolkit}\n",
+        **{f"{part}/version.info": f"Version={opp}\n" for part in ("opp", "opp_kernel")},
+        f"{kernels}/{_soc(machine)}/{operator}/{operator}.json": "",
+    }
     return {
         **{f"{base}/{top}/{path}": text for top in (driver.toolkit, "latest") for path, text in tree.items()},
         f"{base}/set_env.sh": script,
         f"{_ASCEND}/nnal/atb/set_env.sh": f"export ATB_HOME_PATH={_ASCEND}/nnal/atb/latest\n",
+        f"{_ASCEND}/nnal/atb/latest/version.info": f"  Ascend-cann-atb : {atb}\n  Platform : any\n",
     }
+
+
+def _soc(machine: Machine) -> str:
+    """The folder's name for the chip: A3's are 910_93 (torch_npu's and CANN's list of SoC versions)."""
+    assert machine.devices is not None
+    return "ascend910b" if "910B" in machine.devices.name else "ascend910_93"
 
 
 def _corex(machine: Machine, driver: Driver) -> dict[str, str]:
     """The tree that the libraries came in, under its version and, as the installer links it, without."""
-    folders = (f"/usr/local/corex-{driver.tool}", "/usr/local/corex")
+    tree = "3.1.0" if machine.is_amiss("corex-other") else driver.tool
+    folders = (f"/usr/local/corex-{tree}", "/usr/local/corex")
     return {
-        **{f"/dev/iluvatar{chip.index}": "" for chip in machine.chips},
+        **_nodes(machine),
         **{f"{folder}/lib64/{library}": "" for folder in folders for library in ("libcuda.so.1", "libixml.so")},
     }
 
@@ -99,9 +142,11 @@ def _corex(machine: Machine, driver: Driver) -> dict[str, str]:
 def _nvidia(machine: Machine, driver: Driver) -> dict[str, str]:
     kind = "Open Kernel Module for x86_64" if driver.open_module else "x86_64 Kernel Module"
     module = f"NVRM version: NVIDIA UNIX {kind}  {driver.version}  Wed Feb 26 02:10:37 UTC 2025\n"
-    nodes = [f"nvidia{chip.index}" for chip in machine.chips] + ["nvidiactl", "nvidia-uvm"]
     compiler = "GCC version:  gcc version 12.3.0 (Ubuntu 12.3.0-1ubuntu1~22.04)\n"
-    return {**{f"/dev/{node}": "" for node in nodes}, "/proc/driver/nvidia/version": module + compiler}
+    if machine.is_amiss("module-gone"):
+        return {}
+    links = {f"/dev/char/195:{chip.index}": "" for chip in machine.chips}
+    return {**_nodes(machine), **links, "/proc/driver/nvidia/version": module + compiler}
 
 
 _FILES: dict[str, Callable[[Machine, Driver], dict[str, str]]] = {

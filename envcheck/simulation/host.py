@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from envcheck.simulation import sight
 from envcheck.simulation.machine import Machine
 from envcheck.units import GIB, MIB
 
@@ -25,8 +26,10 @@ def collectors(machine: Machine, now: float) -> Mapping[str, Mapping[str, Any]]:
             "python": machine.python,
             "executable": "/usr/bin/python3",
             "packages": dict(machine.packages),
+            "unmet": [],
             "environments": {},
         },
+        **sight.told(machine),
     }
 
 
@@ -47,7 +50,7 @@ def _host(machine: Machine) -> dict[str, Any]:
         "hugepages_free": 0,
         "hugepage_bytes": 2 * MIB,
         "numa_nodes": host.numa_nodes,
-        "euid": 0,
+        "euid": sight.told(machine)["caller"]["uid"],
         "in_container": False,
     }
 

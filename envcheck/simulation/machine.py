@@ -171,6 +171,11 @@ class Machine:
     name: str = ours("")
     chips: tuple[Chip, ...] = ours(())
     tool: Tool = field(default=_WHOLE, metadata={"ours": True})
+    amiss: frozenset[str] = ours(frozenset())
+
+    def is_amiss(self, fault: str) -> bool:
+        """Whether that fault, which is no state of a chip or of the tool, was asked for."""
+        return fault in self.amiss
 
     @property
     def listed(self) -> tuple[Chip, ...]:

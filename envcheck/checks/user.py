@@ -1,0 +1,37 @@
+"""Who runs the training: an account that programs can look up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck import sight
+from envcheck.checks.check import Check, of_machine
+from envcheck.checks.common import figures, not_told, ok, warn
+from envcheck.model import Facts, Finding
+
+
+def named(facts: Facts) -> Iterator[Finding]:
+    """The user's id has an entry in passwd: getpwuid() fails without, in the middle of an import."""
+    me = sight.caller(facts)
+    if me is None:
+        yield not_told(facts, "ask caller")
+    elif me.user is None:
+        words = "Add an entry, or run as a user that the image knows; USER and HOME help some programs alone."
+        fix = f"echo 'trainer:x:{me.uid}:{me.uid}::/tmp:/bin/sh' | sudo tee -a /etc/passwd"
+        yield warn(
+            f"uid {me.uid} has no entry in passwd", words, fix, evidence=figures("getpwuid", uid=me.uid, name="none")
+        )
+    else:
+        yield ok(me.user)
+
+
+CHECKS: tuple[Check, ...] = (
+    of_machine(
+        "host.user",
+        named,
+        reads="passwd",
+        source="vllm-ascend#9490, HabanaAI/vllm-fork#929",
+        rule="WARN when the uid has none",
+        fix="Add an entry to passwd.",
+    ),
+)

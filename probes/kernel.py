@@ -1,0 +1,78 @@
+"""The kernel that runs, those that are installed, and the cards' modules in each; what building a module takes.
+
+kernel  {running, loaded: [module], versions: {module: version}, kernels: {release: {modules: [..], bootable}},
+         headers: true | false | null, tools: {gcc, make, dkms: true | false}, secure_boot: true | false | null}
+        modules are those of the cards alone (Vendor.kernel_modules); kernels is empty in a container
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from envcheck.vendors import VENDORS
+
+MODULES, SYSTEM = Path("/lib/modules"), Path("/sys/module")
+SECURE_BOOT = Path("/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c")
+TOOLS = ("gcc", "make", "dkms")
+KERNELS_LIMIT, INDEX_LIMIT = 32, 8 << 20
+_INDEXED = re.compile(r"^(?:\S*/)?([\w-]+)\.ko(?:\.\w+)?:", re.MULTILINE)  # a line of modules.dep
+
+
+def kernel() -> dict[str, Any]:
+    running = os.uname().release
+    loaded = [name for line in _text(Path("/proc/modules")).splitlines() if _of_cards(name := line.partition(" ")[0])]
+    installed = sorted(entry for entry in _folders(MODULES))[:KERNELS_LIMIT]
+    return {
+        "running": running,
+        "loaded": sorted(loaded),
+        "versions": {name: said for name in loaded if (said := _text(SYSTEM / name / "version").strip()[:64])},
+        "kernels": {folder.name: _kernel(folder) for folder in installed},
+        "headers": (MODULES / running / "build" / "Makefile").exists() if installed else None,
+        "tools": {tool: shutil.which(tool) is not None for tool in TOOLS},
+        "secure_boot": _secure_boot(),
+    }
+
+
+def _kernel(folder: Path) -> dict[str, Any]:
+    """What modules.dep lists; a folder that an uninstalled kernel left behind boots nothing."""
+    names = {found[1].replace("-", "_") for found in _INDEXED.finditer(_text(folder / "modules.dep"))}
+    images = [Path(f"/boot/{kind}-{folder.name}") for kind in ("vmlinuz", "Image", "vmlinux")]
+    return {
+        "modules": sorted(name for name in names if _of_cards(name)),
+        "bootable": any(image.exists() for image in (*images, folder / "vmlinuz")),
+    }
+
+
+def _of_cards(name: str) -> bool:
+    return any(fnmatch(name, pattern) for vendor in VENDORS.values() for pattern in vendor.kernel_modules)
+
+
+def _secure_boot() -> bool | None:
+    """The variable's fifth byte; a machine that did not start by EFI has none."""
+    try:
+        said = SECURE_BOOT.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    return said[4:5] == b"\x01" if len(said) > 4 else None
+
+
+def _folders(base: Path) -> list[Path]:
+    try:
+        return [entry for entry in base.iterdir() if entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(INDEX_LIMIT).decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,107 @@
+"""Who may open what: the device nodes, and files that the drivers and engines are particular about.
+
+caller  {uid, gid, groups, user: name | null, capabilities: hex | null, host_pids: true | false | null}
+paths   {paths: {path: {kind, mode, uid, gid, usable, target}}, named: {variable: {path: true | false}}}
+        kind is char, file, folder, link (that leads nowhere) or other; usable: this process may read and write it;
+        target is where a link leads.  `named`: the paths that variables of the environment name, and whether they are.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from envcheck.vendors import VENDORS
+
+HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel: the first namespace of process ids
+# Files that one is given by mounting, or that loaders and runtimes refuse with a wrong owner or mode.
+WATCHED = (
+    *("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/bin/npu-smi", "/usr/local/bin/ixsmi"),
+    *("/etc/ascend_install.info", "/etc/hccn.conf", "/usr/local/Ascend/driver/version.info"),
+    *("/", "/usr", "/usr/local", "/usr/local/dcmi", "/usr/local/dcmi/libdcmi.so"),
+    *("/usr/local/Ascend", "/usr/local/Ascend/driver", "/usr/local/Ascend/driver/lib64"),
+    *("/usr/bin/runc", "/usr/local/bin/runc", "/usr/bin/nvidia-smi"),
+)
+NAMING = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ATB_HOME_PATH", "CONDA_PREFIX", "VIRTUAL_ENV")
+LISTING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
+NODES_LIMIT, ENTRIES_LIMIT = 512, 64
+_KINDS = ((stat.S_ISCHR, "char"), (stat.S_ISREG, "file"), (stat.S_ISDIR, "folder"), (stat.S_ISLNK, "link"))
+
+
+def caller() -> dict[str, Any]:
+    return {
+        "uid": os.geteuid(),
+        "gid": os.getegid(),
+        "groups": sorted(os.getgroups()),
+        "user": _user(os.geteuid()),
+        "capabilities": _capabilities(),
+        "host_pids": _host_pids(),
+    }
+
+
+def paths() -> dict[str, Any]:
+    found = {path: _look(path) for path in (*WATCHED, *_nodes())}
+    return {"paths": {path: told for path, told in found.items() if told}, "named": _named()}
+
+
+def _nodes() -> Iterator[str]:
+    for vendor in VENDORS.values():
+        if vendor.node_pattern:
+            yield from sorted(glob.glob(vendor.node_pattern))[:NODES_LIMIT]  # noqa: PTH207 (absolute)
+            yield from vendor.control_nodes
+
+
+def _look(path: str) -> dict[str, Any] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 (of what the link leads to)
+    except OSError:
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return None
+    kind = next((name for test, name in _KINDS if test(found.st_mode)), "other")
+    return {
+        "kind": kind,
+        "mode": stat.S_IMODE(found.st_mode),
+        "uid": found.st_uid,
+        "gid": found.st_gid,
+        "usable": os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids),
+        "target": os.path.realpath(path) if Path(path).is_symlink() else None,
+    }
+
+
+def _named() -> dict[str, dict[str, bool]]:
+    said = {name: [value] for name in NAMING if (value := os.environ.get(name))}
+    for name in LISTING:
+        entries = [part for part in re.split(r"[:\s]+", os.environ.get(name, "")) if part.startswith("/")]
+        said |= {name: entries[:ENTRIES_LIMIT]} if entries else {}
+    return {name: {path: Path(path).exists() for path in listed} for name, listed in said.items()}
+
+
+def _user(uid: int) -> str | None:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
+
+
+def _capabilities() -> str | None:
+    try:
+        status = Path("/proc/self/status").read_text(errors="replace")
+    except OSError:
+        return None
+    said = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    return said[1] if said else None
+
+
+def _host_pids() -> bool | None:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) == HOST_PIDS
+    except OSError:
+        return None
