@@ -97,7 +97,8 @@ def _machine(file: str, asked: dict[str, Any]) -> Machine:
         found = _replayed(asked["replay"], asked["device"])
         return Machine(lambda: found)
     folder = Path(file).absolute().parent if file != "-" else None
-    return Machine(_gathered, live=SYSROOT not in os.environ, folder=folder)
+    sysroot = os.environ.get(SYSROOT)
+    return Machine(_gathered, live=not sysroot, folder=folder, root=Path(sysroot, "root") if sysroot else None)
 
 
 def _gathered() -> Any:

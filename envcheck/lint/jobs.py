@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from envcheck.lint import options
@@ -148,20 +148,22 @@ def _job(script: Script, command: Command, configs: Sequence[Config]) -> Iterato
         yield from [_configured(job, rest, configs)] if job else []
     else:
         verb = rest[0].text if rest and rest[0].text in _VERBS else ""
+        if rest and not verb and not rest[0].text.startswith("-") and rest[0].known:
+            return  # llamafactory-cli env, swift --version: no training
         yield _configured(Job(script, command, launcher, (), None, tuple(options.given(rest)), verb,
                               open=_open(rest), at=words[0]), rest, configs)  # fmt: skip
 
 
 def _launcher(words: Sequence[Word], carried: bool = False) -> tuple[Launcher, int] | None:
     """Whose command it is, and how many words name it."""
+    shift = 0
     texts = [
         _PYTHON.sub("python", word.text.rpartition("/")[2]) if i == 0 else word.text for i, word in enumerate(words[:4])
     ]
     if texts and _PYTHON.fullmatch(words[0].text.rpartition("/")[2]):
-        while len(texts) > 1 and texts[1] in ("-u", "-B", "-W", "-O"):  # python -u -m ...
+        while len(texts) > 1 and texts[1] in ("-u", "-B", "-O", "-s", "-E", "-I"):  # python -u -m ...
             texts.pop(1)
-            words = [words[0], *words[2:]]
-    shift = 0
+            shift += 1
     for launcher in LAUNCHERS:
         for names in launcher.words:
             if tuple(texts[: len(names)]) == names and not (carried and launcher.name == "python"):
@@ -220,5 +222,7 @@ def _configured(job: Job, rest: Sequence[Word], configs: Sequence[Config]) -> Jo
     return job
 
 
-def _open(words: Iterable[Word]) -> bool:
-    return any(word.many for word in words)
+def _open(words: Sequence[Word]) -> bool:
+    """Words that cannot be seen may bring options; the one word behind an option is its value."""
+    before = ["", *(word.text for word in words)]
+    return any(word.many and not before[n].startswith("--") for n, word in enumerate(words))

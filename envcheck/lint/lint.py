@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from envcheck.model import Severity
 
 _WAIVER = re.compile(r"#\s*envcheck:\s*ignore[ =]+([\w., -]+)")
 MOST = 500  # remarks that are told
+MOST_OF_RULE = 100  # a file that breaks one more often is no launch script
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def paper_of(file: Source, machine: Machine, device: str = "auto", kind: str = "
 
 def _judged(paper: Paper) -> Iterator[Remark]:
     for rule in RULES:
-        for remark in rule.judge(paper):
+        for remark in itertools.islice(rule.judge(paper), MOST_OF_RULE):
             yield replace(remark, rule=rule.name)
 
 

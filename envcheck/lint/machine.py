@@ -21,6 +21,7 @@ class Machine:
     gather: Callable[[], Facts] | None = None
     live: bool = False
     folder: Path | None = None  # of the script
+    root: Path | None = None  # of a simulated machine, which has a few files
 
     @cached_property
     def facts(self) -> Facts | None:
@@ -65,7 +66,9 @@ class Machine:
         return [Path.cwd(), *([self.folder] if self.folder else [])]
 
     def _recorded(self, path: str) -> bool | None:
-        """What a recording happens to say of a path: it was read or listed."""
+        """What a recording happens to say of a path: it was read or listed; what a simulated machine has."""
+        if self.root and path.startswith("/") and ".." not in path and (self.root / path.lstrip("/")).exists():
+            return True
         if not self.facts or not path.startswith("/"):
             return None
         for key, answer in self.facts.answers.items():

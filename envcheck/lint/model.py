@@ -198,7 +198,8 @@ class Command:
     @property
     def open(self) -> bool:
         """Words that the reader cannot see may stand in it."""
-        return any(word.many for word in self.words)
+        before = ["", *(word.text for word in self.words)]
+        return any(word.many and not before[n].startswith("-") for n, word in enumerate(self.words))
 
     def texts(self) -> list[str]:
         return [word.text for word in self.words]

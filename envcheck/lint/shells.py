@@ -32,8 +32,9 @@ OURS = {
     2086: "shell.remove",
 }
 # Style, and what the shebang-less blocks of a document cannot know.
+# Quoting that only matters for values with blanks is left out as well: launch scripts are made of such.
 QUIET = {1090, 1091, 2148, 2312, 2250, 2248, 2292, 1128, 2239, 1082, 2046, 2006, 2181, 2002}
-_SEVERITY = {"error": Severity.FAIL, "warning": Severity.WARN}
+QUIET |= {2068, 2206, 2207, 2054, 2155, 2128, 2178, 2124}
 
 
 def bash_says(raw: bytes) -> list[tuple[int, str]] | None:
@@ -88,16 +89,9 @@ def _remark(block: Block, lines: list[bytes], each: dict[str, Any]) -> Remark:
     )
     code = int(each.get("code", 0))
     place = block.at(start), max(block.at(end), block.at(start) + 1)
-    severity = _SEVERITY.get(str(each.get("level")), Severity.WARN)
     words = " ".join(str(each.get("message", "")).split())[:300]
-    return Remark(
-        f"shellcheck.SC{code}",
-        severity,
-        words,
-        f"https://www.shellcheck.net/wiki/SC{code}",
-        *place,
-        origin="shellcheck",
-    )
+    wiki = f"https://www.shellcheck.net/wiki/SC{code}"
+    return Remark(f"shellcheck.SC{code}", Severity.WARN, words, wiki, *place, origin="shellcheck")
 
 
 def _offset(lines: list[bytes], line: int, column: int) -> int:

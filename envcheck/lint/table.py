@@ -95,6 +95,7 @@ JUDGES: dict[str, Callable[[Paper], Iterator[Remark]]] = {
     "paths.missing": paths.missing,
     "paths.sourced": paths.sourced,
     "paths.upwards": paths.upwards,
+    "paths.project": paths.project,
     "paths.tool": paths.tool_unknown,
     "packages.unpinned": packages.unpinned,
     "packages.upgrade_all": packages.upgrade_all,

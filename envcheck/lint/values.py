@@ -158,6 +158,8 @@ class Reader:
 
     def _simple(self, node: Node) -> tuple[str, bool]:
         name = text(node)[1:]
+        if not name.strip() or name != name.strip():  # "$ pip", a prompt
+            return UNKNOWN, False
         if name.isdigit() or name in _SPECIAL:
             return self._argument(name), False
         self._use(name, node, guarded=False, quoted=node.parent is not None and node.parent.type == "string")

@@ -30,8 +30,9 @@ _OPTIONS = {"e": "errexit", "u": "nounset", "a": "allexport"}
 class Walker:
     """Walks one block; `state` is that of the block before where they are parts of one session."""
 
-    def __init__(self, block: Block, state: State) -> None:
+    def __init__(self, block: Block, state: State, nested: int = 0) -> None:
         self.script, self.state, self.block = Script(block), state, block
+        self.nested = nested
         self.bodies: dict[str, Node] = {}
         self.called: set[str] = set()
         self.calls = self.pipelines = 0
@@ -393,6 +394,7 @@ class Walker:
         if words:
             self.script.commands.append(command)
             self._effects(command)
+            self._shell(command)
 
     def _effects(self, command: Command) -> None:
         """What a command does to the shell itself."""
@@ -410,6 +412,31 @@ class Walker:
             self._read_into(name, command.words[1:])
         elif name == "eval" or (name in ("source", ".") and not _VENDORS.search(" ".join(texts[1:]))):
             self.script.opaque = True
+
+    def _shell(self, command: Command) -> None:
+        """bash -c '...', also behind docker exec or srun: its commands are the script's, as far as rules go."""
+        texts = command.texts()
+        for number, text_ in enumerate(texts[:-2]):
+            raw = command.words[number + 2].raw
+            if text_.rpartition("/")[2] not in ("bash", "sh", "zsh") or not re.fullmatch(r"-\w*c", texts[number + 1]):
+                continue
+            if self.nested > 2 or len(raw) < 3 or raw[0] not in "'\"" or raw[-1] != raw[0]:
+                return
+            block = Block("bash", raw[1:-1].encode(), ((0, command.words[number + 2].start + 1),))
+            inner = Walker(block, self.state.copy(), self.nested + 1)
+            for each in inner.run().commands:
+                piped = each.pipeline != 0
+                made = replace(
+                    each,
+                    heredocs=(),
+                    uses=(),
+                    order=len(self.script.commands),
+                    pipeline=-each.pipeline if piped else command.pipeline,
+                    last_of_pipe=each.last_of_pipe if piped else command.last_of_pipe,
+                )
+                self.script.commands.append(made)
+            self.script.names |= inner.script.names
+            return
 
     def _set(self, words: list[str]) -> None:
         for number, word in enumerate(words):

@@ -267,7 +267,7 @@ def mount_source(paper: Paper) -> Iterator[Remark]:
                     seen,
                     "command -v npu-smi: on some hosts it is in sbin." if npu_smi else do,
                 )
-            elif there is None:
+            elif there is None and not strict:
                 doubtful.append((source, word))
         if doubtful and paper.machine.gather is not None:
             yield unknown(
@@ -337,7 +337,7 @@ def fixed_name(paper: Paper) -> Iterator[Remark]:
     """A second start fails on the name."""
     for run in runs(paper):
         names = run.all("--name")
-        if not names or not names[-1].known or run.has("--rm", "--replace"):
+        if not names or not names[-1].known or run.has("--rm", "--replace") or "errexit" in run.command.shell:
             continue
         freed = any(
             bare(c) in _ENGINES and {"rm", "rename", "inspect", "ps"} & set(c.texts()[1:3])

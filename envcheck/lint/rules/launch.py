@@ -80,9 +80,14 @@ def rank_fixed(paper: Paper) -> Iterator[Remark]:
             yield fail(
                 told, f"rank {rank} of {nodes} node{'s' * (nodes > 1)}: they are counted from 0", f"0 to {nodes - 1}"
             )
-        elif nodes > 1 and not _carried(job):
+        elif nodes > 1 and not _carried(job) and (paper.document or not _role(job)):
             seen = f"rank {rank} stands in the script: on another node it is wrong, and copied there both wait or die"
             yield warn(told, seen, 'Take it from outside: "${NODE_RANK:?}".')
+
+
+def _role(job: Job) -> bool:
+    """A script for the nodes of one vendor, of two in the job: its rank is its role."""
+    return any(name.startswith("FLAGCX_") for name in job.command.environment)
 
 
 def unused_rank(paper: Paper) -> Iterator[Remark]:
@@ -273,9 +278,15 @@ def one_role(paper: Paper) -> Iterator[Remark]:
     """Collectives of two vendors (FlagCX) want another script on each."""
     for job in paper.jobs:
         env = job.command.environment
-        flagcx = [name for name in env if name.startswith("FLAGCX_")]
         wanted = env.get("PADDLE_DISTRI_BACKEND")
-        if flagcx and _several(job) and wanted is not None and wanted.text != "flagcx" and job.option("device"):
+        if (
+            paper.document
+            and _role(job)
+            and _several(job)
+            and wanted is not None
+            and wanted.text != "flagcx"
+            and job.option("device")
+        ):
             seen = (
                 f"one role of two: PADDLE_DISTRI_BACKEND={wanted.text}; an NVIDIA node wants flagcx, and --device gpu"
             )

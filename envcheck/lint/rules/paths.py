@@ -100,10 +100,10 @@ def missing(paper: Paper) -> Iterator[Remark]:
         for path, word in _needs(job):
             if UNKNOWN in path or not path or path.startswith(("http", "s3://", "hf://")) or _handled(job.script, path):
                 continue
-            there = None if paper.here is False else paper.machine.exists(path, job.command.cwd)
+            there = paper.machine.exists(path, job.command.cwd) if paper.here else None
             if there is False:
                 gone.append((path, word))
-            elif there is None:
+            elif there is None and (paper.here is False or not paper.machine.live):
                 doubtful.append((path, word))
         if gone:
             names = listed(path for path, _ in gone)
@@ -187,6 +187,25 @@ def upwards(paper: Paper) -> Iterator[Remark]:
                 f"{word.text[:60]} depends on the folder that the script is started in, and no cd says which",
                 'cd "$(dirname "$0")", or the path in full.',
             )
+
+
+def project(paper: Paper) -> Iterator[Remark]:
+    """A document whose training uses a project's files, and that never says where the project comes from."""
+    if not paper.document or any(bare(c) == "cd" or "clone" in c.texts() for _, c in paper.commands()):
+        return
+    image = any("run" in c.texts()[:3] for _, c in paper.commands("docker", "podman"))
+    for job in paper.jobs:
+        word = job.program
+        if (
+            word is not None
+            and re.match(r"(examples|scripts|tools)/", word.text)
+            and paper.machine.exists(word.text) is not True
+        ):
+            seen = f"{word.text[:60]} is a project's file, and nothing in the document clones one" + (
+                ", or enters its folder" if image else ""
+            )
+            yield warn(word, seen, "git clone the project at a known commit, and cd there.")
+            return
 
 
 def tool_unknown(paper: Paper) -> Iterator[Remark]:

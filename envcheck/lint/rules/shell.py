@@ -319,7 +319,7 @@ def spaced_assignment(paper: Paper) -> Iterator[Remark]:
 
 def prompts(paper: Paper) -> Iterator[Remark]:
     for script, command in paper.commands():
-        if command.words[0].text in ("$", "%", ">>>") and script.block.whole:
+        if command.words[0].raw[:2] in ("$", "$ ", "%", ">>") and script.block.whole:
             yield fail(command.words[0], "the prompt of an example stands in the script", "Take it away.")
 
 

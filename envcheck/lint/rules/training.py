@@ -90,14 +90,6 @@ def evaluation(paper: Paper) -> Iterator[Remark]:
             yield warn(_at(how), seen, "Say do_eval as well, or neither.")
         elif data is not None and do is None and how is None:
             yield warn(_at(data), "data to evaluate on, and no do_eval", "Say do_eval, or take them away.")
-        steps, most = _int(job.option("max_steps")), job.option("max_evaluate_steps")
-        count = _int(most)
-        if do is not None and most is not None and steps and count and count > 10 * steps:
-            yield warn(
-                _at(most),
-                f"up to {count} steps of evaluation in a training of {steps}: a long pause",
-                f"At most {steps}.",
-            )
 
 
 def world(paper: Paper) -> Iterator[Remark]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -266,7 +267,7 @@ def set_env(paper: Paper) -> Iterator[Remark]:
     if paper.device != "npu":
         return
     sourced = " ".join(w.text for _, c in paper.commands("source", ".") for w in c.words)
-    jobs = [job for job in paper.jobs if job.trains]
+    jobs = [job for job in paper.jobs if job.trains and not _login(job)]
     if not jobs:
         return
     if not re.search(r"set_?env", sourced) and not re.search(r"(^|\s)bash -l", sourced):
@@ -283,6 +284,13 @@ def set_env(paper: Paper) -> Iterator[Remark]:
             place = next(c for _, c in paper.commands("source", ".") if re.search(r"set_?env", " ".join(c.texts())))
             seen = "ATB's set_env.sh is not sourced: where the plugin wants libatb.so, it is not found"
             yield warn(place, seen, "source /usr/local/Ascend/nnal/atb/set_env.sh as well.")
+
+
+def _login(job: Job) -> bool:
+    """bash -l: the start files of the container set the paths."""
+    texts = job.command.texts()
+    pairs = itertools.pairwise(texts)
+    return any(one in ("bash", "sh") and re.fullmatch(r"-\w*l\w*", other) for one, other in pairs)
 
 
 def visible_name(paper: Paper) -> Iterator[Remark]:
