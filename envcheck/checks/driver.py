@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from envcheck import versions
 from envcheck.checks import pairs
-from envcheck.checks import pairs
 from envcheck.checks.check import NPU, Check, of_vendor
 from envcheck.checks.common import (
     commands,
