@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 @click.option("--replay", type=click.Path(), help="Judge a snapshot instead of this machine.")
 @click.option("--format", type=click.Choice(FORMATS), help="How the report is written; else by the ending of -o.")
 @click.option("--output", "-o", type=click.Path(), metavar="FILE", help="Write the report to FILE.")
+@click.option(
+    "--watch",
+    is_flag=False,
+    flag_value=5.0,
+    type=click.FloatRange(1, 3600),
+    metavar="[SECONDS]",
+    help="Look again every 5 s, or SECONDS, until Ctrl-C; the exit code is the last verdict's.",
+)
 @options.json_output
 def doctor(**asked: Any) -> None:
     """Look at this machine and say what stands between it and training; changes nothing.
@@ -50,6 +58,7 @@ def doctor(**asked: Any) -> None:
     envcheck doctor --only devices --skip devices.ecc
     envcheck doctor --replay snapshot.json --json     a recording, as JSON
     envcheck doctor -o report.html                    a page to look at
+    envcheck doctor --watch 10                        again every 10 s, in the terminal
     envcheck doctor --fix --dry-run                   which remedies are safe to apply
     envcheck doctor --deep                            and multiply, copy and add up on every card
     """
@@ -72,12 +81,27 @@ def doctor(**asked: Any) -> None:
         _deep_tests().refuse(asked)
     if asked["only"] or asked["skip"]:
         _named(asked, site)  # before the machine is asked, not after
+    if asked["watch"]:
+        raise SystemExit(_watch(asked, site))
     written_as = _format(asked)
     facts = _facts(asked, site)
     findings = _findings(asked, facts, site)
     if asked["fix"]:
         raise SystemExit(_fix(asked, findings, facts, site))
     raise SystemExit(_report(asked, written_as, findings, facts))
+
+
+def _watch(asked: dict[str, Any], site: Settings) -> int:
+    import sys
+
+    from envcheck.reports import Report, watch
+
+    def look() -> Report:
+        facts = _facts(asked, site)
+        return Report(_findings(asked, facts, site), facts, asked["strict"])
+
+    watch.refuse(asked, sys.stdout.isatty())
+    return watch.watch(look, asked["watch"])
 
 
 def _format(asked: dict[str, Any]) -> str:
@@ -203,7 +227,8 @@ def _facts(asked: dict[str, Any], site: Settings) -> Facts:
     if asked["replay"]:
         found = _replayed(asked["replay"], asked["device"])
     else:
-        with screen.hint("asking the machine ..."):  # and, while its tools are at work, getting ready to judge
+        words = "" if asked["watch"] else "asking the machine ..."
+        with screen.hint(words):  # and, while its tools are at work, getting ready to judge
             threading.Thread(target=importlib.import_module, args=("envcheck.checks",), daemon=True).start()
             found = facts.gather(machine.here(), asked["device"], more=site.questions)
     offer = early or _offer_here(asked, found)
