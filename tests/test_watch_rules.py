@@ -87,6 +87,10 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("memory", {"samples": looks(*taken(used_mib=64000))}, ""),
     ("memory", {"samples": looks(*taken(used_mib=64300), count=2)}, ""),
     ("memory", {"samples": looks(*taken(used_mib=64300, total_mib=None))}, ""),
+    ("health", {"samples": looks(*taken(health="Alarm")), "mine": frozenset("0")}, ""),  # another job's card
+    ("health", {"samples": looks(*taken(health="Alarm")), "mine": frozenset("1")}, "card 1 has turned"),
+    ("memory", {"samples": looks(*taken(used_mib=64300)), "mine": frozenset("0")}, ""),
+    ("memory", {"samples": looks(*taken(used_mib=64300)), "mine": frozenset("01")}, "card 1 holds 98.1 %"),
     ("memory", {"host_free": 0.01}, "only 1.0 % of the host's memory is left"),
     ("memory", {"host_free": None}, ""),
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,18 @@ FIRST_STEPS, LAST_STEPS = 10, 50
 
 
 class Guard:
-    """`limits` are the rules in force, of `rules.in_force`; without a sampler nothing is known of cards."""
+    """`limits` are the rules in force, of `rules.in_force`; without a sampler nothing is known of cards; `mine` are the
+    labels of the job's own."""
 
-    def __init__(self, limits: Mapping[str, rules.Limits], sampler: Sampler | None, logs: Path, mark: str) -> None:
+    def __init__(
+        self,
+        limits: Mapping[str, rules.Limits],
+        sampler: Sampler | None,
+        logs: Path,
+        mark: str,
+        mine: Iterable[str] = (),
+    ) -> None:
+        self.mine = frozenset(mine)
         self.limits, self.sampler, self.logs, self.mark = limits, sampler, logs, mark
         self.stopped: Finding | None = None
         self.show: Callable[[Watch, State], None] | None = None
@@ -79,6 +88,7 @@ class Guard:
             samples=self.sampler.latest if self.sampler else (),
             busy_cores=self.busy,
             host_free=_host_free(),
+            mine=self.mine,
         )
 
     def cards(self) -> dict[str, Any]:

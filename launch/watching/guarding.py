@@ -8,8 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from envcheck import machine
+from envcheck.checks.common import label
 from envcheck.errors import UsageError
+from envcheck.model import Device
 from envcheck.vendors import VENDORS
+from launch.gates.answers import used, visible
+from launch.gates.cards import NUMBERS
 from launch.request import Request
 from launch.situation import Situation
 from launch.watch import Teller
@@ -24,7 +28,14 @@ def guard(request: Request, seen: Situation, run: Path) -> Guard:
     found = next((v for v in seen.facts.vendors if v.name == seen.device), None)
     vendor = VENDORS[seen.device]
     sampler = Sampler(machine.here(), vendor, found.devices) if found and vendor.devices else None
-    return Guard(asked(request.no_stop, request.limits), sampler, run / "log", seen.stage.mark(run))
+    mine = map(label, _own(seen)) if found else ()
+    return Guard(asked(request.no_stop, request.limits), sampler, run / "log", seen.stage.mark(run), mine)
+
+
+def _own(seen: Situation) -> tuple[Device, ...]:
+    """The job's cards; none where a list of UUIDs, which are not looked up here, says which they are."""
+    said = visible(seen)
+    return () if said is not None and not NUMBERS.fullmatch(said) else used(seen)
 
 
 def teller(request: Request, seen: Situation, run: Path, guard: Guard) -> Teller | Screen:

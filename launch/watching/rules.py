@@ -104,7 +104,7 @@ def health(state: State, limits: Limits) -> Seen | None:
     looks = state.samples[-int(limits["looks"]) :]
     if state.before is None or not state.before.cards or len(looks) < limits["looks"]:
         return None
-    for old in state.before.cards:
+    for old in _own(state, state.before):
         turned = [_turned(old, sample) for sample in looks]
         if all(turned):
             return turned[-1], tuple(turned)
@@ -133,11 +133,16 @@ def memory(state: State, limits: Limits) -> Seen | None:
     if state.host_free is not None and 100 * (1 - state.host_free) >= limits["host_percent"] and state.steps:
         return f"only {100 * state.host_free:.1f} % of the host's memory is left", ()
     looks = state.samples[-int(limits["looks"]) :]
-    full = [[card for card in sample.cards if _full(card, limits["percent"])] for sample in looks]
+    full = [[card for card in _own(state, sample) if _full(card, limits["percent"])] for sample in looks]
     if len(looks) < limits["looks"] or not all(full):
         return None
     worst = max(full[-1], key=lambda card: card.used_mib or 0)
     return f"card {worst.label} holds {_share(worst):.1f} % of its memory", tuple(map(_shown, full[-1][:4]))
+
+
+def _own(state: State, sample: Sample) -> tuple[Card, ...]:
+    """The job's: what another job does to its own cards, or they to it, ends nothing here."""
+    return tuple(card for card in sample.cards if not state.mine or card.label in state.mine)
 
 
 def _full(card: Card, percent: float) -> bool:

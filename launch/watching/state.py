@@ -37,7 +37,8 @@ class State:
 
     `before` are the cards as they were before the start, `samples` the latest ones that told something, newest last;
     `marks` when the latest numbered steps came; `grew_at` when a log last grew; `busy_cores` of the host's processors
-    were kept busy by the run's processes lately; `host_free` is the part of the host's memory that is available.
+    were kept busy by the run's processes lately; `host_free` is the part of the host's memory that is available;
+    `mine` are the labels of the job's own cards, empty where nobody can tell which those are.
     """
 
     now: float
@@ -51,3 +52,4 @@ class State:
     samples: tuple[Sample, ...] = ()
     busy_cores: float | None = None
     host_free: float | None = None
+    mine: frozenset[str] = frozenset()
