@@ -22,6 +22,13 @@ _NAMED = (
 )
 _BY_RANK = re.compile(r"^\[rank(\d{1,6})\]: ?(.*)$", re.MULTILINE)
 WORDS = 40  # lines of one worker
+LAST = 10  # lines of a log that workers share, where no traceback stands near its end
+# With these the launchers' own report begins; what failed wrote before it.
+_REPORT = re.compile(
+    r"^.*(?:Sending process \d+ closing signal|failed \(exitcode: -?\d+\) local_rank: "
+    r"|Container rank \d+ status failed)",
+    re.MULTILINE,
+)
 _ENDED = re.compile(r"`Termination signal` is detected|\*\*\* SIGTERM |got signal: 15\b")
 # A launcher's own process hands on the SIGTERM of its workers: as a shell tells it, as a byte of -15.
 _ENDED_CODES = {-signal.SIGTERM, 128 + signal.SIGTERM, 256 - signal.SIGTERM}
@@ -54,13 +61,15 @@ class Worker:
 
 @dataclass(frozen=True)
 class Failed:
-    """`code` is None when nobody saw it; `follows`: none failed by itself, this was the first to lose another one."""
+    """`code` is None when nobody saw it; `follows`: none failed by itself, this was the first to lose another one;
+    `shared`: the lines are of a log that the workers share, and may be another one's."""
 
     rank: int
     code: int | None
     lines: tuple[str, ...]
     follows: bool = False
     log: str = ""
+    shared: bool = False
 
 
 def named(launcher: str) -> tuple[tuple[int, int], ...]:
@@ -91,7 +100,24 @@ def first_failed(workers: Iterable[Worker], launcher: str) -> Failed | None:
     least = min(level for level, _ in suspects)
     worker = _earliest([w for level, w in suspects if level == least])
     code = said.get(worker.rank) if worker.code is None else worker.code
-    return Failed(worker.rank, code, worker.lines, least == 2, worker.log)
+    if worker.lines or worker.log:
+        return Failed(worker.rank, code, worker.lines, least == 2, worker.log)
+    lines = shared(launcher, worker.rank, 1 + max(w.rank for w in workers))
+    return Failed(worker.rank, code, lines, least == 2, shared=bool(lines))
+
+
+def shared(launcher: str, rank: int, here: int) -> tuple[str, ...]:
+    """The last words before the launcher's report, of nobody or of this rank: from a traceback on, if one is near."""
+    report = _REPORT.search(launcher)
+    said = launcher[: report.start()] if report else launcher
+    lines = [line for line in said.splitlines() if line.strip() and _may_be_of(line, rank, here)][-WORDS:]
+    heads = [at for at, line in enumerate(lines) if "Traceback (most recent call last)" in line]
+    return tuple(lines[heads[0] :] if heads else lines[-LAST:])
+
+
+def _may_be_of(line: str, rank: int, here: int) -> bool:
+    found = _BY_RANK.match(line)
+    return found is None or int(found[1]) % here == rank
 
 
 def _earliest(workers: list[Worker]) -> Worker:

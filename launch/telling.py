@@ -18,6 +18,7 @@ from launch.blame import Failed
 from launch.command import Command
 from launch.diagnose.model import Diagnosis
 from launch.gates import waive
+from launch.gates.waive import Waiver
 from launch.launcher import Ending
 
 LAST_LINES = 12
@@ -57,6 +58,13 @@ def doubts(found: Iterable[Finding]) -> None:
     for finding in found:
         if finding.severity in (Severity.WARN, Severity.UNKNOWN):
             say(f"note: {finding.name}: {finding.seen}. {finding.remedy.words if finding.remedy else ''}".rstrip())
+
+
+def in_vain(waivers: Iterable[Waiver], opened: Sequence[str]) -> None:
+    """Who copies a command from another machine learns what is not needed here."""
+    for waiver in waivers:
+        if str(waiver) not in opened:
+            say(f"note: --waive {waiver.name} opened nothing: it is not closed here")
 
 
 def start(run: Path, made: Command) -> None:
@@ -130,7 +138,8 @@ def _blame(run: Path, ending: Ending) -> None:
         say(f"the launcher ended with status {ending.status}; its last words:")
         lines, source = ending.launcher_lines, run / "log" / "launcher.log"
     else:
-        say(f"{_who(failed)} (the launcher: {ending.status}); its last words:")
+        whose = "the last words in the log that the workers share" if failed.shared else "its last words"
+        say(f"{_who(failed)} (the launcher: {ending.status}); {whose}:")
         lines, source = failed.lines, run / "log" / (failed.log or "launcher.log")
     if failed and not failed.lines:  # a launcher that keeps no log of each worker, or one that said nothing
         lines, source = ending.launcher_lines, run / "log" / "launcher.log"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launch.blame import Worker, first_failed, named, spoken
+from launch.blame import Worker, first_failed, named, shared, spoken
 
 FULL = "[2025-07-01 12:00:05,000] [   ERROR] - OSError: [Errno 28] No space left on device: '/out/x'"
 LATER = "[2025-07-01 12:00:09,000] [   ERROR] - OSError: [Errno 28] No space left on device: '/out/x'"
@@ -81,3 +81,20 @@ def test_nobody_failed_by_itself() -> None:
     alone = first_failed((Worker(0, ("ValueError: mine",), died_s=2.0, code=1),), "")
     assert alone is not None
     assert not alone.follows
+
+
+def test_words_without_a_rank() -> None:
+    """Where a worker's words bear no rank, those of the shared log before the launcher's report are told, as shared."""
+    text = (
+        "{'step': 1}\nTraceback (most recent call last):\nValueError: mine\n[rank0]: RuntimeError: Connection reset\n"
+        "W0701 12:00:00.1 881 api.py:900] Sending process 7 closing signal SIGTERM\n"
+        "E0701 12:00:00.1 881 api.py:869] failed (exitcode: 1) local_rank: 1 (pid: 4) of binary: python3\n"
+        "Traceback (most recent call last):\ntorch.distributed.elastic.ChildFailedError: x\n"
+    )
+    failed = first_failed([Worker(0, (), 1, 3.0, -15), Worker(1, (), 1, 2.0, 1)], text)
+
+    assert failed
+    assert (failed.rank, failed.shared) == (1, True)
+    assert failed.lines == ("Traceback (most recent call last):", "ValueError: mine")
+    assert shared("", 0, 2) == ()
+    assert shared("\n".join(f"step {n}" for n in range(50)), 0, 2) == tuple(f"step {n}" for n in range(40, 50))

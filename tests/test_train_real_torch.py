@@ -164,6 +164,19 @@ def test_worker_that_fails(torch_environment: Path, tmp_path: Path) -> None:
     assert "  | ValueError: this rank has had enough" in done.stderr
 
 
+def test_worker_that_fails_without_its_rank(torch_environment: Path, tmp_path: Path) -> None:
+    """Words that nothing says are this worker's are told all the same, and that the workers share the log."""
+    made = Torch(torch_environment, tmp_path, "torch_program.py", f'{PLAIN}, "--fails", "1", "--bare"')
+    done = made.run("train", "--steps", "1000")
+
+    assert done.returncode == 5, done.stderr
+    failed = record(tmp_path)["first_failed_worker"]
+    assert (failed["rank"], failed["code"], failed["shared"]) == (1, 1, True)
+    assert "ValueError: this rank has had enough" in failed["lines"]
+    assert "the last words in the log that the workers share" in done.stderr
+    assert "  | ValueError: this rank has had enough" in done.stderr
+
+
 def test_interrupt(plain: Torch, tmp_path: Path) -> None:
     """Ctrl-C ends torchrun and its workers, and nothing is left."""
     with plain.started("--steps", "100000") as child:

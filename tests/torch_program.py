@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import time
+import traceback
 
 import torch
 import torch.distributed as dist
@@ -11,6 +12,7 @@ import torch.distributed as dist
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=5)
 parser.add_argument("--fails", type=int, default=-1, help="this rank fails at its third step")
+parser.add_argument("--bare", action="store_true", help="its last words do not say the rank")
 parser.add_argument("--output")
 asked = parser.parse_args()
 dist.init_process_group("gloo")
@@ -32,7 +34,10 @@ for step in range(1, asked.steps + 1):
         try:
             raise ValueError("this rank has had enough")
         except ValueError:
-            sys.excepthook(*sys.exc_info())  # torch's own: it says the rank
+            if asked.bare:
+                traceback.print_exc()
+            else:
+                sys.excepthook(*sys.exc_info())  # torch's own: it says the rank
             sys.stderr.flush()
             os._exit(1)  # gloo's threads may abort an interpreter that unwinds: a code of chance
     if rank == 0:
