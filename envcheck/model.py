@@ -276,11 +276,12 @@ class Network:
 
 @dataclass(frozen=True)
 class Packages:
-    """A Python and what is installed in it, by normalised name."""
+    """A Python and what is installed in it, by normalised name; `unmet`: which of these lack what they ask for."""
 
     python: str | None = None
     executable: str | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
+    unmet: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

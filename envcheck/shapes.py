@@ -53,6 +53,7 @@ def packages(said: Said) -> Packages | None:
         python=python if isinstance(python, str) else None,
         executable=executable if isinstance(executable, str) else None,
         packages=texts(said.get("packages") if isinstance(said.get("packages"), dict) else {}) or {},
+        unmet=_strings(said["unmet"]) if isinstance(said.get("unmet"), list) else None,
     )
 
 

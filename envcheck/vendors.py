@@ -273,8 +273,10 @@ COLLECTORS = (
     *("caller", "paths", "processes", "kernel", "containers", "libraries"),
 )
 
+LIBAIO = (_list("/usr/lib/*/libaio.so*"), _list("/usr/lib64/libaio.so*"))  # Debian's place, and others'
 HOST_QUESTIONS: tuple[Question, ...] = (
     *(Question("ask", (name,), 10.0) for name in COLLECTORS),
+    *LIBAIO,
     _read("/etc/docker/daemon.json"),
     _read("/var/lib/kubelet/cpu_manager_state"),
     _run("docker", "info", "--format", "{{json .}}"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck import runner
+from probes import requirements
 
 PACKAGES_LIMIT = 2000
 _ASK = "import json,sys;print(json.dumps(['%d.%d.%d' % sys.version_info[:3], sys.executable, sys.path]))"
@@ -22,19 +23,16 @@ def of_path_python() -> dict[str, Any]:
     try:
         version, executable, path = json.loads(done.out)
     except ValueError:
-        return {"python": None, "executable": None, "packages": {}}
-    return {"python": version, "executable": executable, "packages": _packages(Path(p) for p in path if p)}
+        return {"python": None, "executable": None, "packages": {}, "unmet": None}
+    return {"python": version, "executable": executable, **_told((Path(p) for p in path if p), version)}
 
 
 def of_environment(folder: Path) -> dict[str, Any]:
     """A virtual environment, by its folders: no process is started."""
     libraries = sorted((folder / "lib").glob("python3*/site-packages"))
     told = re.search(r"^version\S*\s*=\s*(\d+\.\d+\.\d+)", _text(folder / "pyvenv.cfg"), re.MULTILINE)
-    return {
-        "python": told[1] if told else None,
-        "executable": str(folder / "bin" / "python"),
-        "packages": _packages(libraries),
-    }
+    python = told[1] if told else None
+    return {"python": python, "executable": str(folder / "bin" / "python"), **_told(libraries, python)}
 
 
 def normal(name: str) -> str:
@@ -42,14 +40,20 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _packages(folders: Iterable[Path]) -> dict[str, str]:
-    """The first folder wins, as on sys.path."""
-    found: dict[str, str] = {}
+def _told(folders: Iterable[Path], python: str | None) -> dict[str, Any]:
+    found = _packages(folders)
+    unmet = requirements.unmet(found, python) if requirements.MATTER & found.keys() else []
+    return {"packages": {name: version for name, (version, _) in found.items()}, "unmet": unmet}
+
+
+def _packages(folders: Iterable[Path]) -> dict[str, tuple[str, Path]]:
+    """Version and folder of each; the first folder wins, as on sys.path."""
+    found: dict[str, tuple[str, Path]] = {}
     for folder in folders:
         for entry in sorted(_names(folder)):
             named = _NAMED.match(entry)
             if named and len(found) < PACKAGES_LIMIT:
-                found.setdefault(normal(named["name"]), named["version"])
+                found.setdefault(normal(named["name"]), (named["version"], folder / entry))
     return found
 
 

@@ -25,7 +25,7 @@ from envcheck.model import (
     VendorFacts,
     Wanted,
 )
-from envcheck.vendors import VENDORS
+from envcheck.vendors import LIBAIO, VENDORS
 
 GIB = 1 << 30
 OK, SKIP, UNKNOWN, WARN, FAIL = Severity
@@ -174,6 +174,7 @@ def healthy(vendor: str) -> Facts:
         said(DOCKER, '{"CgroupDriver": "systemd"}'),
         *(said(f"run hccn_tool -i {n} -{kind} -g") for n in range(N) for kind in ("link", "ip", "net_health")),
         *(said(key, text) for key, text in FILES.items()),
+        *(said(question.key, "/usr/lib64/libaio.so.1") for question in LIBAIO),
         *(said(f"ask {name}", json.dumps(value)) for name, value in asked(vendor, nodes).items()),
     ]
     return Facts(
@@ -191,13 +192,14 @@ def healthy(vendor: str) -> Facts:
             "LD_PRELOAD": LIBCUDA,
             "NCCL_SOCKET_IFNAME": "eth",
             "ATB_HOME_PATH": "/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_0",
-            "PYTHONPATH": f"{CANN}/python/site-packages",
+            "PYTHONPATH": f"/megatron:{CANN}/python/site-packages",
+            "MEGATRON_LM_PATH": "/megatron",
         },
         network=Network(
             ("10.0.0.9",), {"lo": Interface(("127.0.0.1",), 65536, True), "eth0": Interface(("10.0.0.9",), 1500, True)}
         ),
         clock_synchronised=True,
-        packages=Packages("3.10.14", "/usr/bin/python3", packages(vendor)),
+        packages=Packages("3.10.14", "/usr/bin/python3", packages(vendor), ()),
         engine=Engine("26.1.3", ("runc", "ascend", "iluvatar", "nvidia"), "/var/lib/docker"),
         answers={a.key: a for a in answers},
     )
@@ -208,7 +210,15 @@ def packages(vendor: str) -> dict[str, str]:
     built = {"paddlepaddle-gpu": "3.1.0"} if vendor == "nvidia" else frameworks
     bridge = {"triton": "3.3", "paddleformers": "0.3.1", "use-triton-in-paddle": "0.1"}
     compiler = dict.fromkeys(("attrs", "cffi", "decorator", "protobuf", "psutil", "pyyaml", "scipy", "sympy"), "1.0")
-    return {**built, **bridge, **compiler, "numpy": "1.26.4", "torch": "2.7.1", "torch-npu": "2.7.1.post2"}
+    return {
+        **built,
+        **bridge,
+        **compiler,
+        "numpy": "1.26.4",
+        "torch": "2.7.1",
+        "torch-npu": "2.7.1.post2",
+        "deepspeed": "0.17",
+    }
 
 
 def top(**changes: Any) -> Change:

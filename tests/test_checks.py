@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import check_cases_machine
+import check_cases_packages
 import pytest
 from check_parts import (
     ATB,
@@ -148,7 +149,7 @@ CASES: dict[str, Case] = {
     "job.disk": ("npu", job(disk_gib=4000), FAIL, job(disk_gib=None), both(job(), top(disks=None))),
     "job.packages": ("npu", both(job(), packs(paddlepaddle="3.0.0")), FAIL, job(packages=()), job(packages=(("numpy", "=>1"),))),
 }  # fmt: skip
-CASES |= check_cases_machine.CASES
+CASES |= check_cases_machine.CASES | check_cases_packages.CASES
 BY_NAME = {check.name: check for check in checks.CHECKS}
 
 

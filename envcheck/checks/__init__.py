@@ -20,6 +20,7 @@ from envcheck.checks import (
     job,
     links,
     network,
+    packages,
     python,
     toolkit,
     toolkit_parts,
@@ -46,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     *engine.CHECKS,
     *engine_parts.CHECKS,
     *python.CHECKS,
+    *packages.CHECKS,
     *job.CHECKS,
 )
 
