@@ -32,15 +32,15 @@ def as_json(findings: Sequence[Finding], facts: Facts, strict: bool = False) -> 
 
 def _object(finding: Finding, unjudged: list[str]) -> dict[str, Any]:
     return {
-        "name": finding.name,
+        "name": safe(finding.name),
         "severity": finding.severity.name,
-        "device": finding.device,
+        "device": safe(finding.device),
         "seen": safe(finding.seen),
         "remedy": {"words": safe(finding.remedy.words), "commands": [safe(c) for c in finding.remedy.commands]}
         if finding.remedy
         else None,
         "evidence": [safe(line) for line in finding.evidence],
-        "source": finding.source,
+        "source": safe(finding.source),
         "follows": finding.follows,
         "explains": unjudged if finding.severity > Severity.SKIP else [],
         "waived": safe(finding.waived),

@@ -74,7 +74,7 @@ def explains(findings: Iterable[Finding]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for finding in findings:
         if finding.follows:
-            found.setdefault(finding.follows, []).append(finding.name)
+            found.setdefault(finding.follows, []).append(safe(finding.name))
     return {cause: list(dict.fromkeys(names)) for cause, names in found.items()}
 
 
@@ -83,7 +83,7 @@ def next_step(findings: Sequence[Finding]) -> str:
     worst = worst_first(findings)
     if not worst:
         return ""
-    remedy = worst[0].remedy or Remedy(f"Look at {worst[0].name}.")
+    remedy = worst[0].remedy or Remedy(f"Look at {safe(worst[0].name)}.")
     words = _SENTENCE.match(safe(remedy.words))
     said = words[0].rstrip(".: ") if words else "Look"
     return f"{said}:\n{safe(remedy.commands[0])}" if remedy.commands else f"{said}."

@@ -27,7 +27,7 @@ def render(report: Report) -> str:
 
 def _suite(root: ElementTree.Element, area: str, findings: list[Finding], report: Report) -> None:
     host = report.facts.host
-    suite = ElementTree.SubElement(root, "testsuite", {"name": area, **_sums(findings, report.strict)})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": safe(area), **_sums(findings, report.strict)})
     suite.set("skipped", str(sum(_element(f, report.strict) == "skipped" for f in findings)))
     suite.set("hostname", safe(host.hostname or "") if host else "")
     if report.made:
@@ -40,8 +40,8 @@ def _suite(root: ElementTree.Element, area: str, findings: list[Finding], report
 
 
 def _case(suite: ElementTree.Element, finding: Finding, strict: bool) -> None:
-    name = f"{finding.name} ({finding.device})" if finding.device else finding.name
-    area = finding.name.partition(".")[0]
+    name = safe(f"{finding.name} ({finding.device})" if finding.device else finding.name)
+    area = safe(finding.name).partition(".")[0]
     case = ElementTree.SubElement(suite, "testcase", name=name, classname=f"envcheck.{area}", time="0")
     element = _element(finding, strict)
     if element:

@@ -29,7 +29,7 @@ KINDS = {
 def render(report: Report) -> str:
     from envcheck.checks import CHECKS
 
-    names = list(dict.fromkeys(f.name for f in report.findings))
+    names = list(dict.fromkeys(safe(f.name) for f in report.findings))
     known = {check.name: check for check in CHECKS}
     driver = {"name": "envcheck", "version": __version__, "rules": [_rule(name, known.get(name)) for name in names]}
     run = {
@@ -66,10 +66,10 @@ def _invocation(report: Report) -> dict[str, Any]:
 
 def _result(finding: Finding, names: Sequence[str], machine: str) -> dict[str, Any]:
     kind, level = KINDS[finding.severity]
-    place = f"{machine}/{finding.device}" if finding.device else machine
+    place = f"{machine}/{safe(finding.device)}" if finding.device else machine
     result: dict[str, Any] = {
-        "ruleId": finding.name,
-        "ruleIndex": names.index(finding.name),
+        "ruleId": safe(finding.name),
+        "ruleIndex": names.index(safe(finding.name)),
         "kind": kind,
         "level": level,
         "message": {"text": _message(finding)},
@@ -84,7 +84,7 @@ def _result(finding: Finding, names: Sequence[str], machine: str) -> dict[str, A
 
 def _message(finding: Finding) -> str:
     """What was seen, and what to do."""
-    words = [safe(finding.seen) or finding.name]
+    words = [safe(finding.seen) or safe(finding.name)]
     if finding.remedy and finding.severity > Severity.OK:
         words += [safe(finding.remedy.words), *(f"  {safe(command)}" for command in finding.remedy.commands)]
     return "\n".join(words)

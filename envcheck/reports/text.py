@@ -73,13 +73,13 @@ def listing(width: int) -> str:
 
 
 def _area(area: str, findings: list[Finding], explained: dict[str, list[str]], style: Style) -> Iterator[str]:
-    said = f"{TITLES.get(area, area)}: {area_line(findings)}"
+    said = f"{TITLES.get(area, safe(area))}: {area_line(findings)}"
     yield from _wrapped(said, style, f"{style.mark(area_state(findings))} ", 4)
     for alike in _alike([f for f in findings if counted(f) >= Severity.UNKNOWN]):
         yield from _details(alike, explained.get(alike[0].name, []), style)
     for finding in (f for f in findings if f.waived):
         yield from _wrapped(
-            f"{finding.name}: {safe(finding.seen)}; waived {safe(finding.waived)}", style, "    [~] ", 8
+            f"{safe(finding.name)}: {safe(finding.seen)}; waived {safe(finding.waived)}", style, "    [~] ", 8
         )
 
 
@@ -135,7 +135,7 @@ HEADLINES = (
 def _details(alike: list[Finding], unjudged: list[str], style: Style) -> Iterator[str]:
     finding = alike[0]
     device = f" ({VENDORS[finding.device].title})" if finding.device in VENDORS else ""
-    names = ", ".join(dict.fromkeys(f.name for f in alike))
+    names = ", ".join(dict.fromkeys(safe(f.name) for f in alike))
     yield from _wrapped(f"{names}{device}: {safe(finding.seen)}", style, f"    {style.mark(finding.severity)} ", 8)
     for line in filter(None, map(_squeezed, finding.evidence)):
         if line.startswith("$ "):  # the whole command stands in --json
