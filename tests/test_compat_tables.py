@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.compat import judging, loading, patterns
-from envcheck.compat.model import Confidence, Row, Standing
+from envcheck.compat.model import COMPONENTS, Confidence, Image, Row, Standing
 from envcheck.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
@@ -108,6 +108,23 @@ def test_a_table_of_ones_own_is_read(tmp_path: Path) -> None:
 
     assert found is not None
     assert (found.standing, found.source, found.date) == (Standing.TESTED, ("us",), "2026-11")
+
+
+@pytest.mark.parametrize("image", TABLE.images, ids=lambda image: image.references[0].rpartition("/")[2])
+def test_image_holds_no_pair_that_is_known_bad(image: Image) -> None:
+    """An image is named by whole references, and what is in it is nowhere known to fail together."""
+    assert all(re.fullmatch(r"[a-z0-9.-]+(/[a-z0-9-]+)+:[\w.-]+", reference) for reference in image.references)
+    assert set(image.holds) <= set(COMPONENTS)
+    assert [v for v in judging.judge(image.holds) if v.standing is Standing.BAD] == []
+
+
+def test_renamed_options_are_told_by_tool() -> None:
+    """Each old spelling leads to one new one, and a version from which it holds."""
+    spellings = {(each.tool, each.old): each for each in TABLE.renamed}
+
+    assert len(spellings) == len(TABLE.renamed) > 0
+    assert spellings["ms-swift", "--sft_type"].new == "--tuner_type"
+    assert all(each.since and each.old != each.new for each in TABLE.renamed)
 
 
 def _versions(recipe: Recipe) -> dict[str, str]:

@@ -87,6 +87,13 @@ def test_no_tested_set_says_what_is_missing(asked: tuple[str, str, str, str], wh
     assert any(why in text for text in found.missing), found.missing
 
 
+def test_blanks_around_a_driver_do_not_matter() -> None:
+    """A version that was copied with its blanks is read, and printed without them."""
+    done = solve("--device", "npu", "--driver", " 24.1.rc1\t", "--architecture", "x86_64")
+
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "npu, paddle: driver 24.1.rc1, x86_64")
+
+
 def test_what_follows_only_is_a_guess() -> None:
     """A set that no document states is no tested one; it is told apart."""
     found = answer("npu", "paddle", "24.1.rc1.b030", "aarch64")

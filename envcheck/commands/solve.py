@@ -62,7 +62,7 @@ def _solved(asked: dict[str, Any]) -> Told:
     device = _device(asked["device"], facts)
     goal = _goal(device, asked["framework"])
     found = here.installed(facts) if facts else {}
-    driver = asked["driver"] or _driver(device, goal, found)
+    driver = (asked["driver"] or _driver(device, goal, found)).strip()
     architecture = asked["architecture"] or found.get("architecture") or _processor()
     table = loading.table()
     answer = solving.solve(goal, driver, architecture, table, found.get("python", ""))
