@@ -88,6 +88,7 @@ def _train(request: Request) -> int:
         if gates.closed(found):
             return _refuse(request, seen, found)
         telling.doubts(found)
+        telling.in_vain(waivers, waived)
         if seen.job.nodes > 1:
             met = own.gather(request, seen, auto, telling.say)
             request, found = replace(request, rank=met.rank), (*found, *met.findings)

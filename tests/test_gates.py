@@ -260,14 +260,17 @@ GONE = dict.fromkeys(("d", "set_env.sh", "m/config.json", "train.py"))
 
 
 def test_each_kind_of_missing_file_has_its_next_step() -> None:
-    """What the toolkit, the hub, the user and the project bring is told apart; a container is named as the place."""
+    """What the toolkit, the hub, the user and the project bring is told apart, the model by its own gate alone; a
+    container is named as the place."""
     inside = gates.GATES["data"](situated(command=NEEDY, stage=BOX, **sight(sizes=GONE)))
+    model = gates.GATES["model"](situated(command=NEEDY, stage=BOX, **sight(sizes=GONE)))
 
     assert "in box" in inside.seen
     assert inside.severity is Severity.FAIL
-    assert len(inside.evidence) == 4
+    assert len(inside.evidence) == 3
     assert inside.remedy
-    for word in ("toolkit", "hub", "Put the data there", "project"):
+    assert model.remedy and "hub" in model.remedy.words
+    for word in ("toolkit", "Put the data there", "project"):
         assert word in inside.remedy.words
     assert "--data" not in inside.remedy.words  # the command has no place for it
 

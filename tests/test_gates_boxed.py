@@ -57,7 +57,7 @@ def test_gates_look_into_the_container(box: Box, engine: Engine, monkeypatch: py
     assert data.severity is whole.severity is shm.severity is Severity.FAIL
     assert data.evidence == ("cut.jsonl line 4 is no JSON at column 10 (expecting value)",)
     assert len(whole.evidence) == 1
-    assert whole.evidence[0].startswith("m/model-00002-of-00002.safetensors is cut off: ")
+    assert whole.evidence[0].startswith("m: model-00002-of-00002.safetensors is cut off: ")
     assert shm.seen == f"/dev/shm in {NAME} holds 64 MiB, the job wants 1.0 GiB"
     assert disk.severity is Severity.OK
     assert seen.ports[70000] == "no such port"

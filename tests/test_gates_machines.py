@@ -68,7 +68,7 @@ NOTED = {
 # Faults of a host's toolkit, engine and accounts, which a container that trains does not meet: doctor alone tells them.
 QUIET = {
     *("container-shm", "engine-config", "runc-open", "cpu-manager", "user-unnamed"),
-    *("path-dead", "opp-other", "kernels-missing", "nnal-other", "corex-other"),
+    *("path-dead", "opp-other", "kernels-missing", "nnal-other", "corex-other", "standard-old"),
 }
 OF_MACHINE = ("doctor", "devices", "world", "topology", "mixed", "degrees", "steps", "memory", "host", "shm", "name")
 
@@ -209,8 +209,8 @@ def test_all_closed_gates_are_told_at_once(tmp_path: Path) -> None:
     [
         (("--waive", "memroy", "--because", "x"), "did you mean memory?"),
         (("--waive", "devices.counts", "--because", "x"), "did you mean devices.count?"),
-        (("--waive", "memory"), "--waive stands 1 times and --because 0 times"),
-        (("--because", "x"), "--waive stands 0 times"),
+        (("--waive", "memory"), "1 --waive beside 0 --because"),
+        (("--because", "x"), "0 --waive beside 1 --because"),
         (("--waive", "memory", "--because", " "), "--because says nothing"),
         (("--waive", "command", "--because", "x"), "gate.command cannot be waived"),
         (("--waive", "gate.environment", "--because", "x"), "gate.environment cannot be waived"),

@@ -195,13 +195,28 @@ def test_left_to_a_person_is_the_gates_affair(paddle_home: Path, tmp_path: Path)
 
 
 def test_bad_share_of_the_data(paddle_home: Path, tmp_path: Path) -> None:
-    """Rank 1's half is no text: exit 5, and rank 1 is named though the launcher says 241 for rank 0."""
+    """Rank 1's half is no text: exit 5, and rank 1 is named though the launcher says 241 for rank 0; a waiver of what
+    is open anyway is told to be in vain."""
     text = (PROGRAMS / "tiny.txt").read_bytes()
     (tmp_path / "data.txt").write_bytes(text[:-2000] + b"\xff\xfe" + text[-2000:])
     refused(train(paddle_home, tmp_path, "--data", "data.txt"), tmp_path, "gate.data")
-    done = train(paddle_home, tmp_path, "--data", "data.txt", "--waive", "data", "--because", "to see it fail")
+    done = train(
+        paddle_home,
+        tmp_path,
+        "--data",
+        "data.txt",
+        "--waive",
+        "data",
+        "--because",
+        "to see it fail",
+        "--waive",
+        "disk",
+        "--because",
+        "in vain",
+    )
 
     assert done.returncode == 5
+    assert "note: --waive disk opened nothing" in done.stderr
     assert "gate.data: waived, since to see it fail: " in done.stderr
     assert record(tmp_path)["waived"] == ["data: to see it fail"]
     failed = record(tmp_path)["first_failed_worker"]

@@ -8,7 +8,7 @@ from envcheck.model import Finding, Remedy, Severity
 from envcheck.units import GIB, MIB, gib
 from launch.command import Command
 from launch.gates.answers import answer, ok, skip, unseen
-from launch.gates.asking import is_file
+from launch.gates.asking import CONFIG, is_file
 from launch.rendering.rows import rows
 from launch.situation import Situation
 
@@ -59,6 +59,7 @@ def data(s: Situation) -> Finding:
         **s.sight.sizes,
         **{path: s.sight.sizes.get(path) for path in sets.values() if path not in (None, "", "hub")},
     }
+    sizes = {path: size for path, size in sizes.items() if not _of_model(path)}
     absent, flawed = dict(_absent(sizes)), dict(_flawed(s))
     wrong = {**flawed, **absent, **dict(_unknown_sets(sets, bool(s.sight.sets)))}  # each file once
     if not wrong:
@@ -80,6 +81,11 @@ def _mounted(s: Situation) -> str:
     said = ", ".join(f"{m.target} ({m.source} of this host)" for m in mounts)
     seen = f"sees of this host's data {said}" if said else "has no folder of this host"
     return f"The container {seen}: name a file by its path in there."
+
+
+def _of_model(path: str) -> bool:
+    """gate.model judges it, with the whole folder."""
+    return path.endswith(f"/{CONFIG}")
 
 
 def _absent(sizes: Mapping[str, int | None]) -> Iterator[tuple[str, str]]:
@@ -112,22 +118,19 @@ def _told(s: Situation, sets: Mapping[str, str | None]) -> str:
 
 _SOURCES: tuple[tuple[str, Callable[[Command, str], bool]], ...] = (
     ("The scripts come with the vendor's toolkit: install it.", lambda made, path: path in made.scripts),
-    ("Fetch the model from its hub into that folder.", lambda made, path: path.endswith("/config.json")),
     ("Put the data there, or name others with --data.", lambda made, path: path in made.data and made.own_data),
     ("Put the data there.", lambda made, path: path in made.data and not made.own_data),
     ("Name a checkpoint that is there; envcheck runs show ID tells a run's.", lambda made, path: _trained(made, path)),
     (
         "The rest comes with the project: envcheck provision --dry-run shows how to get it.",
-        lambda made, path: (
-            path not in (*made.scripts, *made.data) and not path.endswith("/config.json") and not _trained(made, path)
-        ),
+        lambda made, path: path not in (*made.scripts, *made.data) and not _trained(made, path),
     ),
 )
 
 
 def _trained(made: Command, path: str) -> bool:
     """Of a folder that the command itself names: what a talk is to be held with."""
-    return path in made.requires and not path.endswith("/config.json") and path.rpartition("/")[0] in made.argv
+    return path in made.requires and path.rpartition("/")[0] in made.argv
 
 
 # Options that name data sets, and those that say how often each is drawn, by upstream: ERNIE, LLaMA-Factory, ms-swift.
@@ -186,7 +189,7 @@ def model(s: Situation) -> Finding:
         told = [f"{folder}: {said['shards']} files, {gib(said['size_bytes'])}" for folder, said in found if said]
         return ok("gate.model", "; ".join(told))
     good = False if any(flaw["sure"] for _, flaw in flaws) else None
-    lines = tuple(f"{folder}/{flaw['what']}" for folder, flaw in flaws[:20])
+    lines = tuple(f"{folder}: {flaw['what']}" for folder, flaw in flaws[:20])
     steps = dict.fromkeys(str(flaw["next"]) for _, flaw in flaws)
     words = "; ".join(steps)
     seen = f"{len(flaws)} of the model's files {'are wrong' if good is False else 'cannot be judged'}"

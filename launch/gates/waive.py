@@ -38,7 +38,7 @@ class Waiver:
 def asked(names: Sequence[str], reasons: Sequence[str], gates: Iterable[str]) -> tuple[Waiver, ...]:
     """The pairs, in the order in which they were given; UsageError for anything that opens nothing."""
     if len(names) != len(reasons):
-        words = f"--waive stands {len(names)} times and --because {len(reasons)} times"
+        words = f"{len(names)} --waive beside {len(reasons)} --because"
         raise UsageError(words, 'each gate has its own reason: --waive NAME --because "..."')
     known = (*gates, *(check.name for check in CHECKS))
     made = tuple(Waiver(_name(name, known), _reason(why)) for name, why in zip(names, reasons, strict=True))
