@@ -55,7 +55,7 @@ def given(words: Sequence[Word]) -> list[Given]:
             values = (Word(value, word.start + 3 + len(name), word.end, soft=word.soft),) if equals else ()
             end = word.start + 2 + len(name) if equals else word.end
             found.append(Given(name, values, word.start, end, bool(equals)))
-        elif found and not found[-1].equals:
+        elif found and not found[-1].equals and not (word.many and found[-1].values):
             last = found[-1]
             found[-1] = Given(last.name, (*last.values, word), last.start, last.end)
     return found

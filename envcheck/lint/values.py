@@ -72,19 +72,31 @@ class Reader:
         raw, (start, end) = text(inner), self.at(node)
         if raw in ("$@", "$*", "${@}", "${*}"):
             got = self.state.arguments
-            return list(got) if got is not None else [Word(UNKNOWN, start, end, many=True, raw=raw)]
+            return list(got) if got is not None else [self._open(start, end, raw)]
         match = _EXPANSION.fullmatch(raw)
         name = match[3] if match else raw[1:]
+        if match and name in "@*" and not match[2]:
+            got = self.state.arguments
+            cut = re.fullmatch(r":(\d{1,3})", match[5])
+            return (
+                list(got[int(cut[1]) - 1 :])
+                if got is not None and cut and cut[1] != "0"
+                else [self._open(start, end, raw)]
+            )
         value = self.state.values.get(name)
         if match and match[4] in ("[@]", "[*]") and not (match[1] or match[2]):
             self._use(name, inner, guarded=match[5].startswith(_GUARDS), quoted=inner is not node)
             if value is not None and value.array is not None and not match[5]:
                 return list(value.array)
-            return [Word(UNKNOWN, start, end, many=True, raw=raw)]
+            return [self._open(start, end, raw)]
         if inner is node and value is not None and value.array is None and (raw[1] != "{" or (match and not match[5])):
             self._use(name, inner, guarded=False, quoted=False)
             return self._scattered(value.word, Word("", start, end, raw=raw))
         return None
+
+    def _open(self, start: int, end: int, raw: str) -> Word:
+        """As many words as nobody knows."""
+        return Word(UNKNOWN, start, end, many=True, raw=raw)
 
     def _scattered(self, value: Word, site: Word) -> list[Word]:
         """The words of a variable that is not quoted, at the place where the script writes them."""

@@ -410,6 +410,9 @@ class Walker:
             self.state.cwd = _joined_path(self.state.cwd, next((t for t in texts[1:] if t != "--"), ""))
         elif name in ("read", "mapfile", "readarray", "getopts", "printf", "let"):
             self._read_into(name, command.words[1:])
+        elif name == "shift" and self.state.arguments is not None:
+            count = texts[1] if len(texts) > 1 else "1"
+            self.state.arguments = self.state.arguments[int(count) :] if count.isdigit() and len(count) < 5 else None
         elif name == "eval" or (name in ("source", ".") and not _VENDORS.search(" ".join(texts[1:]))):
             self.script.opaque = True
 

@@ -254,8 +254,8 @@ def mount_source(paper: Paper) -> Iterator[Remark]:
         for source, _, word, strict in run.mounts:
             if not source.startswith("/") or UNKNOWN in source:
                 continue
-            there = None if paper.here is False else paper.machine.exists(source)
-            if there is False:
+            there = paper.machine.exists(source)
+            if there is False and paper.here is not False:
                 do = "Make it first, or mount what is meant; --mount type=bind refuses a missing source."
                 npu_smi = source.endswith("/npu-smi")
                 seen = f"{source[:100]} is not there" + (
@@ -267,7 +267,7 @@ def mount_source(paper: Paper) -> Iterator[Remark]:
                     seen,
                     "command -v npu-smi: on some hosts it is in sbin." if npu_smi else do,
                 )
-            elif there is None and not strict:
+            elif not there and not strict:
                 doubtful.append((source, word))
         if doubtful and paper.machine.gather is not None:
             yield unknown(

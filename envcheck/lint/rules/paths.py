@@ -100,10 +100,10 @@ def missing(paper: Paper) -> Iterator[Remark]:
         for path, word in _needs(job):
             if UNKNOWN in path or not path or path.startswith(("http", "s3://", "hf://")) or _handled(job.script, path):
                 continue
-            there = paper.machine.exists(path, job.command.cwd) if paper.here else None
-            if there is False:
+            there = paper.machine.exists(path, job.command.cwd)
+            if there is False and paper.here:
                 gone.append((path, word))
-            elif there is None and (paper.here is False or not paper.machine.live):
+            elif there is False or (there is None and not paper.machine.live):
                 doubtful.append((path, word))
         if gone:
             names = listed(path for path, _ in gone)
