@@ -13,6 +13,7 @@ need docker-registry docker-registry
 need mmdebstrap mmdebstrap
 need makeself makeself
 need ip iproute2
+need chromium chromium
 [ -x /bin/busybox ] || missing+=(busybox-static)
 python3 -c "import ensurepip" 2>/dev/null || missing+=(python3-venv)
 if [ ${#missing[@]} -eq 0 ]; then exit 0; fi

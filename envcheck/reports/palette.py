@@ -26,8 +26,8 @@ LIGHT = {
     "unknown-ground": "#f1ebfb",
     "warn": "#855500",
     "warn-ground": "#fdf1d7",
-    "fail": "#ad1f14",
-    "fail-ground": "#fdeae6",
+    "fail": "#b3123a",
+    "fail-ground": "#fdeaee",
     "link-package": "#0f2f57",
     "on-link-package": "#ffffff",
     "link-fabric": "#2a66a8",
@@ -38,7 +38,7 @@ LIGHT = {
     "on-link-bridge": "#0d1b2a",
     "link-sys": "#f2e4c9",
     "on-link-sys": "#2d2410",
-    "link-untold": "#fdeae6",
+    "link-untold": "#ffffff",
     "on-link-untold": "#8f160d",
 }
 DARK = {
@@ -71,7 +71,7 @@ DARK = {
     "on-link-bridge": "#e8edf3",
     "link-sys": "#453a22",
     "on-link-sys": "#f5e9cf",
-    "link-untold": "#431c18",
+    "link-untold": "#0b1016",
     "on-link-untold": "#ffb3a7",
 }
 # (text, ground): what the style sheet puts upon what.
