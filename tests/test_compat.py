@@ -46,6 +46,8 @@ PAIRS = [
     ("torch-npu 2.7.1.post2", "torch 2.7.1+cpu", TESTED),
     ("torch-npu 2.2.0", "torch 2.3.1", BAD),
     ("torch-npu 2.13.0", "torch 2.13.0", TESTED),
+    ("torch-npu 2.10.0rc2", "torch 2.10.0+cpu", TESTED),
+    ("torch-npu 2.5.1.dev20250218", "torch 2.5.1", TESTED),
     ("torch-npu 2.13.0", "torch 2.13.0rc1", BAD),
     ("torch 2.7.1", "python 3.11.9", TESTED),
     ("torch 2.7.1", "python 3.12.1", UNKNOWN),

@@ -240,7 +240,8 @@ def judged(*found: Found, there: tuple[Found, ...] = (), wanted: tuple[Package, 
     ("plugin", "framework", "good"),
     (
         (("paddle-custom-npu", "3.1.0"), ("paddlepaddle", "3.1.0"), True),
-        (("paddle_iluvatar_gpu", "3.1.0"), ("paddlepaddle", "3.1.0a0"), False),
+        (("paddle_iluvatar_gpu", "3.1.0"), ("paddlepaddle", "3.1.0a0"), True),  # ERNIE's page pairs them
+        (("paddle_iluvatar_gpu", "3.3.0"), ("paddlepaddle", "3.3.0a0"), False),
         (("paddle-custom-npu", "3.3.0"), ("paddlepaddle", "3.1.0"), False),
         (("torch-npu", "2.7.1rc1"), ("torch", "2.7.1+cpu"), True),
         (("torch-npu", "2.10.0.post4"), ("torch", "2.10.0"), True),
@@ -248,7 +249,7 @@ def judged(*found: Found, there: tuple[Found, ...] = (), wanted: tuple[Package, 
     ),
 )
 def test_pairs(plugin: tuple[str, str], framework: tuple[str, str], good: bool) -> None:
-    """A plugin fits the framework of its own version; torch-npu's own counting behind it does not matter."""
+    """A plugin fits the framework of its version, or one that a table pairs with it; torch-npu counts on behind it."""
     assert (judged(Found(*plugin), there=(Found(*framework),)) == []) is good
 
 

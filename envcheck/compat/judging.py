@@ -115,8 +115,9 @@ def _same_minor(mine: str, other: str) -> bool | None:
 
 
 def _same_release(mine: str, other: str) -> bool | None:
-    """2.7.1.post2 is made for 2.7.1 and for no other: neither for 2.7 nor for 2.7.1rc1."""
-    order = versions.compare(re.split(r"\.post|\+", mine)[0], other)
+    """2.7.1.post2 and 2.7.1rc1 are made for 2.7.1, and for no other: neither for 2.7.0 nor for its own candidate."""
+    numbers = re.match(r"\d+(\.\d+)*", mine.strip())
+    order = versions.compare(numbers[0], other) if numbers else None
     return None if order is None else order == 0
 
 

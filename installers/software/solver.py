@@ -188,10 +188,17 @@ def _pins(wanted: Iterable[Package], versions: Mapping[str, str]) -> Iterator[Pr
 
 
 def pairs(versions: Mapping[str, str]) -> Iterator[Problem]:
-    """Plugins that are not of their framework's version; `versions` by canonical name."""
+    """Plugins that are not of their framework's version, nor in any table with it; `versions` by canonical name."""
+    from envcheck.compat import judging
+    from envcheck.compat.model import Standing
+
     for plugin, (framework, strict) in PLUGINS.items():
         ours, theirs = versions.get(plugin), versions.get(framework)
-        if ours and theirs and not _same(ours, theirs, strict):
+        if not ours or not theirs:
+            continue
+        known = judging.pair(plugin, framework, versions)
+        tested = known is not None and known.standing is Standing.TESTED
+        if not tested and not _same(ours, theirs, strict):
             why = f"{plugin} {ours} is made for {framework} {ours.partition('+')[0]}, and {framework} is {theirs}"
             yield Problem(why, f"name the same version of {plugin} and {framework} in the recipe")
 
