@@ -88,18 +88,37 @@ def provision(
     recipes = folder / "recipes"
     recipes.mkdir(exist_ok=True)
     (recipes / "boxed.toml").write_text(text)
-    argv = [sys.executable, "-m", "envcheck", "provision", "--recipe", f"boxed-{device}", "--recipes", str(recipes)]
+    return envcheck(engine, folder, device, "provision", "--recipe", f"boxed-{device}", "--recipes", str(recipes))
+
+
+def envcheck(engine: Engine, folder: Path, device: str, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """On a simulated machine whose engine is real."""
+    argv = [sys.executable, "-m", "envcheck", *words, "--yes", "--json"]
     env = {**engine.environment, "ENVCHECK_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
     around = [sys.executable, "-m", "envcheck", "simulate", MACHINES[device], "--", "env", f"DOCKER_HOST={engine.url}"]
     return subprocess.run(
-        [*around, *argv, "--yes", "--json"], cwd=folder, env=env, capture_output=True, text=True, timeout=500
+        [*around, *argv], cwd=folder, env={**env, **more}, capture_output=True, text=True, timeout=500
     )
+
+
+def tested_deeply(engine: Engine, folder: Path, device: str) -> None:
+    """doctor --deep finds the container by itself, and works on its cards."""
+    small = {"ENVCHECK_DEEP_SECONDS": "0.05", "ENVCHECK_DEEP_MIB": "4"}
+    job = ("--device", device, "--recipes", str(folder / "recipes"))
+    only = ("--only", "deep.cards", "--only", "deep.memory", "--only", "deep.peer", "--only", "deep.allreduce")
+    done = envcheck(engine, folder, device, "doctor", "--deep", *job, *only, **small)
+    told = {found["name"]: f"{found['severity']} {found['seen']}" for found in json.loads(done.stdout)["findings"]}
+
+    assert told["deep.cards"] == f"OK 16 cards tested by paddle 3.1.0 of the container envcheck-test-{device}"
+    assert told["deep.memory"] == "OK 4 MiB of devices 0-15 filled and read back"
+    assert told["deep.peer"].startswith(("OK ", "WARN ")) and "GB/s" in told["deep.peer"]
+    assert told["deep.allreduce"].startswith("OK 16 cards add up rightly")
 
 
 @pytest.mark.parametrize("device", KINDS)
 def test_sixteen_cards(engine: Engine, python_image: str, index: Index, tmp_path: Path, device: str) -> None:
-    """Each of 16 cards multiplies rightly and all of them add up; then, with an all-reduce that does nothing, the same
-    container is refused by its values."""
+    """Each of 16 cards multiplies rightly and all of them add up, as doctor --deep finds, too; then, with an all-reduce
+    that does nothing, the same container is refused by its values."""
     try:
         good = provision(engine, python_image, index, tmp_path, device)
 
@@ -107,6 +126,8 @@ def test_sixteen_cards(engine: Engine, python_image: str, index: Index, tmp_path
         proof = {deed["step"]: deed["did"] for deed in json.loads(good.stdout)["performed"]}["proof"]
         assert f"16 cards of type {KINDS[device][0]} multiplied rightly" in proof
         assert "16 processes added up to the right values" in proof
+        if device == "npu":
+            tested_deeply(engine, tmp_path, device)
 
         (tmp_path / "home/environments" / f"boxed-{device}" / ".envcheck/state.json").unlink()
         bad = provision(engine, python_image, index, tmp_path, device, 'FAKE_SILENT = "1"')

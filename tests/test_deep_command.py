@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 from deep_parts import SMALL, cards, door, faulty
 
@@ -86,6 +87,23 @@ def test_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
     assert "next: " in done.stderr
 
 
+@pytest.mark.parametrize(("answer", "code"), (("n", 3), ("\x03", 130)), ids=("no", "Ctrl-C"))
+def test_a_person_is_asked(paddle_home: Path, answer: str, code: int) -> None:
+    """On a terminal it says what it will do and asks; who says no has not been told, and nothing was started."""
+    argv = ["-m", "envcheck", "doctor", "--device", "cpu", "--deep", "--only", "deep"]
+    env = {**os.environ, "ENVCHECK_HOME": str(paddle_home), "NO_COLOR": "1"}
+    child = pexpect.spawn(sys.executable, argv, cwd=str(ROOT), env=env, timeout=120, encoding="utf-8")
+    child.expect("Start them")
+    asked = child.before or ""
+    child.sendline(answer) if code == 3 else child.send(answer)
+    child.expect(pexpect.EOF)
+    child.wait()
+
+    assert "works on this machine's processor" in asked
+    assert "starting paddle" not in (child.before or "")
+    assert child.exitstatus == code
+
+
 def test_no_framework(tmp_path: Path) -> None:
     """Where no Python has a framework nothing is told: unknown, with the command that installs one."""
     empty = tmp_path / "bin"
@@ -143,6 +161,7 @@ def test_a_simulated_machine(wishes: tuple[str, ...], paddle_environment: Path, 
 
     if not wishes:
         assert "8 cards tested by paddle 3.1.0" in found["deep.cards"][0]["seen"], done.stdout + done.stderr
+        assert found["deep.memory"][0]["seen"] == "4 MiB of devices 0-7 filled and read back"
         assert "HCCS" in found["deep.peer"][0]["seen"]
         assert "float32" in found["deep.matmul"][0]["seen"]  # the processor's kernels lack bf16
         assert "8 × Huawei Ascend (devices 0-7)" in done.stderr

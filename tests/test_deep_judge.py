@@ -149,6 +149,13 @@ def test_memory() -> None:
     assert found[2].seen == "1 GiB of device 0 filled and read back"
 
 
+def test_nothing_filled() -> None:
+    """A card without a piece to fill is not known to be well."""
+    (found,) = told("deep.memory", said("memory", HELD, {"mib": 0, "pieces": 0}), 1)
+
+    assert found.severity is UNKNOWN
+
+
 def test_copies() -> None:
     """Both ways are judged; a slot of half the width is an outlier, or where all are so, below the floor."""
     one = told("deep.copy", said("copy", COPIED, {}, {}, {"up_gbs": 24.0}, {}))

@@ -17,7 +17,7 @@ from envcheck.deep.door import Door, Local, Seat
 from envcheck.errors import UntoldError
 from envcheck.vendors import VENDORS
 from installers import environment, programs, prove
-from installers.environment import Kind
+from installers.environment import Environment, Kind
 from installers.prove_cards import KITS, Kit, kit_of, sourced
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
@@ -52,10 +52,14 @@ def opened(asked: Asked) -> Iterator[Door]:
 
 
 def _provisioned(asked: Asked) -> Recipe | None:
-    """The first recipe of this vendor that has its environment; the vendor's usual one first."""
+    """The first recipe of this vendor that has its environment, or was proved in its container; the usual one first."""
     recipes = [r for r in catalogue.load_all(asked.folder) if r.device == asked.vendor]
-    there = [r for r in recipes if environment.read(_folder(r)).works]
+    there = [r for r in recipes if _is_there(environment.read(_folder(r)))]
     return next(iter(sorted(there, key=lambda r: not r.usual)), None)
+
+
+def _is_there(env: Environment) -> bool:
+    return env.works or bool(env.mark and env.mark.proven)
 
 
 def _folder(recipe: Recipe) -> Path:

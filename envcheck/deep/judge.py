@@ -122,7 +122,9 @@ def memory(bench: Bench) -> Iterator[Finding]:
             words = "Look who holds the rest of what the tool shows as free."
             shown = bench.shown("memory", [s.figures["full"]])
             yield warn(seen, words, *VENDORS[bench.chosen.vendor].commands.get("list", ()), evidence=shown)
-    right = [s for s in good if not s.figures["wrong"] and not s.figures.get("full")]
+        elif not s.figures["pieces"]:
+            yield unknown(f"{bench.named(s.cards)}: no memory was free to be filled", "Look who holds it.")
+    right = [s for s in good if s.figures["pieces"] and not s.figures["wrong"] and not s.figures.get("full")]
     if right:
         least = min(s.figures["mib"] for s in right)
         yield replace(

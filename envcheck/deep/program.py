@@ -234,7 +234,8 @@ def matmul(kit: Any, card: int, asked: Figures) -> Figures:
 
 def memory(kit: Any, card: int, asked: Figures) -> Figures:
     """Pieces with a pattern each, all held, then all compared."""
-    wanted, piece = asked["memory_mib"][str(card)], asked["piece_mib"]
+    wanted = asked["memory_mib"][str(card)]
+    piece = max(1, min(asked["piece_mib"], wanted))
     held: list[Any] = []
     found, end = {"wanted_mib": wanted}, time.monotonic() + 5 * asked["budget_s"]
     try:
