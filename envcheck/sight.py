@@ -1,4 +1,4 @@
-"""What the collectors of probes/permissions, processes, kernel, containers and libraries told, as frozen data.
+"""What the collectors of probes/permissions, processes, kernel, containers, libraries and loader told, as frozen data.
 
 Each function reads one collector's answer out of the facts; None: it was not told.  What has a wrong type is left out.
 """
@@ -105,6 +105,16 @@ class Library:
     path: str | None = None
 
 
+@dataclass(frozen=True)
+class Loader:
+    """`preload`: path → (machine, soname), None where nothing is; versions of GLIBCXX are dotted numbers."""
+
+    preload: Mapping[str, tuple[str, str | None] | None] = field(default_factory=dict)
+    standard: tuple[str, str] | None = None
+    wants: Mapping[str, str] = field(default_factory=dict)
+    openmp: tuple[str, ...] = ()
+
+
 def caller(facts: Facts) -> Caller | None:
     said = _said(facts, "caller")
     if said is None or _int(said.get("uid")) is None:
@@ -162,6 +172,21 @@ def containers(facts: Facts) -> tuple[Container, ...] | None:
 def libraries(facts: Facts) -> Mapping[str, Library] | None:
     said = _said(facts, "libraries")
     return None if said is None else _items(said, _library)
+
+
+def loader(facts: Facts) -> Loader | None:
+    said = _said(facts, "loader")
+    if said is None:
+        return None
+    preload = {str(path): _named(one) for path, one in _dict(said.get("preload")).items()}
+    standard = _texts([_dict(said.get("standard")).get(key) for key in ("path", "gives")])
+    pair = (standard[0], standard[1]) if len(standard) == 2 else None
+    return Loader(preload, pair, _items(said.get("wants"), _text), _texts(said.get("openmp")))
+
+
+def _named(said: Any) -> tuple[str, str | None] | None:
+    machine = _text(_dict(said).get("machine"))
+    return (machine, _text(said.get("soname"))) if machine else None
 
 
 def _path(said: Any) -> Path | None:

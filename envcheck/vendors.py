@@ -270,7 +270,7 @@ VENDORS: dict[str, Vendor] = {
 
 COLLECTORS = (
     *("host", "disks", "limits", "environment", "network", "clock", "packages"),
-    *("caller", "paths", "processes", "kernel", "containers", "libraries"),
+    *("caller", "paths", "processes", "kernel", "containers", "libraries", "loader"),
 )
 
 LIBAIO = (_list("/usr/lib/*/libaio.so*"), _list("/usr/lib64/libaio.so*"))  # Debian's place, and others'

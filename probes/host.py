@@ -11,7 +11,7 @@ network      {hostname_resolves_to: [address] | null, interfaces: {name: {addres
 clock        {synchronised: true | false | null, time: seconds since 1970}
 packages     {python, executable, packages: {name: version}, environments: {recipe: {python, executable, packages}}}
               of the python3 on PATH, and of the environments that provision made
-caller, paths: permissions.py; processes, kernel, containers, libraries: in the files of these names
+caller, paths: permissions.py; processes, kernel, containers, libraries, loader: in their files
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 
 from envcheck import places
 from envcheck.secrets import blank_value
-from probes import containers, installed, kernel, libraries, permissions, processes
+from probes import containers, installed, kernel, libraries, loader, permissions, processes
 
 # What training, its launchers and the vendors' libraries read (recipes.md, section 10).
 TRAINING_VARIABLES = re.compile(
@@ -201,4 +201,5 @@ COLLECTORS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "kernel": kernel.kernel,
     "containers": containers.containers,
     "libraries": libraries.libraries,
+    "loader": loader.loader,
 }

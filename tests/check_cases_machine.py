@@ -26,6 +26,7 @@ from check_parts import (
     env,
     garbled,
     host,
+    job,
     packs,
     stat,
     top,
@@ -111,4 +112,10 @@ CASES: dict[str, Case] = {
     "engine.driver_mounts": ("npu", running(mounts={"/data": "/data"}), WARN, unasked("containers"), garbled("containers")),
     "engine.keeps_cards": ("nvidia", answer("list /dev/char/195:*", outcome=Outcome.EMPTY), WARN, top(engine=None), answer(DOCKER, "??")),
     "engine.cpu_manager": ("npu", answer("read /var/lib/kubelet/cpu_manager_state", '{"policyName": "static"}'), WARN, answer("read /var/lib/kubelet/cpu_manager_state", outcome=Outcome.ABSENT), answer("read /var/lib/kubelet/cpu_manager_state", "[")),
+    "python.preload": ("npu", asks("loader", preload={"/x/libjemalloc.so": None}), WARN, asks("loader", preload={}), garbled("loader")),
+    "python.libstdcxx": ("npu", asks("loader", standard={"path": "/c/lib/libstdc++.so.6", "gives": "3.4.19"}), WARN, asks("loader", wants={}), asks("loader", standard=None)),
+    "python.openmp": ("npu", host(architecture="aarch64"), WARN, unasked("loader"), garbled("loader")),
+    "python.import_without_driver": ("npu", card(nodes=(), devices=()), WARN, packs(torch_npu=None), both(card(nodes=(), devices=()), packs(torch="git"))),
+    "job.image_pinned": ("npu", job(image="quay.io/ascend/cann"), WARN, job(image=None), job(image="quay.io/a b")),
+    "job.image_chips": ("npu", job(image="quay.io/ascend/cann:8.5.0-a3-py311"), FAIL, job(image=None), both(job(image="quay.io/a:1-a3"), dev(name=None))),
 }  # fmt: skip

@@ -125,6 +125,12 @@ def asked(vendor: str, nodes: str) -> dict[str, dict[str, Any]]:
             "secure_boot": False,
         },
         "containers": {"error": None, "containers": []},
+        "loader": {
+            "preload": {LIBCUDA: {"machine": "x86_64", "soname": "libcuda.so.1"}},
+            "standard": {"path": "/usr/lib64/libstdc++.so.6", "gives": "3.4.30"},
+            "wants": {"/site/paddle/base/libpaddle.so": "3.4.22"},
+            "openmp": ["/site/scikit_learn.libs/libgomp-1.so"],
+        },
         "libraries": {name: {"loads": True, "error": "", "path": None} for name, _ in VENDORS[vendor].libraries},
     }
 
@@ -209,14 +215,14 @@ def packages(vendor: str) -> dict[str, str]:
     frameworks = {"paddlepaddle": "3.1.0", "paddle-custom-npu": "3.1.0", "paddle-iluvatar-gpu": "3.1.0"}
     built = {"paddlepaddle-gpu": "3.1.0"} if vendor == "nvidia" else frameworks
     bridge = {"triton": "3.3", "paddleformers": "0.3.1", "use-triton-in-paddle": "0.1"}
+    torch = {"torch": "2.7.1", "torch-npu": "2.7.1.post2"} if vendor == "npu" else {}
     compiler = dict.fromkeys(("attrs", "cffi", "decorator", "protobuf", "psutil", "pyyaml", "scipy", "sympy"), "1.0")
     return {
         **built,
         **bridge,
         **compiler,
         "numpy": "1.26.4",
-        "torch": "2.7.1",
-        "torch-npu": "2.7.1.post2",
+        **torch,
         "deepspeed": "0.17",
     }
 

@@ -18,7 +18,9 @@ from envcheck.checks import (
     engine_parts,
     host,
     job,
+    job_image,
     links,
+    loading,
     network,
     packages,
     python,
@@ -47,8 +49,10 @@ CHECKS: tuple[Check, ...] = (
     *engine.CHECKS,
     *engine_parts.CHECKS,
     *python.CHECKS,
+    *loading.CHECKS,
     *packages.CHECKS,
     *job.CHECKS,
+    *job_image.CHECKS,
 )
 
 

@@ -188,6 +188,10 @@ def _always(machine: Machine) -> bool:
     return True
 
 
+def _paddle(machine: Machine) -> bool:
+    return any("paddle" in name for name in machine.packages)
+
+
 def _engine(machine: Machine) -> bool:
     return machine.docker is not None
 
@@ -240,6 +244,7 @@ AMISS: dict[str, tuple[str, frozenset[str], Callable[[Machine], bool]]] = {
     "kernels-missing": ("the operators' kernels are not installed", NPU, _always),
     "nnal-other": ("NNAL/ATB is of another CANN", NPU, _always),
     "cpu-manager": ("kubelet pins processors, and rewrites cgroups", NPU, _always),
+    "standard-old": ("the C++ library is older than the framework wants", CARDS, _paddle),
     "corex-other": ("the CoreX tree is of another version than the driver", frozenset({"iluvatar"}), _always),
 }
 _INDEX = "the index of a device"

@@ -38,6 +38,7 @@ def told(machine: Machine) -> Mapping[str, Mapping[str, Any]]:
         "kernel": _kernel(machine),
         "containers": _containers(machine),
         "libraries": _libraries(machine),
+        "loader": _loader(machine),
     }
 
 
@@ -154,6 +155,19 @@ def _containers(machine: Machine) -> dict[str, Any]:
         "mounts": {path: path for path in vendor.driver_mounts},
     }
     return {"error": None, "containers": [running]}
+
+
+def _loader(machine: Machine) -> dict[str, Any]:
+    """An Ubuntu 22.04's C++ library; Paddle's wheels want 3.4.22 of it (read from one)."""
+    arch, small = machine.host.architecture, machine.is_amiss("standard-old")
+    named = [path for path in machine.environment.get("LD_PRELOAD", "").split(":") if path]
+    framework = "/usr/lib/python3/dist-packages/paddle/base/libpaddle.so"
+    return {
+        "preload": {path: {"machine": arch, "soname": path.rpartition("/")[2]} for path in named},
+        "standard": {"path": "/usr/lib64/libstdc++.so.6", "gives": "3.4.19" if small else "3.4.30"},
+        "wants": {framework: "3.4.22"} if any("paddle" in name for name in machine.packages) else {},
+        "openmp": [],
+    }
 
 
 def _libraries(machine: Machine) -> dict[str, Any]:

@@ -1,0 +1,110 @@
+"""What a shared library says of itself: processor, name, and the newest GLIBCXX that it wants and gives.
+
+Reads section headers and three small sections of a 64-bit little-endian ELF file, whatever its size; layout: elf(5).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+MACHINES = {62: "x86_64", 183: "aarch64"}
+DYNAMIC, GIVES, WANTS = 6, 0x6FFFFFFD, 0x6FFFFFFE  # sh_type
+SONAME = 14  # d_tag
+SECTION_LIMIT, SECTIONS_LIMIT, STEPS_LIMIT, NAME_LIMIT = 4 << 20, 512, 4096, 256
+_GLIBCXX = re.compile(rb"GLIBCXX_(\d+(?:\.\d+){1,3})$")
+
+
+@dataclass(frozen=True)
+class Library:
+    """Versions as numbers, (3, 4, 30); None where none is named."""
+
+    machine: str
+    soname: str | None = None
+    wants: tuple[int, ...] | None = None
+    gives: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class _Section:
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+def read(path: Path) -> Library | None:
+    """None for what is no such file."""
+    try:
+        with path.open("rb") as file:
+            return _read(file)
+    except (OSError, struct.error, ValueError):
+        return None
+
+
+def _read(file: BinaryIO) -> Library | None:
+    head = file.read(64)
+    if head[:4] != b"\x7fELF" or head[4:6] != b"\x02\x01":
+        return None
+    (machine,) = struct.unpack_from("<H", head, 18)
+    (start,) = struct.unpack_from("<Q", head, 40)
+    size, count = struct.unpack_from("<HH", head, 58)
+    table = _at(file, start, size * min(count, SECTIONS_LIMIT))
+    fields = [struct.unpack_from("<IIQQQQI", table, at) for at in range(0, len(table), max(size, 64))]
+    sections = [_Section(kind, offset, length, link) for _, kind, _, _, offset, length, link in fields]
+    wants, gives = (_newest(_names(file, sections, kind)) for kind in (WANTS, GIVES))
+    return Library(MACHINES.get(machine, f"machine {machine}"), _soname(file, sections), wants, gives)
+
+
+def _names(file: BinaryIO, sections: list[_Section], kind: int) -> list[bytes]:
+    """The names in a section of versions: entries in a chain, each with a chain of names of its own."""
+    section = next((one for one in sections if one.kind == kind), None)
+    if section is None or section.link >= len(sections):
+        return []
+    # wants: version, count, file, aux, next, and of a name hash, flags, other, name, next;
+    # gives: version, flags, index, count, hash, aux, next, and of a name: name, next.
+    aux, name_at = (8, 8) if kind == WANTS else (12, 0)
+    found: list[bytes] = []
+    data, place = _at(file, section.offset, section.size), 0
+    for _ in range(STEPS_LIMIT):
+        names, following = struct.unpack_from("<II", data, place + aux)
+        at = place + names
+        while len(found) < STEPS_LIMIT:
+            name, step = struct.unpack_from("<II", data, at + name_at)
+            found.append(_text(file, sections[section.link], name))
+            at += step
+            if not step:
+                break
+        place += following
+        if not following:
+            break
+    return found
+
+
+def _soname(file: BinaryIO, sections: list[_Section]) -> str | None:
+    section = next((one for one in sections if one.kind == DYNAMIC), None)
+    if section is None or section.link >= len(sections):
+        return None
+    data = _at(file, section.offset, section.size)
+    for tag, value in struct.iter_unpack("<qQ", data[: len(data) // 16 * 16]):
+        if tag == SONAME:
+            return _text(file, sections[section.link], value).decode("utf-8", "replace")
+    return None
+
+
+def _text(file: BinaryIO, strings: _Section, offset: int) -> bytes:
+    """One string: a framework's whole table of them holds tens of megabytes."""
+    return _at(file, strings.offset + offset, NAME_LIMIT).partition(b"\0")[0]
+
+
+def _at(file: BinaryIO, offset: int, size: int) -> bytes:
+    file.seek(offset)
+    return file.read(min(size, SECTION_LIMIT))
+
+
+def _newest(names: list[bytes]) -> tuple[int, ...] | None:
+    found = [tuple(int(part) for part in said[1].split(b".")) for name in names if (said := _GLIBCXX.match(name))]
+    return max(found, default=None)
