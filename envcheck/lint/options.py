@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from envcheck.lint.model import Config, Word
 
 _NAME = re.compile(r"--[A-Za-z][\w.-]*")
+_SHORT = re.compile(r"-[A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,12 @@ def given(words: Sequence[Word]) -> list[Given]:
             values = (Word(value, word.start + 3 + len(name), word.end, soft=word.soft),) if equals else ()
             end = word.start + 2 + len(name) if equals else word.end
             found.append(Given(name, values, word.start, end, bool(equals)))
+        elif _SHORT.fullmatch(word.text) and not word.quoted:  # -m: it takes what follows, and is none of these
+            found.append(Given("-", (), word.start, word.end))
         elif found and not found[-1].equals and not (word.many and found[-1].values):
             last = found[-1]
             found[-1] = Given(last.name, (*last.values, word), last.start, last.end)
-    return found
+    return [each for each in found if each.name != "-"]
 
 
 def of_config(config: Config) -> list[Given]:

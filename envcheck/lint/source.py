@@ -144,7 +144,7 @@ def _block(lines: list[bytes], offset: int, indent: int, opens: re.Match[bytes])
     console = kind == "bash" and bool(_PROMPT.match(body.lstrip()))
     root = re.match(rb"\s*# (?=\S+[^\n]*\n(.+\n))", body) if not language else None
     if root and _ANSWER.match(root[1]):  # a root's prompt, and a tool's answer
-        kind, parts = "bash", [(at + 2, part[2:]) for at, part in parts[:1]]
+        kind, parts = "bash", [(at + 2, part[2:]) for at, part in parts if part.startswith(b"# ")][:1]
     if console:
         parts = [(at + m.end(), part[m.end() :]) for at, part in parts if (m := _PROMPT.match(part))]
     elif kind == "bash":

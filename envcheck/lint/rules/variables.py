@@ -70,11 +70,11 @@ def no_effect(paper: Paper) -> Iterator[Remark]:
     """Another vendor's variable; not where the script serves several vendors."""
     if not paper.device or paper.device == "cpu":
         return
-    told: set[str] = set()
-    for _, assign in _environment(paper):
-        vendors = tables.vendors_of(assign.name)
-        if vendors and paper.device not in vendors and assign.name not in told:
-            told.add(assign.name)
+    told: set[tuple[int, str]] = set()
+    for script, assign in _environment(paper):
+        vendors, key = tables.vendors_of(assign.name), (id(script), assign.name)
+        if vendors and paper.device not in vendors and key not in told:
+            told.add(key)
             seen = f"{assign.name} has no effect here: the script is for {paper.device}, and {listed(vendors)} read it"
             yield warn(assign, seen, "Take it away.")
 
