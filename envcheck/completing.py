@@ -26,8 +26,9 @@ def devices() -> Iterable[str]:
 
 def checks() -> Iterable[str]:
     from envcheck.checks import CHECKS
+    from envcheck.deep import table
 
-    return {name for check in CHECKS for name in (check.name, check.area)}
+    return {name for check in (*CHECKS, *table.checks()) for name in (check.name, check.area)}
 
 
 def recipes() -> Iterable[str]:

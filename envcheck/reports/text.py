@@ -62,12 +62,15 @@ def as_text(findings: Sequence[Finding], facts: Facts, style: Style | None = Non
 def listing(width: int) -> str:
     """--list-checks."""
     from envcheck.checks import CHECKS
+    from envcheck.deep import table
 
-    wide = max(len(c.name) for c in CHECKS) + 2
-    rows = [textwrap.wrap(f"{c.says} [{c.applies_to}]", max(30, width - wide)) for c in CHECKS]
+    listed = (*CHECKS, *table.checks(cards=False))
+    wide = max(len(c.name) for c in listed) + 2
+    told = [f"{c.says} [{c.applies_to}{', with --deep' if c.area == table.AREA else ''}]" for c in listed]
+    rows = [textwrap.wrap(words, max(30, width - wide)) for words in told]
     return "\n".join(
         line
-        for check, row in zip(CHECKS, rows, strict=True)
+        for check, row in zip(listed, rows, strict=True)
         for line in (f"{check.name:{wide}}{row[0]}", *(" " * wide + more for more in row[1:]))
     )
 
