@@ -289,24 +289,32 @@ CHECKS: tuple[Check, ...] = (
         tool,
         reads="the vendor's tool",
         source="vllm-ascend#2698, cann-container-image#46, NVSentinel#1748",
+        rule="FAIL when it is missing, hangs or complains of the card; UNKNOWN when of the question or the caller",
+        fix="Install or mount the driver; free the card that others use.",
     ),
     of_vendor(
         "driver.whole_answer",
         whole,
         reads="the vendor's tool",
         source="outputs cut off in public reports (gpustack, nyaterm#268)",
+        rule="UNKNOWN when the answer stops in the middle",
+        fix="Run the tool by hand.",
     ),
     of_vendor(
         "driver.version",
         version,
         reads="the vendor's tool, version files",
         source="the vendors' and toolkits' version tables",
+        rule="FAIL below the oldest driver of any documented set-up",
+        fix="Install a driver that fits the image.",
     ),
     of_vendor(
         "driver.agrees",
         agree,
         reads="the vendor's tool, version files, /proc",
         source="nvidia-container-toolkit#394, gpustack#3256",
+        rule="FAIL when the driver on disk or in the kernel is of another version; WARN when only the tool is",
+        fix="Reboot after an upgrade; in a container mount the host's.",
     ),
     of_vendor(
         "driver.firmware",
@@ -314,6 +322,8 @@ CHECKS: tuple[Check, ...] = (
         reads="firmware and driver version.info, board",
         source="compatible_version_fw of version.info",
         vendors=NPU,
+        rule="FAIL outside the range that the driver names",
+        fix="Upgrade driver and firmware from one HDK release.",
     ),
     of_vendor(
         "driver.compatible",
@@ -321,6 +331,8 @@ CHECKS: tuple[Check, ...] = (
         reads="npu-smi info -t board",
         source="npu-smi reference, board: Compatibility",
         vendors=NPU,
+        rule="FAIL when a board says that its firmware does not fit",
+        fix="Install driver and firmware of one HDK release.",
     ),
     of_vendor(
         "driver.install_record",
@@ -328,5 +340,7 @@ CHECKS: tuple[Check, ...] = (
         reads="/etc/ascend_install.info",
         source="Ascend container guides",
         vendors=NPU,
+        rule="FAIL when it says that the installation is not complete; WARN when it is missing",
+        fix="Install the driver again.",
     ),
 )

@@ -126,10 +126,36 @@ def _room(facts: Facts, path: str) -> int | None:
 
 
 CHECKS: tuple[Check, ...] = (
-    of_machine("engine.reachable", reachable, reads="docker info", source="Docker's manual"),
-    of_machine("engine.version", version, reads="docker info", source="moby#42681, OpenSandbox#508"),
-    of_vendor("engine.runtime", runtime, reads="docker info", source="mind-cluster gitcode#356, ix-container-toolkit"),
     of_machine(
-        "engine.disk", disk, reads="docker info, disks", source="PaddleOCR-VL's Iluvatar page: 37 to 39 GB images"
+        "engine.reachable",
+        reachable,
+        reads="docker info",
+        source="Docker's manual",
+        rule="FAIL for a job that wants an image, WARN where cards are, else SKIP",
+        fix="Install or start it, join its group.",
+    ),
+    of_machine(
+        "engine.version",
+        version,
+        reads="docker info",
+        source="moby#42681, OpenSandbox#508",
+        rule="FAIL below 20.10.10",
+        fix="Upgrade it, or seccomp=unconfined.",
+    ),
+    of_vendor(
+        "engine.runtime",
+        runtime,
+        reads="docker info",
+        source="mind-cluster gitcode#356, ix-container-toolkit",
+        rule="WARN when it is not registered",
+        fix="Install it, or pass nodes and driver by hand.",
+    ),
+    of_machine(
+        "engine.disk",
+        disk,
+        reads="docker info, disks",
+        source="PaddleOCR-VL's Iluvatar page: 37 to 39 GB images",
+        rule="WARN below engine.disk.warn_gib; FAIL below engine.disk.fail_gib for a job that wants an image",
+        fix="Prune, or move the engine's folder.",
     ),
 )

@@ -113,7 +113,28 @@ def _summary(topology: Topology) -> str:
 
 
 CHECKS: tuple[Check, ...] = (
-    of_devices("links.topology", topology, reads="the tool's topology", source="npu-smi reference, nvidia-smi manual"),
-    of_devices("links.uniform", uniform, reads="the tool's topology", source="collectives run at the slowest link"),
-    of_devices("links.numa", numa, reads="the tool's topology", source="ms-swift's NPU page: CPU affinity"),
+    of_devices(
+        "links.topology",
+        topology,
+        reads="the tool's topology",
+        source="npu-smi reference, nvidia-smi manual",
+        rule="FAIL when a pair has no relation",
+        fix="Look at driver and tool.",
+    ),
+    of_devices(
+        "links.uniform",
+        uniform,
+        reads="the tool's topology",
+        source="collectives run at the slowest link",
+        rule="WARN when a device has slower links than most",
+        fix="Reseat the card, or leave it out.",
+    ),
+    of_devices(
+        "links.numa",
+        numa,
+        reads="the tool's topology",
+        source="ms-swift's NPU page: CPU affinity",
+        rule="WARN when devices are spread unevenly",
+        fix="Bind ranks to the processors near their device.",
+    ),
 )

@@ -211,6 +211,8 @@ CHECKS: tuple[Check, ...] = (
         reads="toolkit folders",
         source="vllm-ascend#262, llama.cpp#22784",
         vendors=(*NPU, *ILUVATAR),
+        rule="FAIL in a container, WARN on a host, when there is none",
+        fix="An image that holds it.",
     ),
     of_vendor(
         "toolkit.single",
@@ -218,6 +220,8 @@ CHECKS: tuple[Check, ...] = (
         reads="toolkit folders, LD_LIBRARY_PATH",
         source="PaddleX#4749",
         vendors=(*NPU, *ILUVATAR),
+        rule="FAIL when the library path names two; WARN when two are installed and none is in force",
+        fix="One set_env.sh in a new shell.",
     ),
     of_vendor(
         "toolkit.version",
@@ -225,6 +229,8 @@ CHECKS: tuple[Check, ...] = (
         reads="toolkit version files",
         source="CANN release notes",
         vendors=(*NPU, *ILUVATAR),
+        rule="WARN below the oldest that the plugins name",
+        fix="Install a newer one.",
     ),
     of_vendor(
         "toolkit.driver",
@@ -232,6 +238,8 @@ CHECKS: tuple[Check, ...] = (
         reads="toolkit and driver versions",
         source="envcheck's tables of versions, docs/versions.md",
         vendors=NPU,
+        rule="FAIL for a pair that is known bad; UNKNOWN for one that no table names",
+        fix="Upgrade the driver, or an older image.",
     ),
     of_vendor(
         "toolkit.environment",
@@ -239,13 +247,25 @@ CHECKS: tuple[Check, ...] = (
         reads="the environment",
         source="vllm-ascend#262, gpustack#1101",
         vendors=(*NPU, *ILUVATAR),
+        rule="WARN when the library path names no toolkit",
+        fix="Source set_env.sh in the shell or service that trains.",
     ),
-    of_vendor("toolkit.atb", atb, reads="/usr/local/Ascend/nnal", source="Paddle#68398, Paddle#70878", vendors=NPU),
+    of_vendor(
+        "toolkit.atb",
+        atb,
+        reads="/usr/local/Ascend/nnal",
+        source="Paddle#68398, Paddle#70878",
+        vendors=NPU,
+        rule="WARN when it is not installed",
+        fix="Install NNAL of the same CANN.",
+    ),
     of_vendor(
         "toolkit.preload",
         preload,
         reads="LD_PRELOAD, /usr/local/corex*",
         source="ERNIE's Iluvatar page",
         vendors=ILUVATAR,
+        rule="FAIL when LD_PRELOAD names a libcuda.so.1 that is not there",
+        fix="Correct the path.",
     ),
 )
