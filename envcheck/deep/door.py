@@ -53,7 +53,8 @@ class Door:
 
 @dataclass(frozen=True)
 class Sizes:
-    """`budget_s` is the time that each figure may take, `patience_s` that of a test before it counts as hung.
+    """`budget_s` is the time that each figure may take, `patience_s` that of a test before it counts as hung, `start_s`
+    that of importing the framework.
 
     The sizes are the first and the last that are tried: rows of a square product, MiB of a copy.
     """
@@ -63,6 +64,7 @@ class Sizes:
     rows: tuple[int, int] = (256, 8192)
     mib: tuple[int, int] = (1, 256)
     piece_mib: int = 64
+    start_s: float = 120.0  # paddle's import takes 1.2 s warm, 15 s cold on a busy machine
     grace_s: float = 10.0  # after patience_s, for a child that cannot end itself
 
 

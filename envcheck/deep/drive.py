@@ -48,7 +48,7 @@ def together(door: Door, sizes: Sizes, count: int) -> list[Said]:
         door.seat.write(f"{folder}/program.py", PROGRAM.read_text("utf-8"))
         asked = _asked(door, sizes, {"what": "allreduce", "folder": folder})
         argv = door.wrap((door.seat.python, *door.launch(folder, count), f"{folder}/program.py", json.dumps(asked)))
-        done = door.seat.run(argv, timeout_s=sizes.patience_s + sizes.grace_s, env=door.env)
+        done = door.seat.run(argv, timeout_s=sizes.start_s + sizes.patience_s + sizes.grace_s, env=door.env)
         log = "\n".join([done.out, done.err, *(door.seat.read(f"{folder}/log/{name}") for name in _logs(door, folder))])
         if attempt == 1 and done.status != 0 and "ddress already in use" in log:
             continue  # paddle chooses a free port and binds it later: somebody else was quicker
@@ -100,15 +100,16 @@ def _child(
     program = f"{door.seat.fresh('deep')}/program.py"
     door.seat.write(program, PROGRAM.read_text("utf-8"))
     argv = door.wrap((door.seat.python, program, json.dumps(_asked(door, sizes, asked))))
-    silence = _Silence(sizes.patience_s + sizes.grace_s, lambda: door.stop(argv))
+    silence = _Silence(sizes, lambda: door.stop(argv))
 
     def heard(line: str) -> None:
-        silence.broken()
+        silence.broken(bool(_parsed(line)))
         on_line(line)
 
     with silence:
         tests = 3 * len(asked.get("units", ())) + 1
-        done = door.seat.run(argv, timeout_s=(sizes.patience_s + sizes.grace_s) * tests, env=door.env, on_line=heard)
+        whole_s = sizes.start_s + (sizes.patience_s + sizes.grace_s) * tests
+        done = door.seat.run(argv, timeout_s=whole_s, env=door.env, on_line=heard)
     late = silence.ended or done.hung or _TIMEOUT in done.err
     return done, [each for line in done.out.splitlines() for each in _parsed(line)], late
 
@@ -118,13 +119,16 @@ def _asked(door: Door, sizes: Sizes, asked: Mapping[str, Any]) -> dict[str, Any]
 
 
 class _Silence:
-    """Ends a child that has said nothing for so long; checked from a thread, since a hung one wakes nobody."""
+    """Ends a child that has said nothing for too long; watched from a thread, since a hung one wakes nobody."""
 
-    def __init__(self, longest_s: float, end: Callable[[], None]) -> None:
-        self.longest_s, self.end, self.ended = longest_s, end, False
+    def __init__(self, sizes: Sizes, end: Callable[[], None]) -> None:
+        self.longest_s, self.end, self.ended = sizes.start_s + sizes.grace_s, end, False
+        self._then_s = sizes.patience_s + sizes.grace_s
         self._since, self._over = time.monotonic(), threading.Event()
 
-    def broken(self) -> None:
+    def broken(self, by_us: bool) -> None:
+        """Something was said; from the first word of our own program on it has started."""
+        self.longest_s = self._then_s if by_us else self.longest_s
         self._since = time.monotonic()
 
     def __enter__(self) -> None:

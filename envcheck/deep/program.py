@@ -360,8 +360,9 @@ def last(err: BaseException) -> str:
 def main(asked: Figures) -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: nobody is left working when who asked is gone
     faulthandler.enable()
-    faulthandler.dump_traceback_later(asked["patience_s"], exit=True)
+    faulthandler.dump_traceback_later(asked["start_s"], exit=True)
     kit = KITS[asked["kit"]](asked["kind"])
+    faulthandler.dump_traceback_later(asked["patience_s"], exit=True)
     if asked["what"] == "allreduce":
         return all_reduce(kit, asked)
     if asked["what"] == "look":

@@ -80,7 +80,7 @@ def busy(chosen: Chosen) -> dict[str, list[Finding]]:
 def _state(chosen: Chosen, door: Door, seen: Said, sizes: Sizes) -> list[Finding]:
     """Who is tested, by what, and who is not."""
     if seen.error:
-        how = f"did not answer in {sizes.patience_s:.0f} s" if seen.hung else seen.error
+        how = f"did not answer in {sizes.start_s:.0f} s" if seen.hung else seen.error
         words = f"Start it by hand: it is {door.kit} that fails, before a card is touched."
         command = f"{door.seat.python} -c 'import {door.kit}'"
         return [fail(f"{door.kit} of {door.title} does not start: {how}", words, command, evidence=seen.evidence)]
