@@ -69,9 +69,7 @@ def doctor(**asked: Any) -> None:
         click.echo(thresholds.listing(site.thresholds, site.file))
         return
     if asked["list_checks"]:
-        from envcheck import report, screen
-
-        click.echo(report.listing(screen.style().width))
+        click.echo(_listing(asked["as_json"], site))
         return
     if asked["undo"]:
         raise SystemExit(_fixes().undo(_terms(asked)))
@@ -169,6 +167,16 @@ def _fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, site: Set
 
     code: int = _fixes().fix(proposed(findings, facts), look, _terms(asked))
     return code
+
+
+def _listing(as_json: bool, site: Settings) -> str:
+    if as_json:
+        from envcheck.checks import listing, own
+
+        return listing.as_json(own.checks(site))
+    from envcheck import report, screen
+
+    return report.listing(screen.style().width)
 
 
 def _named(asked: dict[str, Any], site: Settings) -> None:
