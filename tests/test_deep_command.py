@@ -56,7 +56,7 @@ def test_the_processor_by_torch(torch_environment: Path, tmp_path: Path) -> None
 
 
 def test_the_processor_by_paddle(paddle_home: Path) -> None:
-    """The command finds the provisioned environment, says beforehand what it will do, and reports as JSON."""
+    """It finds the provisioned environment, says beforehand what it will do; the command in its report can be pasted."""
     done = run(
         paddle_home, "--device", "cpu", "--deep", "--yes", "--only", "deep", "--json", ENVCHECK_DEEP_SECONDS="0.1"
     )
@@ -66,6 +66,9 @@ def test_the_processor_by_paddle(paddle_home: Path) -> None:
     assert list(found) == list(table.NAMES)
     assert "tiny-cpu" in found["deep.cards"][0]["seen"]
     assert "add up rightly" in found["deep.allreduce"][0]["seen"]
+    command = found["deep.matmul"][0]["evidence"][0].removeprefix("$ ")
+    again = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert '"did": "matmul"' in again.stdout, command
     assert done.stderr.index("--deep works on this machine's processor") < done.stderr.index("matmul, device cpu")
 
 

@@ -31,7 +31,7 @@ def said(test: str, figures: Mapping[str, Any], *each: Mapping[str, Any]) -> tup
 def told(name: str, some: tuple[Said, ...], count: int = 4, kind: str = "a card", **more: Any) -> list[Finding]:
     chosen = cards("nvidia", count)
     chosen = replace(chosen, cards=tuple(replace(card, name=kind) for card in chosen.cards), **more)
-    return judged(Bench(chosen, some, {"matmul": 0.1, "copy": 0.3}, links.kinds(), {}, 120.0), {name})[name]
+    return judged(Bench(chosen, some, {"matmul": 0.1, "copy": 0.3}, links.kinds(), patience_s=120.0), {name})[name]
 
 
 def verdicts(found: list[Finding]) -> list[Severity]:

@@ -148,7 +148,13 @@ def made(
         return sourced(recipe, argv) if recipe else argv
 
     # CUDA's own order is by speed, the tools' by bus; others do not know the word
-    whole = {**env, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONUNBUFFERED": "1", "GLOG_minloglevel": "1"}
+    whole = {
+        **env,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": "ignore",
+        "GLOG_minloglevel": "1",
+    }
     return Door(seat, title, kit.name, kit.type_of(vendor), whole, stop, launch, wrap)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import threading
 import time
@@ -176,7 +177,8 @@ def _how(done: CommandResult) -> str:
 def _last(log: str) -> tuple[str, ...]:
     """The last words, without answers of ours."""
     lines = [line.strip() for line in redact(log[-LOG_BYTES:]).splitlines()]
-    return tuple(line[:160] for line in lines if line and not line.startswith("ENVCHECK "))[-LOG_LINES:]
+    telling = [line for line in lines if re.search(r"\w", line) and not line.startswith("ENVCHECK ")]
+    return tuple(line[:160] for line in telling[-LOG_LINES:])
 
 
 def _logs(door: Door, folder: str) -> list[str]:

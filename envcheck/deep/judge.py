@@ -24,13 +24,13 @@ WORDS = {"matmul": "the product", "memory": "the memory", "copy": "the copies", 
 @dataclass(frozen=True)
 class Bench:
     """All that a judge reads: `said` of every test, `outlier` by test the part by which a card may be slower than its
-    peers, `commands` what can be run by hand."""
+    peers, `command` what can be run by hand."""
 
     chosen: Chosen
     said: tuple[Said, ...] = ()
     outlier: Mapping[str, float] = field(default_factory=dict)
     links: tuple[floors.Link, ...] = ()
-    commands: Mapping[str, str] = field(default_factory=dict)
+    command: Callable[[str, Sequence[int]], str] = lambda test, cards: ""
     patience_s: float = 0.0
 
     def of(self, test: str) -> list[Said]:
@@ -50,9 +50,9 @@ class Bench:
     def on_cards(self) -> bool:
         return self.chosen.vendor != "cpu"
 
-    def shown(self, test: str, lines: Sequence[str]) -> tuple[str, ...]:
-        """Evidence: the command, and the figures."""
-        command = self.commands.get(test)
+    def shown(self, test: str, lines: Sequence[str], cards: Sequence[int] = ()) -> tuple[str, ...]:
+        """Evidence: the command, for these cards or the first, and the figures."""
+        command = self.command(test, cards)
         return (*((f"$ {command}",) if command else ()), *lines[:SHOWN])
 
 
@@ -98,7 +98,7 @@ def matmul(bench: Bench) -> Iterator[Finding]:
         worst = max(s.figures["worst"] for s in wrong)
         seen = f"{bench.named(_cards(wrong))}: a product is wrong, by up to {100 * worst:.2g} % of the largest value"
         words = "Take the card out of use, and tell its keeper: what it computes cannot be trusted."
-        yield fail(seen, words, *_health(bench, wrong), evidence=bench.shown("matmul", _errors(wrong)))
+        yield fail(seen, words, *_health(bench, wrong), evidence=bench.shown("matmul", _errors(wrong), _cards(wrong)))
     right = [s for s in good if _right(s)]
     lacking = [s for s in right if s.figures.get("why")]
     if lacking and bench.on_cards:
@@ -116,7 +116,7 @@ def memory(bench: Bench) -> Iterator[Finding]:
         if s.figures["wrong"]:
             seen = f"{bench.named(s.cards)}: {s.figures['wrong']} of {s.figures['pieces']} pieces read back otherwise"
             words = "Take the card out of use, and tell its keeper: its memory loses what is written."
-            yield fail(seen, words, *_health(bench, [s]), evidence=bench.shown("memory", _sizes([s])))
+            yield fail(seen, words, *_health(bench, [s]), evidence=bench.shown("memory", _sizes([s]), s.cards))
         elif s.figures.get("full"):
             seen = f"{bench.named(s.cards)}: {mib(s.figures['mib'])} of {mib(s.figures['wanted_mib'])} could be had"
             words = "Look who holds the rest of what the tool shows as free."
@@ -163,7 +163,7 @@ def peer(bench: Bench) -> Iterator[Finding]:
         kind = link.get((s.cards[0], s.cards[1]), "")
         rate, floor = float(s.figures["gbs"]), floors.of_link(kind, bench.links)
         seen = f"{kind or 'a link that no topology names'}, {bench.named(s.cards)}: {rate:.3g} GB/s"
-        shown = bench.shown("peer", [f"{s.figures['mib']} MiB from the first to the second"])
+        shown = bench.shown("peer", [f"{s.figures['mib']} MiB from the first to the second"], s.cards)
         if floor and rate < floor.least:
             words = f"It is made for {floor.rate:g}: look at the link's state, and whether peer access is on."
             yield warn(seen, words, *_topology(bench), evidence=(*shown, _published(floor)))
@@ -228,7 +228,7 @@ def broken(bench: Bench, test: str) -> Iterator[Finding]:
             else "Read the last words of the process; the vendor's log has more."
         )
         seen = f"{bench.named(s.cards)}, {WORDS[test]}: {how}"
-        yield fail(seen, words, *_health(bench, [s]), evidence=bench.shown(test, s.evidence))
+        yield fail(seen, words, *_health(bench, [s]), evidence=bench.shown(test, s.evidence, s.cards))
     if not said:
         yield _lost(bench)
 
@@ -290,7 +290,7 @@ def _changed(bench: Bench, test: str, wrong: list[Said]) -> Iterator[Finding]:
     for s in wrong:
         words = "Take the card out of use, and tell its keeper: its bus or link changes what it carries."
         seen = f"{bench.named(s.cards)}, {WORDS[test]}: what arrived is not what was sent"
-        yield fail(seen, words, *_health(bench, [s]), evidence=bench.shown(test, _sizes([s])))
+        yield fail(seen, words, *_health(bench, [s]), evidence=bench.shown(test, _sizes([s]), s.cards))
 
 
 def _cards(said: Sequence[Said]) -> list[int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from envcheck.checks.common import fail, ok, plural, unknown
@@ -62,8 +63,8 @@ def examine(chosen: Chosen, door: Door, wish: Wish, say: Say) -> dict[str, list[
     if seen.error or seen.figures["count"] != len(chosen.cards) or not chosen.free:
         return found
     said = _measured(chosen, door, wish, sizes, say)
-    commands = _commands(chosen, door, sizes)
-    bench = judge.Bench(chosen, tuple(said), wish.outlier, wish.links, commands, sizes.patience_s)
+    by_hand = partial(_by_hand, chosen, door, sizes)
+    bench = judge.Bench(chosen, tuple(said), wish.outlier, wish.links, by_hand, sizes.patience_s)
     return {**found, **judge.judged(bench, wish.names)}
 
 
@@ -160,15 +161,16 @@ def _fitting(chosen: Chosen, sizes: Sizes) -> Sizes:
     return replace(sizes, rows=(sizes.rows[0], min(sizes.rows[1], CPU_ROWS)), mib=(1, CPU_MIB), piece_mib=16)
 
 
-def _commands(chosen: Chosen, door: Door, sizes: Sizes) -> Mapping[str, str]:
-    """The same by hand, on the first card or pair."""
-    first = chosen.free[0]
-    fill = {str(first.index): first.memory_mib}
-    asked: dict[str, dict[str, Any]] = {
-        test: {"what": "cards", "tests": [test], "units": [[first.index]], "memory_mib": fill} for test in TESTS
-    }
-    if chosen.pairs:
-        asked["peer"] = {"what": "peer", "units": [[chosen.pairs[0].one, chosen.pairs[0].other]]}
+def _by_hand(chosen: Chosen, door: Door, sizes: Sizes, test: str, cards: Sequence[int]) -> str:
+    """The same once more, on the first of these cards or of all; "" for what a launcher starts."""
     common = {"kit": door.kit, "kind": door.kind, **vars(sizes)}
-    words = (door.seat.python, str(drive.PROGRAM))
-    return {test: shlex.join([*words, json.dumps({**common, **each})]) for test, each in asked.items()}
+    if test == "peer":
+        unit = list(cards) or [chosen.pairs[0].one, chosen.pairs[0].other]
+        asked: dict[str, Any] = {"what": "peer", "units": [unit]}
+    elif test in TESTS:
+        card = next((card for card in chosen.free if card.index in cards), chosen.free[0])
+        fill = {str(card.index): card.memory_mib}
+        asked = {"what": "cards", "tests": [test], "units": [[card.index]], "memory_mib": fill}
+    else:
+        return ""
+    return shlex.join([door.seat.python, str(drive.PROGRAM), json.dumps({**common, **asked}, separators=(",", ":"))])
