@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from envcheck.lint import options
-from envcheck.lint.launchers import CARRIERS, LAUNCHERS, Launcher
+from envcheck.lint.launchers import ALONE, CARRIERS, LAUNCHERS, Launcher
 from envcheck.lint.model import UNKNOWN, Command, Config, Script, Word
 from envcheck.lint.options import Given
 
@@ -126,6 +126,13 @@ class Job:
 
 def jobs_of(script: Script, configs: Sequence[Config]) -> list[Job]:
     return [job for command in script.commands for job in _job(script, command, configs)]
+
+
+def alone(config: Config) -> Job:
+    """The training that a configuration describes, started from elsewhere."""
+    entry = config.entries[0]
+    command = Command((), entry.start, entry.end)
+    return Job(Script(config.block), command, ALONE, (), None, tuple(options.of_config(config)), "train", config)
 
 
 def _job(script: Script, command: Command, configs: Sequence[Config]) -> Iterator[Job]:

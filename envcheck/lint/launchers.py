@@ -276,6 +276,8 @@ LAUNCHERS = (
     Launcher("erniekit", (("erniekit",),), variables={**_KIT, "rank": ()}, program=False, rank_severe=False),
     Launcher("python", (("python",),), program=True, modules=("-m",), source="one process"),
 )
+# A configuration that no script here starts.
+ALONE = Launcher("", (), program=False)
 # Started by these, a launcher stands further back among the words.
 CARRIERS = frozenset(
     [

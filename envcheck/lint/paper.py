@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from envcheck.lint.jobs import Job, jobs_of
+from envcheck.lint.jobs import Job, alone, jobs_of
 from envcheck.lint.machine import Machine
 from envcheck.lint.model import UNKNOWN, Command, Config, Script, Source, Word
 
@@ -32,7 +32,10 @@ class Paper:
 
     @cached_property
     def jobs(self) -> tuple[Job, ...]:
-        return tuple(job for script in self.scripts for job in jobs_of(script, self.configs))
+        found = [job for script in self.scripts for job in jobs_of(script, self.configs)]
+        started = {id(job.config) for job in found}
+        trainings = (each for each in self.configs if each.family in ("llamafactory", "paddle", "swift"))
+        return (*found, *(alone(each) for each in trainings if id(each) not in started and each.entries))
 
     @cached_property
     def device(self) -> str:

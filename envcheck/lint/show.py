@@ -11,7 +11,7 @@ from typing import Any
 from envcheck.lint.lint import Result, exit_code
 from envcheck.lint.model import Remark
 from envcheck.model import Severity
-from envcheck.report import Style, safe
+from envcheck.reports import Style, safe
 from envcheck.secrets import redact
 
 SCHEMA = 1

@@ -42,6 +42,10 @@ def families() -> tuple[Family, ...]:
     return tuple(Family(**{**table, "names": frozenset(table["names"])}) for table in tables)
 
 
+def singles() -> frozenset[str]:
+    return frozenset(load("names")["singles"])
+
+
 def gone() -> Mapping[str, Mapping[str, str]]:
     found: Mapping[str, Mapping[str, str]] = load("names")["gone"]
     return found

@@ -167,7 +167,7 @@ def doubled(paper: Paper) -> Iterator[Remark]:
 
 
 def unknown_keys(paper: Paper) -> Iterator[Remark]:
-    started = {id(job.config) for job in paper.jobs if job.config is not None}
+    started = {id(job.config) for job in paper.jobs if job.config is not None and job.launcher.name}
     for config in paper.configs:
         if config.family == "deepspeed":
             yield from _deepspeed(config)

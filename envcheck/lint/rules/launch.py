@@ -27,7 +27,13 @@ def _rendezvous(job: Job) -> bool:
 
 def _carried(job: Job) -> bool:
     """srun, mpirun or ssh starts it on each node: what stands there is worked out on each."""
-    return job.command.words[0].text.rpartition("/")[2] in ("srun", "mpirun", "mpiexec", "pdsh", "deepspeed")
+    return bool(job.command.words) and job.command.words[0].text.rpartition("/")[2] in (
+        "srun",
+        "mpirun",
+        "mpiexec",
+        "pdsh",
+        "deepspeed",
+    )
 
 
 def rank_missing(paper: Paper) -> Iterator[Remark]:
@@ -41,7 +47,7 @@ def rank_missing(paper: Paper) -> Iterator[Remark]:
         ):
             continue
         told = job.told("rank")
-        how = _how(job, "rank")
+        how = "" if {"RANK", "NODE_RANK"} & set(job.command.environment) else _how(job, "rank")
         if told is None and job.launcher.variables.get("rank") and _from_outside(job, "rank"):
             continue
         if told is None and how:

@@ -63,15 +63,21 @@ def names(paper: Paper) -> Iterator[Remark]:
                     f"{published[cut[0]]}",
                     swap(word, at) if word.raw.strip("\"'") == word.text and not word.quoted else None,
                 )
+            elif like := _typo(name, frozenset(published)):
+                yield warn(word, f"{value[:80]} is spelt almost like {published[like]}", "The one that is meant.")
             elif name.startswith(_WHOLE) and (name not in published or (_bare_name(value) and _unpublished(name))):
-                like = [published[n] for n in longer if n.endswith(("-paddle", "-pt"))][:2] or [
-                    published.get(near(name, frozenset(published), 0.85), "")
-                ]
-                shown = " or ".join(filter(None, like))
-                seen = f"no model of the name {value.rpartition('/')[2][:60]} is published" + (
-                    f": {shown}" if shown else ""
-                )
+                known = [published[n] for n in longer if n.endswith(("-paddle", "-pt"))][:2]
+                shown = " or ".join(known) or published.get(near(name, frozenset(published), 0.85), "")
+                seen = f"no model of the name {value.rpartition('/')[2][:60]} is published"
+                seen += f": {shown}" if shown else ""
                 yield warn(word, seen, "The folder that holds config.json, or the hub's own name.")
+
+
+def _typo(name: str, published: frozenset[str]) -> str:
+    """A published name with the same figures and one letter another, more or less."""
+    like = near(name, published, 0.95) if name not in published else ""
+    figures = [re.findall(r"\d+", each) for each in (name, like)]
+    return like if like and figures[0] == figures[1] and abs(len(like) - len(name)) <= 1 else ""
 
 
 def _bare_name(value: str) -> bool:

@@ -93,11 +93,11 @@ def _needs(job: Job) -> Iterator[tuple[str, Word]]:
 def missing(paper: Paper) -> Iterator[Remark]:
     """Files of a training that are not there; those that the script makes or looks for itself are left alone."""
     for job in paper.jobs:
-        if job.config is not None and job.options and job.options[0].key and not job.launcher.program:
-            pass
         gone: list[tuple[str, Word]] = []
         doubtful: list[tuple[str, Word]] = []
         for path, word in _needs(job):
+            if not job.launcher.name and not path.startswith("/"):
+                continue  # a configuration alone: nobody says from which folder it is started
             if UNKNOWN in path or not path or path.startswith(("http", "s3://", "hf://")) or _handled(job.script, path):
                 continue
             there = paper.machine.exists(path, job.command.cwd)

@@ -35,6 +35,10 @@ def _environment(paper: Paper) -> Iterator[tuple[Script, Assign]]:
 def unknown_name(paper: Paper) -> Iterator[Remark]:
     told: set[tuple[int, str]] = set()
     for script, assign in _environment(paper):
+        single = near(assign.name, tables.singles(), 0.93) if assign.name not in tables.singles() else ""
+        if single and not any(use.name == assign.name for use in script.uses):
+            name = Word("", assign.start, assign.start + len(assign.name.encode()))
+            yield warn(name, f"nothing reads {assign.name}: is {single} meant?", f"Write {single}.")
         for family in tables.families():
             key = (id(script), assign.name)
             if not assign.name.startswith(family.prefix) or key in told or assign.name in tables.gone():
@@ -154,7 +158,8 @@ def rank_name(paper: Paper) -> Iterator[Remark]:
         other = {"NODE_RANK": "RANK"}.get(wanted[0], "NODE_RANK")
         if wanted[0] not in env and other in env:
             seen = f"{job.launcher.name} reads {wanted[0]}, not {other}: every node takes itself for 0"
-            place = next((a for a in job.script.assigns if a.name == other), None) or env[other]
+            given = (a for a in job.script.assigns if a.name == other and a.word.start == env[other].start)
+            place = next(given, None) or env[other]
             yield fail(place, seen, f"Set {wanted[0]}.")
 
 
@@ -267,7 +272,7 @@ def set_env(paper: Paper) -> Iterator[Remark]:
     if paper.device != "npu":
         return
     sourced = " ".join(w.text for _, c in paper.commands("source", ".") for w in c.words)
-    jobs = [job for job in paper.jobs if job.trains and not _login(job)]
+    jobs = [job for job in paper.jobs if job.trains and job.launcher.name and not _login(job)]
     if not jobs:
         return
     if not re.search(r"set_?env", sourced) and not re.search(r"(^|\s)bash -l", sourced):
