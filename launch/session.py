@@ -168,9 +168,9 @@ def _inside(sight: Sight) -> str | None:
 
 def _told(request: Request, seen: Situation, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
     """--gates: all of them, and nothing is started; as doctor, 3 where nothing is closed and something is not told."""
-    from envcheck import report, screen
+    from envcheck import reports, screen
 
-    code = report.exit_code(found)
+    code = reports.exit_code(found)
     if request.as_json:
         state = "refused" if gates.closed(found) else "ready"
         said = {"state": state, "exit": {"code": code, "status": None}, "waived": list(waived)}

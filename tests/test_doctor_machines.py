@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from doctor_helpers import MACHINES, simulated
 
-from envcheck import checks, facts, report
+from envcheck import checks, facts, reports
 from envcheck.model import Facts, Finding, Severity
 from envcheck.simulation import faults
 from envcheck.simulation import machine_file as described
@@ -115,7 +115,7 @@ def test_machine_without_fault_is_green(name: str) -> None:
     wrong = {f.name for f in findings if f.severity >= UNKNOWN}
 
     assert wrong == AMISS.get(name, set())
-    assert report.exit_code(findings) == 0
+    assert reports.exit_code(findings) == 0
 
 
 @pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))
@@ -167,7 +167,7 @@ def test_leaving_the_cause_out_is_not_green(fault: str) -> None:
     findings = checks.run_all(found, only=["links"])
 
     assert {f.severity for f in findings} == {UNKNOWN}
-    assert report.exit_code(findings) == 3
+    assert reports.exit_code(findings) == 3
 
 
 def test_every_fault_has_its_line() -> None:
@@ -197,8 +197,8 @@ def test_named_device_that_is_not_there(device: str) -> None:
 def test_golden_report(name: str, fault: str) -> None:
     """The report is the recorded one, line by line; ENVCHECK_REWRITE_GOLDEN=1 records it anew."""
     findings, found = _examined(name, *([fault] if fault else []))
-    text = re.sub(r"\d+(\.\d+)? (GiB|MiB) free", "N free", report.as_text(findings, found, report.Style(width=80)))
-    stem = f"doctor_{name}{f'_{fault}' if fault else ''}.{report.exit_code(findings)}.txt"
+    text = re.sub(r"\d+(\.\d+)? (GiB|MiB) free", "N free", reports.as_text(findings, found, reports.Style(width=80)))
+    stem = f"doctor_{name}{f'_{fault}' if fault else ''}.{reports.exit_code(findings)}.txt"
     if os.environ.get("ENVCHECK_REWRITE_GOLDEN"):
         (GOLDEN / stem).write_text(text, encoding="utf-8")
 

@@ -83,7 +83,7 @@ def test_doctor_starts_without_heavy_libraries(name: str) -> None:
     code = f"""
 import sys
 from envcheck.commands import doctor
-import envcheck.facts, envcheck.checks, envcheck.report
+import envcheck.facts, envcheck.checks, envcheck.reports
 sys.exit({name!r} in sys.modules)
 """
     done = run("-c", code)

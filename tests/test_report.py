@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from doctor_helpers import simulated
 
-from envcheck import checks, facts
-from envcheck import reports as report
+from envcheck import checks, facts, reports
 from envcheck.model import Facts, Finding, Host, Remedy, Severity
 from probes.text import plain
 
@@ -36,7 +35,7 @@ def test_exit_codes(severities: list[Severity], code: int, strict: int) -> None:
     """0 fit, 1 failing, 3 not told, or with --strict a warning; an unknown is not hidden by a warning."""
     findings = [finding(s) for s in severities]
 
-    assert (report.exit_code(findings), report.exit_code(findings, strict=True)) == (code, strict)
+    assert (reports.exit_code(findings), reports.exit_code(findings, strict=True)) == (code, strict)
 
 
 @pytest.mark.parametrize("name", ["atlas-200t-a2-box16", "h200x8", "cpu"])
@@ -44,7 +43,7 @@ def test_fits_sixty_columns(name: str) -> None:
     """On a narrow terminal nothing is wider than it, but for what is to be pasted and for single words."""
     with simulated(name, ["shm-small"]) as machine:
         found = facts.gather(machine)
-    lines = report.as_text(checks.run_all(found), found, report.Style(width=60)).splitlines()
+    lines = reports.as_text(checks.run_all(found), found, reports.Style(width=60)).splitlines()
     wide = [line for line in lines if len(line) > 60 and not line.startswith((" " * 10, "Next: "))]
 
     assert wide == []
@@ -55,7 +54,7 @@ def test_ascii_terminal_gets_ascii() -> None:
     found = [
         finding(s, f"{area}.x") for s, area in zip(Severity, ("host", "links", "driver", "job", "python"), strict=True)
     ]
-    text = report.as_text(found, HERE, report.Style(unicode=False))
+    text = reports.as_text(found, HERE, reports.Style(unicode=False))
 
     assert text.isascii()
     assert all(mark in text for mark in ("[+]", "[-]", "[?]", "[!]", "[x]"))
@@ -64,7 +63,7 @@ def test_ascii_terminal_gets_ascii() -> None:
 def test_colour_only_when_asked() -> None:
     """Colours are the style's; without them there is no escape at all, and the words are the same."""
     found = [finding(FAIL)]
-    bare, coloured = (report.as_text(found, HERE, report.Style(colour=c)) for c in (False, True))
+    bare, coloured = (reports.as_text(found, HERE, reports.Style(colour=c)) for c in (False, True))
 
     assert "\x1b" not in bare and "\x1b[31m" in coloured
     assert plain(coloured) == bare
@@ -73,7 +72,7 @@ def test_colour_only_when_asked() -> None:
 def test_details_only_where_something_is_wrong() -> None:
     """An area that is well is one line; a finding shows evidence, words and commands."""
     bad = finding(WARN, "host.swap", evidence=("$ free", "Swap: 8"))
-    text = report.as_text([finding(OK, "driver.tool"), bad], HERE)
+    text = reports.as_text([finding(OK, "driver.tool"), bad], HERE)
 
     assert "driver.tool" not in text
     assert all(part in text for part in ("host.swap: seen", "| $ free", "| Swap: 8", "Do this.", "          do it"))
@@ -87,13 +86,13 @@ def test_one_next_step_and_it_is_the_worst() -> None:
         finding(FAIL, "driver.tool", remedy=Remedy("Load the driver. It is gone.", ("modprobe it", "second"))),
     ]
 
-    assert report.as_text(found, HERE).splitlines()[-2:] == ["Next: Load the driver:", "          modprobe it"]
-    assert json.loads(report.as_json(found, HERE))["next_step"] == "Load the driver: modprobe it"
+    assert reports.as_text(found, HERE).splitlines()[-2:] == ["Next: Load the driver:", "          modprobe it"]
+    assert json.loads(reports.as_json(found, HERE))["next_step"] == "Load the driver: modprobe it"
 
 
 def test_fit_is_not_said_where_something_is_not_told() -> None:
     """A warning beside something untold is no "fit": the sentence says what the exit code says."""
-    text = report.as_text([finding(WARN), finding(UNKNOWN)], HERE)
+    text = reports.as_text([finding(WARN), finding(UNKNOWN)], HERE)
 
     assert "Fit" not in text
     assert "could not be told" in text
@@ -101,7 +100,7 @@ def test_fit_is_not_said_where_something_is_not_told() -> None:
 
 def test_nothing_judged_is_said_plainly() -> None:
     """Where no check applied there is no empty count, and nobody is sent to train."""
-    text = report.as_text([finding(SKIP)], HERE)
+    text = reports.as_text([finding(SKIP)], HERE)
 
     assert "()" not in text
     assert "envcheck train" not in text
@@ -110,7 +109,7 @@ def test_nothing_judged_is_said_plainly() -> None:
 def test_same_trouble_is_told_once() -> None:
     """Checks that could not read the same answer share one entry that names them all."""
     same = [Finding(f"host.{name}", UNKNOWN, "could not be told (host: hung)") for name in ("memory", "swap", "kernel")]
-    text = report.as_text(same, HERE)
+    text = reports.as_text(same, HERE)
 
     assert text.count("could not be told (host: hung)") == 1
     assert "host.memory, host.swap, host.kernel" in text
@@ -118,7 +117,7 @@ def test_same_trouble_is_told_once() -> None:
 
 def test_json_says_all() -> None:
     """One document with schema, verdict, exit code, findings in order, and plain ASCII."""
-    text = report.as_json([finding(OK), finding(FAIL, evidence=("\x1b[2J×",))], HERE)
+    text = reports.as_json([finding(OK), finding(FAIL, evidence=("\x1b[2J×",))], HERE)
     said = json.loads(text)
 
     assert (said["schema"], said["verdict"], said["exit_code"], said["device"]) == (1, "FAIL", 1, ["cpu"])

@@ -14,7 +14,7 @@ from doctor_helpers import simulated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envcheck import checks, facts, report, secrets, snapshot
+from envcheck import checks, facts, reports, secrets, snapshot
 from envcheck.errors import UsageError
 from envcheck.model import Answer, Outcome
 
@@ -45,8 +45,8 @@ def test_replay_equals_live(name: str, fault: str) -> None:
     read, device = snapshot.parse(snapshot.dump(answers, "auto").encode())
     live, replayed = facts.read(answers), facts.read(read, device)
 
-    assert report.as_text(checks.run_all(replayed), replayed) == report.as_text(checks.run_all(live), live)
-    assert report.as_json(checks.run_all(replayed), replayed) == report.as_json(checks.run_all(live), live)
+    assert reports.as_text(checks.run_all(replayed), replayed) == reports.as_text(checks.run_all(live), live)
+    assert reports.as_json(checks.run_all(replayed), replayed) == reports.as_json(checks.run_all(live), live)
 
 
 def test_commands_end_to_end(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_terminal_escapes_are_never_printed() -> None:
     host = json.loads(answers["ask host"].out)
     forged["ask host"] = Answer("ask host", Outcome.ANSWERED, json.dumps({**host, "hostname": nasty, "kernel": nasty}))
     found = facts.read(forged)
-    text = report.as_text(checks.run_all(found), found)
+    text = reports.as_text(checks.run_all(found), found)
 
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
 

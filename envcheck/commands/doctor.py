@@ -174,9 +174,9 @@ def _listing(as_json: bool, site: Settings) -> str:
         from envcheck.checks import listing, own
 
         return listing.as_json(own.checks(site))
-    from envcheck import report, screen
+    from envcheck import reports, screen
 
-    return report.listing(screen.style().width)
+    return reports.listing(screen.style().width)
 
 
 def _named(asked: dict[str, Any], site: Settings) -> None:

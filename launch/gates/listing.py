@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from envcheck.model import Finding, Severity
-from envcheck.report import Style, safe
+from envcheck.reports import Style, safe
 
 
 def text(found: Sequence[Finding], style: Style) -> str:
