@@ -120,13 +120,13 @@ def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], fac
     import datetime
     from pathlib import Path
 
-    from envcheck import screen
+    from envcheck import language, screen
     from envcheck.reports import Report, Style, exit_code, formats, write
 
     to_file = asked["output"] not in (None, "-")
     style = Style(width=screen.WIDEST) if to_file else screen.style()
     now = datetime.datetime.now(datetime.timezone.utc)
-    text = formats.render(written_as, Report(findings, facts, asked["strict"], style, made=now))
+    text = formats.render(written_as, Report(findings, facts, asked["strict"], style, language.chosen(), now))
     if to_file:
         write.write(Path(asked["output"]), text)
         click.echo(f"envcheck: the report is in {asked['output']}", err=True)

@@ -32,7 +32,7 @@ from envcheck.reports.judged import (
     verdict,
 )
 from envcheck.reports.text import MARKS, area_line, area_state
-from envcheck.reports.words import words
+from envcheck.reports.words import WORDS, words
 from envcheck.units import GIB
 from envcheck.vendors import VENDORS
 
@@ -137,7 +137,7 @@ def _context(report: Report) -> dict[str, Any]:
     areas = list(_areas(findings))
     step, _, command = _next(report).partition("\n")
     return {
-        "lang": report.lang,
+        "lang": report.lang if report.lang in WORDS else "en",
         "w": SimpleNamespace(**words(report.lang)),
         "mark": MARK,
         "host": safe((facts.host.hostname if facts.host else None) or ""),
@@ -149,7 +149,7 @@ def _context(report: Report) -> dict[str, Any]:
         "step": step,
         "command": command,
         "areas": areas,
-        "worst_areas": sorted(areas, key=lambda area: -Severity[area.state.upper()]),
+        "worst_areas": sorted(areas, key=lambda area: -max(Severity.SKIP, Severity[area.state.upper()])),
         "cards": [_cards(facts, v, findings) for v in facts.vendors],
         "machine": _machine(facts),
         "bars": list(_bars(facts, words(report.lang))),
