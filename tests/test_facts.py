@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from doctor_helpers import PATIENCE_S, simulated
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envcheck import facts, machine, shapes
@@ -196,6 +196,7 @@ def test_environment_of_a_recipe_is_read(tmp_path: Path, monkeypatch: pytest.Mon
     assert (read["tiny-cpu"].python, read["tiny-cpu"].packages) == ("3.10.14", {"paddle-paddle": "3.1.0"})
 
 
+@settings(deadline=None)
 @given(st.text(max_size=400))
 def test_any_answer_of_a_tool_is_read(text: str) -> None:
     """Whatever the tools print, facts come of it and no check crashes."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from check_parts import healthy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envcheck import checks, facts, machine, sight
@@ -176,6 +176,7 @@ def test_the_newest_glibcxx_is_that_of_the_strings() -> None:
     assert told["gives"] == max((s.decode()[8:] for s in said), key=lambda v: [int(n) for n in v.split(".")])
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_are_no_library(data: bytes) -> None:
     """What calls itself a library and is none is None, or a library without a name; never a crash."""
@@ -266,6 +267,7 @@ KEYS = (
 )
 
 
+@settings(deadline=None)
 @given(name=st.sampled_from(COLLECTED), said=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6))
 def test_any_recording_is_read(name: str, said: dict[str, object]) -> None:
     """Whatever a stranger's snapshot says in a collector's name, no check crashes."""
