@@ -61,6 +61,11 @@ def test_strange_scripts_are_read() -> None:
         "container.sh": ("--nproc_per_node=8", "--nproc_per_nod=8", "launch.option"),
         "accelerate.sh": ("--num_processes 8", "--num_procesess 8", "launch.option"),
         "deepspeed.sh": ("--max_seq_len 512 --learning_rate 9.65e-6", "--learning_rate 9.65", "training.rate"),
+        "hosts.sh": (
+            'ssh 192.0.2.2 "cd /w; torchrun',
+            'ssh 192.0.2.2 "cd /w; torchrun --nproc_per_nod 2',
+            "launch.option",
+        ),
         "overrides.sh": ("files=", "other=1\nfile=", "shell.unset_variable"),
     }
     found = {}

@@ -187,6 +187,7 @@ class Command:
     background: bool = False
     function: str = ""
     branch: bool = False  # it may not be reached
+    elsewhere: bool = False  # in a container, or on another machine
     cwd: str = ""  # where it starts, as far as `cd` says; UNKNOWN where that is not known
     order: int = 0
 

@@ -17,6 +17,7 @@ from envcheck.lint.values import Reader
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+REMOTE = ("docker", "podman", "nerdctl", "kubectl", "ssh", "pdsh")
 COMMANDS = 20_000  # that are followed; one megabyte of `a;` has half a million
 CALLS = 200  # of the script's own functions that are entered
 _LOOPS = ("while_statement", "for_statement", "c_style_for_statement", "select_statement")
@@ -190,6 +191,8 @@ class Walker:
 
     def _loop(self, node: Node, depth: int) -> None:
         before = self.state.copy()
+        for name in _assigned(node) & set(self.state.values):  # the second time round it is another
+            self.state.values[name] = self.state.values[name].unknown
         for child in node.named_children:
             if child.type == "variable_name":
                 self._give(text(child), Value(Word(UNKNOWN, *self._reader([]).at(child))), child)
@@ -421,7 +424,9 @@ class Walker:
         texts = command.texts()
         for number, text_ in enumerate(texts[:-2]):
             raw = command.words[number + 2].raw
-            if text_.rpartition("/")[2] not in ("bash", "sh", "zsh") or not re.fullmatch(r"-\w*c", texts[number + 1]):
+            told = text_.rpartition("/")[2] in ("bash", "sh", "zsh") and re.fullmatch(r"-\w*c", texts[number + 1])
+            over = texts[0] == "ssh" and number == len(texts) - 3 and " " in raw
+            if not told and not over:
                 continue
             if self.nested > 2 or len(raw) < 3 or raw[0] not in "'\"" or raw[-1] != raw[0]:
                 return
@@ -433,6 +438,7 @@ class Walker:
                     each,
                     heredocs=(),
                     uses=(),
+                    elsewhere=texts[0].rpartition("/")[2] in REMOTE,
                     order=len(self.script.commands),
                     pipeline=-each.pipeline if piped else command.pipeline,
                     last_of_pipe=each.last_of_pipe if piped else command.last_of_pipe,
@@ -463,6 +469,19 @@ class Walker:
                     self.state.values[found[0]] = Value(Word(UNKNOWN, word.start, word.end))
                     self.script.names.add(found[0])
             before = word.text
+
+
+def _assigned(node: Node) -> set[str]:
+    """The names that are given values somewhere inside."""
+    found: set[str] = set()
+    stack = [node]
+    while stack and len(found) < COMMANDS:
+        child = stack.pop()
+        if child.type == "variable_assignment":
+            name = child.child_by_field_name("name")
+            found.add(text(name).partition("[")[0] if name is not None else "")
+        stack += child.named_children
+    return found
 
 
 def _before(node: Node, word: str) -> list[Node]:

@@ -27,12 +27,16 @@ def _rendezvous(job: Job) -> bool:
 
 def _carried(job: Job) -> bool:
     """srun, mpirun or ssh starts it on each node: what stands there is worked out on each."""
-    return bool(job.command.words) and job.command.words[0].text.rpartition("/")[2] in (
-        "srun",
-        "mpirun",
-        "mpiexec",
-        "pdsh",
-        "deepspeed",
+    return job.command.elsewhere or (
+        bool(job.command.words)
+        and job.command.words[0].text.rpartition("/")[2]
+        in (
+            "srun",
+            "mpirun",
+            "mpiexec",
+            "pdsh",
+            "deepspeed",
+        )
     )
 
 
@@ -102,7 +106,14 @@ def unused_rank(paper: Paper) -> Iterator[Remark]:
         for assign in job.script.assigns:
             value = number(assign.word.plain)
             named = assign.name.lower() in ("rank", "node_rank") and assign.end < job.start and not assign.word.soft
-            if named and value is not None and job.nodes and value >= job.nodes and job.told("rank") is None:
+            if (
+                named
+                and assign.word.raw.isdigit()
+                and value is not None
+                and job.nodes
+                and value >= job.nodes
+                and job.told("rank") is None
+            ):
                 seen = (
                     f"{assign.name} is {value}, of {job.nodes} node{'s' * (job.nodes > 1)}, and nothing is told of it"
                 )
@@ -143,7 +154,13 @@ def master_elsewhere(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
         master = job.told("master")
         match = _ADDRESS.fullmatch(master.text) if master else None
-        if master is None or match is None or _LOOPBACK.fullmatch(master.text) or not job.trains:
+        if (
+            job.command.elsewhere
+            or master is None
+            or match is None
+            or _LOOPBACK.fullmatch(master.text)
+            or not job.trains
+        ):
             continue
         there = paper.machine.interfaces
         rank = number(told.plain) if (told := job.told("rank")) else None

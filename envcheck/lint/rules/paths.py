@@ -9,6 +9,7 @@ from envcheck.lint.jobs import Job
 from envcheck.lint.model import UNKNOWN, Remark, Script, Word
 from envcheck.lint.paper import Paper, bare, unwrapped
 from envcheck.lint.rules.common import fail, graded, listed, near, unknown, warn
+from envcheck.lint.walker import REMOTE
 
 _DATA = (
     "train_dataset_path",
@@ -93,6 +94,8 @@ def _needs(job: Job) -> Iterator[tuple[str, Word]]:
 def missing(paper: Paper) -> Iterator[Remark]:
     """Files of a training that are not there; those that the script makes or looks for itself are left alone."""
     for job in paper.jobs:
+        if job.command.elsewhere or (job.command.words and job.command.name in REMOTE):
+            continue
         gone: list[tuple[str, Word]] = []
         doubtful: list[tuple[str, Word]] = []
         for path, word in _needs(job):
