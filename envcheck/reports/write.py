@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from envcheck.errors import UsageError
@@ -30,6 +29,8 @@ def write(path: Path, text: str) -> None:
 
 
 def _replace(place: Path, text: str) -> None:
+    import tempfile
+
     handle, name = tempfile.mkstemp(prefix=f".{place.name[:100]}.", dir=place.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
