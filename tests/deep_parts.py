@@ -20,7 +20,7 @@ from installers.prove_cards import KITS
 from installers.seat import Host
 
 SOURCE = Path(__file__).with_name("faulty_device.cc")
-SMALL = Sizes(budget_s=0.05, patience_s=60.0, rows=(64, 128), mib=(1, 2), piece_mib=1)
+SMALL = Sizes(budget_s=0.05, patience_s=60.0, rows=(64, 128), mib=(1, 2))
 HASTY = replace(SMALL, patience_s=12.0, grace_s=2.0)  # for who hangs
 
 

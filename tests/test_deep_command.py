@@ -56,7 +56,7 @@ def test_the_processor_by_torch(torch_environment: Path, tmp_path: Path) -> None
 
 
 def test_the_processor_by_paddle(paddle_home: Path) -> None:
-    """It finds the provisioned environment, says beforehand what it will do; the command in its report can be pasted."""
+    """It finds the provisioned environment, says beforehand what it will do; its command can be pasted."""
     done = run(
         paddle_home, "--device", "cpu", "--deep", "--yes", "--only", "deep", "--json", ENVCHECK_DEEP_SECONDS="0.1"
     )
