@@ -81,17 +81,16 @@ def _once(remarks: Iterable[Remark]) -> list[Remark]:
 
 
 def _told(file: Source, remark: Remark, ours: Sequence[Remark]) -> bool:
-    """One of our own rules says the same of that line."""
+    """A rule of ours says it: at that line, or, for what we follow and shellcheck cannot, by saying nothing."""
     code = int(remark.rule.rpartition("SC")[2])
-    rule = shells.OURS.get(code)
+    if code in shells.FOLLOWED:
+        return True
     line = file.place(remark.start)[0]
-    names = {name for name in (rule, "shell.remove" if rule == "shell.unset_variable" else None) if name}
+    names = {shells.OURS.get(code)}
     return any(
-        (each.rule in names or (each.start, each.end) == (remark.start, remark.end))
-        and file.place(each.start)[0] <= line <= file.place(max(each.start, each.end - 1))[0]
+        each.rule in names and file.place(each.start)[0] <= line <= file.place(max(each.start, each.end - 1))[0]
         for each in ours
-        if each.origin == "envcheck"
-    ) or (code in (2154, 2034, 2086) and rule is not None)
+    )
 
 
 def _waivers(paper: Paper) -> dict[int, set[str]]:
