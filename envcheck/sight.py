@@ -113,6 +113,7 @@ class Loader:
     standard: tuple[str, str] | None = None
     wants: Mapping[str, str] = field(default_factory=dict)
     openmp: tuple[str, ...] = ()
+    copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def caller(facts: Facts) -> Caller | None:
@@ -181,7 +182,8 @@ def loader(facts: Facts) -> Loader | None:
     preload = {str(path): _named(one) for path, one in _dict(said.get("preload")).items()}
     standard = _texts([_dict(said.get("standard")).get(key) for key in ("path", "gives")])
     pair = (standard[0], standard[1]) if len(standard) == 2 else None
-    return Loader(preload, pair, _items(said.get("wants"), _text), _texts(said.get("openmp")))
+    copies = {str(name): _texts(paths) for name, paths in _dict(said.get("copies")).items()}
+    return Loader(preload, pair, _items(said.get("wants"), _text), _texts(said.get("openmp")), copies)
 
 
 def _named(said: Any) -> tuple[str, str | None] | None:

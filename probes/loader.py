@@ -1,9 +1,10 @@
 """What the dynamic loader will meet: libraries named for preloading, the C++ library, and copies of OpenMP's.
 
 loader  {preload: {path: {machine, soname} | null}, standard: {path, gives} | null,
-         wants: {library: GLIBCXX}, openmp: [path]}
+         wants: {library: GLIBCXX}, openmp: [path], copies: {library: [path]}}
         standard is the libstdc++ that a program here gets first; wants: the newest that frameworks' libraries want of
-        it; openmp: copies of libgomp that wheels brought.  Read from the files; nothing is loaded.
+        it; openmp: copies of libgomp that wheels brought; copies: the files that LD_LIBRARY_PATH has of a vendor's
+        library, where these are several.  Read from the files; nothing is loaded.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from envcheck.vendors import VENDORS
 from probes import elf
 
 LIBRARY = "libstdc++.so.6"
@@ -37,6 +39,7 @@ def loader() -> dict[str, Any]:
         "preload": {path: _preloaded(Path(path)) for path in named[:FILES_LIMIT]},
         "standard": _standard(),
         "wants": _wants(sites),
+        "copies": _copies(),
         "openmp": [path for site in sites for pattern in OPENMP for path in _glob(f"{site}/{pattern}")][:FILES_LIMIT],
     }
 
@@ -64,6 +67,17 @@ def _wants(sites: list[Path]) -> dict[str, str]:
     paths = [path for site in sites for pattern in FRAMEWORKS for path in _glob(f"{site}/{pattern}")][:FILES_LIMIT]
     read = {path: elf.read(Path(path)) for path in paths}
     return {path: _dotted(found.wants) for path, found in read.items() if found and found.wants}
+
+
+def _copies() -> dict[str, list[str]]:
+    folders = [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part.startswith("/")]
+    names = {name for vendor in VENDORS.values() for name, _ in vendor.libraries} | {"libruntime.so"}
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        there = [Path(folder) / name for folder in folders[:FILES_LIMIT]]
+        real = dict.fromkeys(os.path.realpath(path) for path in there if path.exists())
+        found |= {name: list(real)} if len(real) > 1 else {}
+    return found
 
 
 def _sites() -> Iterator[Path]:

@@ -47,6 +47,7 @@ FILES = {
     **{f"read {_LATEST}/{part}/version.info": "Version=7.3.0.1.231\n" for part in ("compiler", "opp", "opp_kernel")},
     KERNELS: KERNELS.removeprefix("list ").replace("ascend*/a[a-d]*", "ascend910b/add"),
     "read /etc/docker/daemon.json": '{"runtimes": {"ascend": {"path": "/usr/bin/ascend-docker-runtime"}}}',
+    "read /etc/containerd/config.toml": "[runtimes.ascend]\n[runtimes.iluvatar]\n[runtimes.nvidia]\n",
     "read /var/lib/kubelet/cpu_manager_state": '{"policyName": "none", "checksum": 1}',
     "list /dev/char/195:*": "/dev/char/195:0",
 }
@@ -129,6 +130,7 @@ def asked(vendor: str, nodes: str) -> dict[str, dict[str, Any]]:
             "preload": {LIBCUDA: {"machine": "x86_64", "soname": "libcuda.so.1"}},
             "standard": {"path": "/usr/lib64/libstdc++.so.6", "gives": "3.4.30"},
             "wants": {"/site/paddle/base/libpaddle.so": "3.4.22"},
+            "copies": {},
             "openmp": ["/site/scikit_learn.libs/libgomp-1.so"],
         },
         "libraries": {name: {"loads": True, "error": "", "path": None} for name, _ in VENDORS[vendor].libraries},

@@ -55,6 +55,7 @@ CAUGHT = {
     "nnal-other": ("toolkit.nnal", WARN),
     "cpu-manager": ("engine.cpu_manager", WARN),
     "corex-other": ("toolkit.corex", WARN),
+    "library-twice": ("toolkit.copies", WARN),
     "standard-old": ("python.libstdcxx", WARN),
 }
 # Where a vendor or machine shows the fault in its own way.

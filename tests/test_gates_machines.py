@@ -68,7 +68,7 @@ NOTED = {
 # Faults of a host's toolkit, engine and accounts, which a container that trains does not meet: doctor alone tells them.
 QUIET = {
     *("container-shm", "engine-config", "runc-open", "cpu-manager", "user-unnamed"),
-    *("path-dead", "opp-other", "kernels-missing", "nnal-other", "corex-other", "standard-old"),
+    *("path-dead", "opp-other", "kernels-missing", "nnal-other", "corex-other", "standard-old", "library-twice"),
 }
 OF_MACHINE = ("doctor", "devices", "world", "topology", "mixed", "degrees", "steps", "memory", "host", "shm", "name")
 

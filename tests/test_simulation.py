@@ -292,6 +292,7 @@ CLAIMS: dict[str, Callable[[Machine, Door], bool]] = {
     "kernels-missing": lambda m, at: not at(next(q for q in VENDORS["npu"].details if "tbe/kernel/" in q.what[0])).out,
     "nnal-other": lambda m, at: "7.0.0" in _file(at, "/usr/local/Ascend/nnal/atb/latest/version.info"),
     "cpu-manager": lambda m, at: "static" in _file(at, "/var/lib/kubelet/cpu_manager_state"),
+    "library-twice": lambda m, at: _told(at, "loader")["copies"] != {},
     "standard-old": lambda m, at: _told(at, "loader")["standard"]["gives"] == "3.4.19",
     "corex-other": lambda m, at: "corex-3.1.0" in at(Question("list", ("/usr/local/corex*",))).out,
 }

@@ -30,6 +30,7 @@ from envcheck.model import Answer, Facts, Finding, Outcome, VendorFacts
 
 SETTINGS = "read /etc/docker/daemon.json"
 KUBELET = "read /var/lib/kubelet/cpu_manager_state"
+PODS = "read /etc/containerd/config.toml"
 CHAR_LINKS = "list /dev/char/195:*"  # 195 is NVIDIA's major number
 RUNC = ("/usr/bin/runc", "/usr/local/bin/runc")
 RUNC_MODES = (0o755, 0o750)  # what Ascend's runtime takes; it says "owner not right" otherwise
@@ -140,6 +141,23 @@ def keeps_cards(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         )
 
 
+def pods(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """Where kubelet starts pods, its containerd knows the vendor's runtime: pods get no driver otherwise."""
+    answer, kubelet, name = facts.answers.get(PODS), facts.answers.get(KUBELET), vendor(v).runtime or ""
+    if kubelet is None or answer is None or answer.outcome is Outcome.FAILED:
+        yield not_told(facts, PODS)
+    elif kubelet.outcome is Outcome.ABSENT:
+        yield skip("no kubelet is on this machine")
+    elif answer.outcome is Outcome.ABSENT:
+        yield unknown("containerd has no settings here: kubelet may use another engine")
+    elif re.search(rf"^[^#\n]*\b{re.escape(name)}\b", answer.out, re.MULTILINE):
+        yield ok(f"containerd names {name}")
+    else:
+        words = "Install the vendor's runtime with its own tool, which writes it there, and restart containerd."
+        shown = figures(PODS.removeprefix("read "), runtimes=f"no {name}")
+        yield warn(f"containerd's settings name no {name}", words, f"grep -n runtimes {PODS[5:]}", evidence=shown)
+
+
 def cpu_manager(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """kubelet pins no processors: it writes a container's cgroup anew, and npu-smi in it loses the cards."""
     answer = facts.answers.get(KUBELET)
@@ -234,6 +252,14 @@ CHECKS: tuple[Check, ...] = (
         vendors=NVIDIA,
         rule="WARN when systemd keeps the cgroups and /dev/char has no link to a GPU",
         fix="nvidia-ctk system create-dev-char-symlinks, or CDI.",
+    ),
+    of_vendor(
+        "engine.pods",
+        pods,
+        reads="/etc/containerd/config.toml",
+        source="FaultDiag AISW_MindX_Device_Plugin_08; HAMi#1464",
+        rule="WARN when kubelet is here and it names no runtime of the vendor's",
+        fix="Install the runtime into containerd.",
     ),
     of_vendor(
         "engine.cpu_manager",

@@ -58,8 +58,7 @@ def single(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if facts.environment is None:
         yield not_told(facts, "ask environment")
         return
-    pattern = r"/ascend-toolkit/(\d[^/:]*|latest)|/cann-(\d[^/:]*)|/(corex[^/:]*)"
-    used = {next(filter(None, m.groups())) for m in re.finditer(pattern, facts.environment.get("LD_LIBRARY_PATH", ""))}
+    used = in_force(facts)
     if len(used) > 1:
         seen = f"LD_LIBRARY_PATH names {len(used)}: {', '.join(sorted(used))}"
         words = "Keep one: open a new shell and source one set_env.sh."
@@ -75,6 +74,13 @@ def single(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok(f"one in force: {next(iter(used), found[0])}")
     else:
         yield follows("toolkit.present")
+
+
+def in_force(facts: Facts) -> set[str]:
+    """The trees that the library path names, by their folders' names."""
+    pattern = r"/ascend-toolkit/(\d[^/:]*|latest)|/cann-(\d[^/:]*)|/(corex[^/:]*)"
+    path = (facts.environment or {}).get("LD_LIBRARY_PATH", "")
+    return {next(filter(None, m.groups())) for m in re.finditer(pattern, path)}
 
 
 def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from envcheck.checks.common import (
 )
 from envcheck.checks.driver import driver_version
 from envcheck.checks.driver_parts import unloadable
-from envcheck.checks.toolkit import ATB_SET_ENV, toolkit_version, trees
+from envcheck.checks.toolkit import ATB_SET_ENV, in_force, toolkit_version, trees
 from envcheck.model import Answer, Facts, Finding, Outcome, VendorFacts
 
 _LATEST = "/usr/local/Ascend/ascend-toolkit/latest"
@@ -51,6 +51,30 @@ def loads(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield follows("toolkit.environment") if out_of_force else unloadable(facts, v, bad, said[bad])
     else:
         yield ok(", ".join(name for name in TOOLKIT_LIBRARIES if name in said))
+
+
+def copies(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """Each of the toolkit's libraries is on the library path once: two releases mix their symbols."""
+    seen = sight.loader(facts)
+    names = {name for name, _ in vendor(v).libraries} | {"libruntime.so"}
+    double = {name: paths for name, paths in seen.copies.items() if name in names and len(paths) > 1} if seen else {}
+    if facts.environment is None or seen is None:
+        yield not_told(facts, "ask loader")
+    elif len(in_force(facts)) > 1:
+        yield follows("toolkit.single")
+    elif double:
+        name, paths = next(iter(double.items()))
+        words = (
+            "Keep one folder on the path: programs take a library from the first, and others that belong to the second."
+        )
+        shown = figures(f"copies of {name}", first=paths[0], second=paths[1])
+        yield graded(
+            here(facts), f"{name} is in {', '.join(paths[:3])}", words, "echo $LD_LIBRARY_PATH", evidence=shown
+        )
+    elif "LD_LIBRARY_PATH" in facts.environment:
+        yield ok("no library of the toolkit is on the path twice")
+    else:
+        yield skip("LD_LIBRARY_PATH is not set")
 
 
 def atb_loads(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -231,6 +255,15 @@ CHECKS: tuple[Check, ...] = (
         vendors=NPU,
         rule="FAIL when libascendcl.so or libhccl.so does not load; WARN where containers can be started",
         fix="Source one set_env.sh; keep one tree.",
+    ),
+    of_vendor(
+        "toolkit.copies",
+        copies,
+        reads="the folders of LD_LIBRARY_PATH",
+        source="PaddleX#4749",
+        vendors=(*NPU, *ILUVATAR),
+        rule="FAIL when it has two files of one library; WARN where containers can be started",
+        fix="One folder of one release.",
     ),
     of_vendor(
         "toolkit.atb_loads",

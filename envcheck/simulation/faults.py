@@ -14,7 +14,7 @@ from envcheck.simulation.reply import Reply
 
 ANY = frozenset({"npu", "iluvatar", "nvidia", "cpu"})
 CARDS = ANY - {"cpu"}
-NPU = frozenset({"npu"})
+NPU, ILUVATAR = frozenset({"npu"}), frozenset({"iluvatar"})
 NUMBER, VERSION, NOTHING = "number", "version", ""
 LONGEST_HANG_S = 3600
 _EXAMPLE = {NUMBER: " or with =NUMBER", VERSION: " or with =VERSION, as 4.3.0", NOTHING: ""}
@@ -244,8 +244,9 @@ AMISS: dict[str, tuple[str, frozenset[str], Callable[[Machine], bool]]] = {
     "kernels-missing": ("the operators' kernels are not installed", NPU, _always),
     "nnal-other": ("NNAL/ATB is of another CANN", NPU, _always),
     "cpu-manager": ("kubelet pins processors, and rewrites cgroups", NPU, _always),
+    "library-twice": ("LD_LIBRARY_PATH has a library of the toolkit twice", NPU | ILUVATAR, _always),
     "standard-old": ("the C++ library is older than the framework wants", CARDS, _paddle),
-    "corex-other": ("the CoreX tree is of another version than the driver", frozenset({"iluvatar"}), _always),
+    "corex-other": ("the CoreX tree is of another version than the driver", ILUVATAR, _always),
 }
 _INDEX = "the index of a device"
 FAULTS: dict[str, Fault] = {

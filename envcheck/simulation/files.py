@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from envcheck.simulation import hccn_tool, sight
+from envcheck.simulation import hccn_tool, network, sight
 from envcheck.simulation.machine import Driver, Machine
 from envcheck.vendors import VENDORS
 
@@ -27,8 +27,15 @@ def _system(machine: Machine) -> dict[str, str]:
         f"/usr/src/linux-headers-{kernel}/Makefile": "",
         f"/lib/modules/{kernel}/modules.dep": "",
         **_engine(machine),
-        **({"/var/lib/kubelet/cpu_manager_state": _STATIC} if machine.is_amiss("cpu-manager") else {}),
+        **network.files(machine),
+        **(_kubelet(machine) if machine.is_amiss("cpu-manager") else {}),
     }
+
+
+def _kubelet(machine: Machine) -> dict[str, str]:
+    runtime = VENDORS[machine.vendor].runtime
+    containerd = f'[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{runtime}]\n'
+    return {"/var/lib/kubelet/cpu_manager_state": _STATIC, "/etc/containerd/config.toml": containerd}
 
 
 def _engine(machine: Machine) -> dict[str, str]:

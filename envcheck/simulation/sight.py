@@ -157,6 +157,11 @@ def _containers(machine: Machine) -> dict[str, Any]:
     return {"error": None, "containers": [running]}
 
 
+def _two(machine: Machine) -> dict[str, list[str]]:
+    name = VENDORS[machine.vendor].libraries[-1][0]
+    return {name: [f"{VENDORS[machine.vendor].toolkit_folder}/lib64/{name}", f"/opt/conda/lib/{name}"]}
+
+
 def _loader(machine: Machine) -> dict[str, Any]:
     """An Ubuntu 22.04's C++ library; Paddle's wheels want 3.4.22 of it (read from one)."""
     arch, small = machine.host.architecture, machine.is_amiss("standard-old")
@@ -167,6 +172,7 @@ def _loader(machine: Machine) -> dict[str, Any]:
         "standard": {"path": "/usr/lib64/libstdc++.so.6", "gives": "3.4.19" if small else "3.4.30"},
         "wants": {framework: "3.4.22"} if any("paddle" in name for name in machine.packages) else {},
         "openmp": [],
+        "copies": _two(machine) if machine.is_amiss("library-twice") else {},
     }
 
 
