@@ -315,6 +315,8 @@ def test_shellcheck_is_taken_along(tmp_path: Path) -> None:
     assert theirs
     assert all(each["rule"].startswith("shellcheck.SC") for each in theirs)
     assert [each["rule"] for each in findings if each["line"] == 5] == ["shell.remove"]
+    cut = json.loads(run("-", "--json", text="#!/bin/bash\npython train.py \\ \n  --lr 1\n").stdout)["findings"]
+    assert [each["rule"] for each in cut if each["rule"] != "paths.missing"] == ["shell.backslash_blank"]
     assert not [
         each
         for each in json.loads(run(str(script), "--json", "--no-shellcheck").stdout)["findings"]

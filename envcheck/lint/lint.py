@@ -86,9 +86,11 @@ def _told(file: Source, remark: Remark, ours: Sequence[Remark]) -> bool:
     if code in shells.FOLLOWED:
         return True
     line = file.place(remark.start)[0]
-    names = {shells.OURS.get(code)}
+    names, reach = {shells.OURS.get(code)}, 0
+    if code == 2215:  # an option as a command: the fault is the line above
+        names, reach = {"shell.orphan_option", "shell.backslash_blank", "shell.cut_off"}, 2
     return any(
-        each.rule in names and file.place(each.start)[0] <= line <= file.place(max(each.start, each.end - 1))[0]
+        each.rule in names and file.place(each.start)[0] <= line <= file.place(max(each.start, each.end - 1))[0] + reach
         for each in ours
     )
 
