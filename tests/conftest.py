@@ -32,6 +32,16 @@ for _sign in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(_sign, lambda number, frame: None)
 
 
+# Minutes each: two versions of paddle as 16 cards, models of torch, cuts at every boundary, two nodes.
+LONG = (
+    "test_train_real.py",
+    "test_counted_on_torch.py",
+    "test_cut.py",
+    "test_train_nodes.py",
+    "test_train_real_torch.py",
+)
+
+
 @pytest.fixture(scope="session")
 def paddle_home() -> Path:
     """An ENVCHECK_HOME in which tiny-cpu is provisioned, by envcheck itself; kept between runs.
@@ -81,14 +91,14 @@ def torch_environment() -> Path:
     return place
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Side by side (pytest -n 2) a file stays whole, and what shares the engine, or the nodes' names, runs in one row.
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Side by side (pytest -n 2) a file stays whole; what shares the engine, or the nodes' names, runs in one row."""
+    item.add_marker(pytest.mark.xdist_group(_group(item)))
 
-    The engine's tests come first: nothing is left to run beside them at the end.
-    """
-    items.sort(key=lambda item: _group(item) != "engine")
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The engine's tests come first, then the long files: nothing is left to run beside them at the end."""
+    items.sort(key=lambda item: (_group(item) != "engine", item.path.name not in LONG))
 
 
 def _group(item: pytest.Item) -> str:
