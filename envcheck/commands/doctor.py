@@ -92,11 +92,12 @@ def doctor(**asked: Any) -> None:
 def _watch(asked: dict[str, Any], site: Settings) -> int:
     import sys
 
+    from envcheck.language.findings import localised
     from envcheck.reports import Report, watch
 
     def look() -> Report:
         facts = _facts(asked, site)
-        return Report(_findings(asked, facts, site), facts, asked["strict"])
+        return Report(localised(_findings(asked, facts, site)), facts, asked["strict"])
 
     watch.refuse(asked, sys.stdout.isatty())
     return watch.watch(look, asked["watch"])
@@ -121,15 +122,20 @@ def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], fac
     from pathlib import Path
 
     from envcheck import language, screen
+    from envcheck.language.findings import localised
     from envcheck.reports import Report, Style, exit_code, formats, write
 
+    if written_as == "json":
+        language.for_a_program()
     to_file = asked["output"] not in (None, "-")
     style = Style(width=screen.WIDEST) if to_file else screen.style()
     now = datetime.datetime.now(datetime.timezone.utc)
-    text = formats.render(written_as, Report(findings, facts, asked["strict"], style, language.chosen(), now))
+    text = formats.render(
+        written_as, Report(localised(findings), facts, asked["strict"], style, language.chosen(), now)
+    )
     if to_file:
         write.write(Path(asked["output"]), text)
-        click.echo(f"envcheck: the report is in {asked['output']}", err=True)
+        click.echo(language.say(f"envcheck: the report is in {asked['output']}"), err=True)
     else:
         click.echo(text if written_as == "table" else text.encode(), nl=False)  # a page says itself that it is UTF-8
     return exit_code(findings, asked["strict"])

@@ -16,13 +16,15 @@ from envcheck.errors import UsageError
 LANGUAGES = ("en", "zh")
 OPTION = "--lang"
 _chosen = "en"
+_named = False
 
 
 def choose(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> str:
     """--lang of the command line, else ENVCHECK_LANG, else the locale; before anything is printed, help included."""
-    global _chosen
+    global _chosen, _named
     words, around = list(sys.argv[1:] if argv is None else argv), os.environ if environment is None else environment
-    asked = _of_words(words[: words.index("--")] if "--" in words else words) or around.get("ENVCHECK_LANG", "")
+    given = _of_words(words[: words.index("--")] if "--" in words else words)
+    asked, _named = given or around.get("ENVCHECK_LANG", ""), bool(given)
     locale = next((value for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (value := around.get(name))), "")
     _chosen = checked(asked) if asked else "zh" if locale.lower().startswith("zh") else "en"
     return _chosen
@@ -38,6 +40,13 @@ def checked(asked: str) -> str:
 
 def chosen() -> str:
     return _chosen
+
+
+def for_a_program() -> None:
+    """From here on English, which programs read, unless the command line itself names a language."""
+    global _chosen
+    if not _named:
+        _chosen = "en"
 
 
 def say(text: str) -> str:

@@ -1,35 +1,61 @@
-"""Sentences by tables: exact ones, then those with values, then part by part."""
+"""Sentences by tables: exact ones, then those with values, then part by part.
+
+A value may be anything that a tool printed, so matching is by plain search from left to right, whose time grows with
+the text and no faster, and every bound is a number below.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from envcheck import toml_file
-
-HOLE = re.compile(r"\{\}")
-FILE_LIMIT = 1 << 20
-DEPTH = 6  # values within values; a hostile text must not make it deep
+LINE = re.compile(r'^(".*?(?<!\\)") = (".*")$', re.MULTILINE)
+DEPTH = 5  # values within values
 TEXT_LIMIT = 1000
-PARTS = re.compile(r"((?:; |\. (?=[A-Z`])|, (?=[a-z])|: ))")
+HOLES_LIMIT = 12
+KNOWN_LIMIT = 20_000  # texts whose translation is kept: --watch says new figures for days
+PARTS = re.compile(r"((?:; |\. (?=[A-Z`])|, (?=[a-z0-9])|: ))")
+TAILS = (", ", "; ", "(")  # how a fragment begins that another text stands before
+LETTERS = re.compile("[A-Za-z]{2}")
+ENGLISH = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
+TIDY = re.compile(r"(?<=[，；。：（）]) | (?=[，；。：（）])")  # full-width marks have their own room
+LOOSE = 9  # a pattern with fewer letters of its own would take a tool's words for ours
 
 
 @dataclass(frozen=True)
 class Pattern:
     """A sentence with values: `literal` counts the characters that are not values, the more the better a match."""
 
-    match: re.Pattern[str]
+    parts: tuple[str, ...]
     into: str
     literal: int
+    loose: bool
 
     @classmethod
     def of(cls, source: str, into: str) -> Pattern:
-        parts = HOLE.split(source)
-        return cls(re.compile("(.+?)".join(map(re.escape, parts)), re.DOTALL), into, sum(map(len, parts)))
+        parts = tuple(source.split("{}"))
+        letters = sum(c.isalpha() for part in parts for c in part)
+        return cls(parts, into, sum(map(len, parts)), letters < LOOSE)
+
+    def values(self, text: str) -> list[str] | None:
+        """What stands for each {}, each as short as can be; None where the text is another sentence."""
+        first, *between, last = self.parts
+        at, end = len(first), len(text) - len(last)
+        if end < at or not text.startswith(first) or not text.endswith(last):
+            return None
+        found = []
+        for part in between:
+            there = text.find(part, at, end)
+            if there < 0:
+                return None
+            found.append(text[at:there])
+            at = there + len(part)
+        return [*found, text[at:end]]
 
 
 @dataclass(frozen=True)
@@ -41,42 +67,71 @@ class Translator:
 
     def __call__(self, text: str) -> str:
         if text not in self.known:
-            self.known[text] = self._said(text, 0)
+            if len(self.known) >= KNOWN_LIMIT:
+                self.known.clear()
+            said = self.sentences.get(text) or self._said(text, 0)
+            self.known[text] = said if said == text else TIDY.sub("", said)
         return self.known[text]
 
-    def knows(self, text: str) -> bool:
-        """Whether the whole sentence stands in a table."""
-        return text in self.sentences or self._whole(text, 0) is not None
-
     def _said(self, text: str, depth: int) -> str:
-        if len(text) > TEXT_LIMIT or depth > DEPTH or not text.strip():
-            return text
         bare = text.strip()
-        whole = self.sentences.get(bare) or self._whole(bare, depth)
-        whole = whole or self._parts(bare, depth)
+        if bare in self.sentences:
+            return text.replace(bare, self.sentences[bare], 1)
+        if depth > DEPTH or len(text) > TEXT_LIMIT or " " not in bare or not LETTERS.search(bare):
+            return text
+        whole = self._whole(bare, depth) or self._parts(bare, depth)
         return text if whole is None else text.replace(bare, whole, 1)
 
     def _parts(self, text: str, depth: int) -> str | None:
         """Part by part; None where no part is known: a tool's own words keep their marks, too."""
         parts = PARTS.split(text)
+        if len(parts) == 1:
+            return None
         said = [_MARKS.get(part) or self._said(part, depth + 1) for part in parts]
         return "".join(said) if any(a != b for a, b in zip(parts[::2], said[::2], strict=True)) else None
 
     def _whole(self, text: str, depth: int) -> str | None:
-        candidates = (*self._patterns[text[:2]], *self._patterns[""])
-        for pattern in sorted(candidates, key=lambda p: -p.literal):
-            if found := pattern.match.fullmatch(text):
-                return pattern.into.format(*(self._said(value, depth + 1) for value in found.groups()))
+        starts, ends, rest = self._patterns
+        candidates = (*starts.get(text[:2], ()), *ends.get(text[-2:], ()), *rest)
+        found = [
+            (p, values) for p in candidates if (values := p.values(text)) is not None and all(map(_closed, values))
+        ]
+        for pattern, values in sorted(found, key=lambda pair: -pair[0].literal):
+            said = [self._said(value, depth + 1) for value in values]
+            if not (pattern.loose and any(map(ENGLISH.search, said))):
+                return str(pattern.into.format(*said))
         return None
 
     @cached_property
-    def _patterns(self) -> Mapping[str, list[Pattern]]:
-        """By how they begin: two letters, or a value."""
-        index: defaultdict[str, list[Pattern]] = defaultdict(list)
+    def _patterns(self) -> tuple[Mapping[str, list[Pattern]], Mapping[str, list[Pattern]], Sequence[Pattern]]:
+        """By how they begin, else by how they end, else the rest."""
+        starts: defaultdict[str, list[Pattern]] = defaultdict(list)
+        ends: defaultdict[str, list[Pattern]] = defaultdict(list)
+        rest: list[Pattern] = []
+        for source, into in self._with_values():
+            if source.count("{}") > HOLES_LIMIT:
+                continue
+            pattern = Pattern.of(source, into)
+            if len(pattern.parts[0]) > 1:
+                starts[source[:2]].append(pattern)
+            elif len(pattern.parts[-1]) > 1:
+                ends[source[-2:]].append(pattern)
+            else:
+                rest.append(pattern)
+        return starts, ends, rest
+
+    def _with_values(self) -> Iterator[tuple[str, str]]:
+        """The sentences with {}; and of a fragment that follows something, the two together."""
         for source, into in self.sentences.items():
-            if HOLE.search(source):
-                index["" if "{" in source[:2] else source[:2]].append(Pattern.of(source, into))
-        return index
+            if "{}" in source:
+                yield source, into
+            if source.startswith(TAILS) and not re.search(r"\{\d\}", into):
+                yield "{}" + source, "{}" + into
+
+
+def _closed(value: str) -> bool:
+    """Its brackets belong to it: a value does not end within another's."""
+    return value.count("(") == value.count(")")
 
 
 _MARKS = {"; ": "；", ". ": "。", ", ": "，", ": ": "："}
@@ -84,11 +139,15 @@ _MARKS = {"; ": "；", ". ": "。", ", ": "，", ": ": "："}
 
 def load(language: str) -> Translator:
     """All tables of the language's folder."""
-    return Translator(dict(_sentences(sorted((Path(__file__).parent / language).glob("*.toml")))))
+    return Translator(dict(pairs(sorted((Path(__file__).parent / language).glob("*.toml")))))
 
 
-def _sentences(files: Iterable[Path]) -> Iterable[tuple[str, str]]:
+def pairs(files: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """(English, the other) of each table, in the files' order.
+
+    The tables are TOML, and each sentence is a line whose two strings are JSON's, too: so read, a thousand take no time
+    that a person could notice; tests/test_language.py holds them to it.
+    """
     for file in files:
-        table = toml_file.table(toml_file.text(file, FILE_LIMIT, "table of sentences"), str(file), "reinstall envcheck")
-        for section in table.values():
-            yield from section.items()
+        for source, into in LINE.findall(file.read_text(encoding="utf-8")):
+            yield json.loads(source), json.loads(into)

@@ -24,13 +24,13 @@ def as_json(findings: Sequence[Finding], facts: Facts, strict: bool = False) -> 
         "exit_code": exit_code(findings, strict),
         "device": [v.name for v in facts.vendors] or ["cpu"],
         "job": {"recipe": facts.wanted.recipe, "method": facts.wanted.method} if facts.wanted else None,
-        "findings": [_object(f, explained.get(f.name, [])) for f in findings],
+        "findings": [finding_object(f, explained.get(f.name, [])) for f in findings],
         "next_step": next_step(findings).replace("\n", " "),
     }
     return json.dumps(document, indent=1, ensure_ascii=True)
 
 
-def _object(finding: Finding, unjudged: list[str]) -> dict[str, Any]:
+def finding_object(finding: Finding, unjudged: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "name": safe(finding.name),
         "severity": finding.severity.name,
@@ -42,6 +42,6 @@ def _object(finding: Finding, unjudged: list[str]) -> dict[str, Any]:
         "evidence": [safe(line) for line in finding.evidence],
         "source": safe(finding.source),
         "follows": finding.follows,
-        "explains": unjudged if finding.severity > Severity.SKIP else [],
+        "explains": list(unjudged) if finding.severity > Severity.SKIP else [],
         "waived": safe(finding.waived),
     }

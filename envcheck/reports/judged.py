@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from envcheck.errors import FIT, UNFIT, UNTOLD
+from envcheck.language import say
 from envcheck.model import Facts, Finding, Remedy, Severity, VendorFacts
 from envcheck.vendors import VENDORS
 from probes.text import plain
@@ -32,7 +33,7 @@ TITLES = {
 }
 # Causes that others follow from come first.
 ROOTS = ("driver.tool", "driver.whole_answer", "job.device", "devices.present", "engine.reachable")
-_SENTENCE = re.compile(r".*?[.](?=\s|$)|.+")
+_SENTENCE = re.compile(r".*?(?:[.](?=\s|$)|。)|.+")
 # Bidirectional overrides can make text read as what it is not; the rest of what is not printable goes by isprintable.
 _BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -83,26 +84,30 @@ def next_step(findings: Sequence[Finding]) -> str:
     worst = worst_first(findings)
     if not worst:
         return ""
-    remedy = worst[0].remedy or Remedy(f"Look at {safe(worst[0].name)}.")
+    remedy = worst[0].remedy or Remedy(say(f"Look at {safe(worst[0].name)}."))
     words = _SENTENCE.match(safe(remedy.words))
-    said = words[0].rstrip(".: ") if words else "Look"
-    return f"{said}:\n{safe(remedy.commands[0])}" if remedy.commands else f"{said}."
+    said = words[0].rstrip(".: 。：") if words else say("Look")
+    return f"{said}{say(':')}\n{safe(remedy.commands[0])}" if remedy.commands else f"{said}{say('.')}"
 
 
 def summary(findings: Sequence[Finding]) -> str:
     """The verdict in a sentence; a warning beside something untold is no "fit"."""
     worst = verdict(findings)
     untold = worst is Severity.WARN and exit_code(findings) == UNTOLD
-    return VERDICTS[Severity.UNKNOWN if untold else worst]
+    return say(VERDICTS[Severity.UNKNOWN if untold else worst])
+
+
+def title(area: str) -> str:
+    return say(TITLES[area]) if area in TITLES else safe(area)
 
 
 def counts(findings: Iterable[Finding]) -> str:
     """As in 45 ok, 3 warnings, 1 failure, 1 waived; what does not apply is not counted."""
     found = list(findings)
     told = {s: sum(f.severity is s and not f.waived for f in found) for s in Severity}
-    words = [f"{told[s]} {word if told[s] == 1 else words}" for s, (word, words) in COUNTED.items() if told[s]]
+    words = [say(f"{told[s]} {word if told[s] == 1 else words}") for s, (word, words) in COUNTED.items() if told[s]]
     waived = sum(bool(f.waived) for f in found)
-    return ", ".join(words + [f"{waived} waived"] * bool(waived))
+    return say(", ").join(words + [say(f"{waived} waived")] * bool(waived))
 
 
 def train_command(facts: Facts) -> str:
@@ -121,15 +126,16 @@ def safe(text: str) -> str:
 def head(facts: Facts) -> str:
     host = facts.host
     cards = [_cards(v) for v in facts.vendors]
-    where = f" on {host.hostname}" if host and host.hostname else ""
-    job = f", for {facts.wanted.recipe} {facts.wanted.method}" if facts.wanted else ""
-    return safe(f"envcheck doctor{where}: {', '.join(cards) or 'no accelerator, examined as cpu'}{job}")
+    where = say(f"envcheck doctor on {host.hostname}") if host and host.hostname else "envcheck doctor"
+    job = say(f", for {facts.wanted.recipe} {facts.wanted.method}") if facts.wanted else ""
+    return safe(f"{where}{say(': ')}{say(', ').join(cards) or say('no accelerator, examined as cpu')}{job}")
 
 
 def _cards(v: VendorFacts) -> str:
+    name = say(VENDORS[v.name].title)
     if v.devices:
-        return f"{len(v.devices)} × {VENDORS[v.name].title}"
-    return f"{VENDORS[v.name].title} ({len(v.pci)} on the bus)" if v.pci else VENDORS[v.name].title
+        return f"{len(v.devices)} × {name}"
+    return say(f"{name} ({len(v.pci)} on the bus)") if v.pci else name
 
 
 COUNTED = {

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from xml.etree import ElementTree  # it writes here; nothing is read
 
+from envcheck.language import say
 from envcheck.model import Finding, Severity
 from envcheck.reports.judged import Report, head, next_step, safe, summary
 
@@ -45,7 +46,7 @@ def _case(suite: ElementTree.Element, finding: Finding, strict: bool) -> None:
     case = ElementTree.SubElement(suite, "testcase", name=name, classname=f"envcheck.{area}", time="0")
     element = _element(finding, strict)
     if element:
-        message = f"{safe(finding.seen)}{'; waived ' + safe(finding.waived) if finding.waived else ''}"
+        message = f"{safe(finding.seen)}{say('; waived ') + safe(finding.waived) if finding.waived else ''}"
         verdict = ElementTree.SubElement(case, element, type=finding.severity.name, message=message)
         verdict.text = "\n".join(_details(finding)) or None
     else:

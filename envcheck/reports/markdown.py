@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from envcheck.checks.common import label
+from envcheck.language import say
 from envcheck.model import Finding, Severity, VendorFacts
 from envcheck.reports.judged import (
-    TITLES,
     Report,
     counted,
     counts,
@@ -17,6 +17,7 @@ from envcheck.reports.judged import (
     next_step,
     safe,
     summary,
+    title,
     train_command,
     verdict,
 )
@@ -36,7 +37,7 @@ def render(report: Report) -> str:
         "",
         *_next(report),
         "",
-        "| | area | ok | not told | warnings | failures |",
+        f"| | {say('area')} | {say('ok')} | {say('not told')} | {say('warnings')} | {say('failures')} |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
         *(_row(area, some) for area, some in areas),
         *(line for v in report.facts.vendors for line in _cards(v)),
@@ -48,10 +49,10 @@ def render(report: Report) -> str:
 def _next(report: Report) -> Iterator[str]:
     words, _, command = next_step(report.findings).partition("\n")
     if not words and verdict(report.findings) is Severity.SKIP:
-        words, command = "Ask for a check that applies here:", "envcheck doctor --list-checks"
+        words, command = say("Ask for a check that applies here:"), "envcheck doctor --list-checks"
     elif not words:
-        words, command = "Start the training:", train_command(report.facts)
-    yield f"Next: {_words(words)}"
+        words, command = say("Start the training:"), train_command(report.facts)
+    yield f"{say('Next: ')}{_words(words)}"
     if command:
         yield from _code([command])
 
@@ -59,14 +60,15 @@ def _next(report: Report) -> Iterator[str]:
 def _row(area: str, findings: list[Finding]) -> str:
     kinds = (Severity.OK, Severity.UNKNOWN, Severity.WARN, Severity.FAIL)
     figures = " | ".join(str(sum(counted(f) is kind for f in findings)) for kind in kinds)
-    return f"| {MARKS[verdict(findings)]} | {_words(TITLES.get(area, area))} | {figures} |"
+    return f"| {MARKS[verdict(findings)]} | {_words(title(area))} | {figures} |"
 
 
 def _cards(v: VendorFacts) -> Iterator[str]:
     if not v.devices:
         return
-    yield from ("", f"## {_words(VENDORS[v.name].title)}", "")
-    yield "| device | name | health | memory used / total, MiB | temperature, C | power, W | busy, % |"
+    yield from ("", f"## {_words(say(VENDORS[v.name].title))}", "")
+    columns = ("device", "name", "health", "memory used / total, MiB", "temperature, C", "power, W", "busy, %")
+    yield f"| {' | '.join(map(say, columns))} |"
     yield "| --- | --- | --- | ---: | ---: | ---: | ---: |"
     for d in v.devices:
         memory = f"{_figure(d.memory_used_mib)} / {_figure(d.memory_total_mib)}"
@@ -81,10 +83,13 @@ def _figure(value: float | None) -> str:
 def _area(area: str, findings: list[Finding]) -> Iterator[str]:
     wrong = [f for f in findings if counted(f) >= Severity.UNKNOWN or f.waived]
     if wrong:
-        yield from ("", f"## {_words(TITLES.get(area, area))}")
+        yield from ("", f"## {_words(title(area))}")
     for finding in wrong:
-        waived = f" *waived {_words(finding.waived)}*" if finding.waived else ""
-        yield from ("", f"**{MARKS[counted(finding)]} {_words(finding.name)}**: {_words(finding.seen)}{waived}")
+        waived = f" *{say('waived ')}{_words(finding.waived)}*" if finding.waived else ""
+        yield from (
+            "",
+            f"**{MARKS[counted(finding)]} {_words(finding.name)}**{say(': ')}{_words(finding.seen)}{waived}",
+        )
         if finding.evidence:
             yield from _code(finding.evidence)
         if finding.remedy:

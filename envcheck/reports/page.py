@@ -17,10 +17,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
+from envcheck.language import say
 from envcheck.model import Facts, Finding, Severity, VendorFacts
 from envcheck.reports import palette, tiles, topology
 from envcheck.reports.judged import (
-    TITLES,
     Report,
     counted,
     exit_code,
@@ -28,6 +28,7 @@ from envcheck.reports.judged import (
     next_step,
     safe,
     summary,
+    title,
     train_command,
     verdict,
 )
@@ -178,7 +179,7 @@ def _areas(findings: Sequence[Finding]) -> Iterator[Area]:
         shown = [(f, _shown(f, explained)) for f in sorted(all_of_it, key=lambda f: -counted(f))]
         yield Area(
             key=safe(key),
-            title=TITLES.get(key, safe(key)),
+            title=title(key),
             state=area_state(all_of_it).name.lower(),
             says=area_line(all_of_it),
             wrong=[
@@ -196,7 +197,7 @@ def _shown(finding: Finding, explained: Mapping[str, list[str]]) -> Shown:
         name=safe(finding.name),
         state="skip" if finding.waived else finding.severity.name.lower(),
         seen=safe(finding.seen),
-        device=VENDORS[finding.device].title if finding.device in VENDORS else "",
+        device=say(VENDORS[finding.device].title) if finding.device in VENDORS else "",
         words=safe(remedy.words) if remedy else "",
         commands=tuple(safe(command) for command in remedy.commands) if remedy else (),
         evidence=tuple(safe(line) for line in finding.evidence[:EVIDENCE_LIMIT]),
@@ -216,7 +217,7 @@ def _cards(facts: Facts, v: VendorFacts, findings: Sequence[Finding]) -> Cards:
     order = {link: n for n, link in enumerate(palette.LINKS)}
     kinds = [(link, ", ".join(sorted(t for k, t in seen if k == link))) for link in palette.LINKS]
     return Cards(
-        title=VENDORS[v.name].title,
+        title=say(VENDORS[v.name].title),
         tiles=shown,
         ghosts=tiles.ghosts(v),
         more=max(0, len(v.devices) - len(shown)),

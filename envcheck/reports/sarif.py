@@ -12,8 +12,9 @@ from typing import Any
 
 from envcheck import __version__
 from envcheck.checks.check import Check
+from envcheck.language import say
 from envcheck.model import Finding, Severity
-from envcheck.reports.judged import TITLES, Report, exit_code, head, next_step, safe, summary
+from envcheck.reports.judged import Report, exit_code, head, next_step, safe, summary, title
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # Severity -> kind and level; a level other than none goes with kind fail alone (3.27.10).
@@ -46,9 +47,9 @@ def render(report: Report) -> str:
 def _rule(name: str, check: Check | None) -> dict[str, Any]:
     """A site's own check is known by its name alone."""
     area = name.partition(".")[0]
-    rule: dict[str, Any] = {"id": name, "properties": {"tags": [TITLES.get(area, area)]}}
+    rule: dict[str, Any] = {"id": name, "properties": {"tags": [title(area)]}}
     if check:
-        rule["shortDescription"] = {"text": safe(check.says)}
+        rule["shortDescription"] = {"text": safe(say(" ".join(check.says.split())))}
         rule["help"] = {"text": safe(f"Reads: {check.reads}. {check.rule} {check.fix}") + f" Source: {check.source}"}
     return rule
 

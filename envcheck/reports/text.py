@@ -6,14 +6,14 @@ stranger.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from envcheck.language import say
+from envcheck.language.width import columns, wrap
 from envcheck.model import Facts, Finding, Severity
 from envcheck.reports.judged import (
-    TITLES,
     Report,
     counted,
     counts,
@@ -22,6 +22,7 @@ from envcheck.reports.judged import (
     next_step,
     safe,
     summary,
+    title,
     train_command,
     verdict,
 )
@@ -66,8 +67,9 @@ def listing(width: int) -> str:
 
     listed = (*CHECKS, *table.checks(cards=False))
     wide = max(len(c.name) for c in listed) + 2
-    told = [f"{c.says} [{c.applies_to}{', with --deep' if c.area == table.AREA else ''}]" for c in listed]
-    rows = [textwrap.wrap(words, max(30, width - wide)) for words in told]
+    whom = [f"{c.applies_to}{', with --deep' if c.area == table.AREA else ''}" for c in listed]
+    told = [f"{say(' '.join(c.says.split()))} [{say(one)}]" for c, one in zip(listed, whom, strict=True)]
+    rows = [wrap(words, max(30, width - wide)) for words in told]
     return "\n".join(
         line
         for check, row in zip(listed, rows, strict=True)
@@ -76,13 +78,16 @@ def listing(width: int) -> str:
 
 
 def _area(area: str, findings: list[Finding], explained: dict[str, list[str]], style: Style) -> Iterator[str]:
-    said = f"{TITLES.get(area, safe(area))}: {area_line(findings)}"
+    said = f"{title(area)}{say(': ')}{area_line(findings)}"
     yield from _wrapped(said, style, f"{style.mark(area_state(findings))} ", 4)
     for alike in _alike([f for f in findings if counted(f) >= Severity.UNKNOWN]):
         yield from _details(alike, explained.get(alike[0].name, []), style)
     for finding in (f for f in findings if f.waived):
         yield from _wrapped(
-            f"{safe(finding.name)}: {safe(finding.seen)}; waived {safe(finding.waived)}", style, "    [~] ", 8
+            f"{safe(finding.name)}{say(': ')}{safe(finding.seen)}{say('; waived ')}{safe(finding.waived)}",
+            style,
+            "    [~] ",
+            8,
         )
 
 
@@ -108,17 +113,15 @@ def area_line(findings: Sequence[Finding]) -> str:
     if not judged:
         return safe(findings[0].seen)
     if wrong:
-        return (
-            f"{len(wrong)} of {len(judged)} checks need{'s' * (len(wrong) == 1)} a look"
-            if judged[1:]
-            else "needs a look"
-        )
+        needs = f"{len(wrong)} of {len(judged)} checks need{'s' * (len(wrong) == 1)} a look"
+        return say(needs if judged[1:] else "needs a look")
     if left:
         causes = ", ".join(dict.fromkeys(f.follows for f in left))
         well = "1 check is well" if len(judged) == 1 else f"{len(judged)} checks are well"
-        return f"{well}, {len(left)} {'follows' if len(left) == 1 else 'follow'} from {causes}"
+        return say(f"{well}, {len(left)} {'follows' if len(left) == 1 else 'follow'} from {causes}")
     first = [f.seen for f in judged if f.name in HEADLINES] or [judged[0].seen]
-    return f"{'; '.join(map(safe, first))} ({len(judged)} {'check' if len(judged) == 1 else 'checks'})"
+    many = say(f"{len(judged)} {'check' if len(judged) == 1 else 'checks'}")
+    return f"{say('; ').join(map(safe, first))} ({many})"
 
 
 # Whose words an area's line borrows when all is well.
@@ -137,16 +140,18 @@ HEADLINES = (
 
 def _details(alike: list[Finding], unjudged: list[str], style: Style) -> Iterator[str]:
     finding = alike[0]
-    device = f" ({VENDORS[finding.device].title})" if finding.device in VENDORS else ""
+    device = f" ({say(VENDORS[finding.device].title)})" if finding.device in VENDORS else ""
     names = ", ".join(dict.fromkeys(safe(f.name) for f in alike))
-    yield from _wrapped(f"{names}{device}: {safe(finding.seen)}", style, f"    {style.mark(finding.severity)} ", 8)
+    yield from _wrapped(
+        f"{names}{device}{say(': ')}{safe(finding.seen)}", style, f"    {style.mark(finding.severity)} ", 8
+    )
     for line in filter(None, map(_squeezed, finding.evidence)):
         if line.startswith("$ "):  # the whole command stands in --json
             yield f"        | {line if len(line) <= style.width - 10 else line[: style.width - 14] + ' ...'}"
         else:
             yield from _wrapped(line, style, "        | ", 10)
     if unjudged:
-        yield from _wrapped(f"Not judged because of it: {', '.join(unjudged)}", style, "        ", 8)
+        yield from _wrapped(f"{say('Not judged because of it: ')}{', '.join(unjudged)}", style, "        ", 8)
     if finding.remedy:
         yield from _wrapped(safe(finding.remedy.words), style, "        ", 8)
         yield from (f"          {safe(command)}" for command in finding.remedy.commands)  # never wrapped: for pasting
@@ -162,35 +167,27 @@ def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[st
     yield from _wrapped(f"{summary(findings)}{f' ({told})' if told else ''}", style, f"{style.mark(worst)} ", 4)
     if step:
         words, _, command = step.partition("\n")
-        yield from _wrapped(words, style, "Next: ", 6)
+        yield from _wrapped(words, style, say("Next: "), 6)
         if command:
             yield f"          {command}"
     elif worst is Severity.SKIP:
-        yield "Next: envcheck doctor --list-checks"
+        yield f"{say('Next: ')}envcheck doctor --list-checks"
     else:
-        yield f"Next: {train_command(facts)}"
+        yield f"{say('Next: ')}{train_command(facts)}"
         if not facts.wanted:
-            yield from _wrapped("or ask about your own job, with --model and --method", style, "      ", 6)
+            yield from _wrapped(say("or ask about your own job, with --model and --method"), style, "      ", 6)
 
 
 def _wrapped(text: str, style: Style, lead: str, indent: int = 0) -> list[str]:
     """Lines no wider than the terminal; colours take no room, so they are measured without."""
     bare = plain(lead)
-    lines = textwrap.wrap(text, max(20, style.width - len(bare)), break_long_words=False, break_on_hyphens=False)
-    pad = " " * max(indent, len(bare) if indent else 0)
-    if not lines:
-        return [lead.rstrip()]
-    if indent > len(bare):
-        first, *rest = textwrap.wrap(
-            text,
-            style.width,
-            initial_indent=bare,
-            subsequent_indent=pad,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+    wide = columns(bare)
+    pad = " " * max(indent, wide if indent else 0)
+    if indent > wide:
+        first, *rest = wrap(text, style.width, bare, pad) or [bare.rstrip()]
         return [lead + first[len(bare) :], *rest]
-    return [lead + lines[0], *(pad + line for line in lines[1:])]
+    lines = wrap(text, max(20, style.width - wide))
+    return [lead + lines[0], *(pad + line for line in lines[1:])] if lines else [lead.rstrip()]
 
 
 def _ascii(text: str) -> str:

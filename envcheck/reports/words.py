@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from envcheck.reports.words_zh import ZH
+
 EN = {
     "title": "envcheck doctor",
     "to_findings": "Skip to the findings",
@@ -86,7 +88,7 @@ EN = {
     "made_by": "Made by envcheck",
     "private": "This page is whole in itself: it loads nothing and sends nothing.",
 }
-WORDS: Mapping[str, Mapping[str, str]] = {"en": EN}
+WORDS: Mapping[str, Mapping[str, str]] = {"en": EN, "zh": ZH}
 
 
 def words(lang: str) -> Mapping[str, str]:

@@ -1,0 +1,19 @@
+"""The one door from checks to a report: findings, in the chosen language.  Checks know English alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from envcheck import language
+from envcheck.model import Finding, Remedy
+
+
+def localised(findings: Sequence[Finding]) -> list[Finding]:
+    """What a person reads of them; names, commands, sources and evidence stay as they are."""
+    return list(findings) if language.chosen() == "en" else [_said(finding) for finding in findings]
+
+
+def _said(f: Finding) -> Finding:
+    remedy = Remedy(language.say(f.remedy.words), f.remedy.commands) if f.remedy else None
+    return replace(f, seen=language.say(f.seen), remedy=remedy, waived=language.say(f.waived))
