@@ -91,19 +91,9 @@ def torch_environment() -> Path:
     return place
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Side by side (pytest -n 2) a file stays whole; what shares the engine, or the nodes' names, runs in one row."""
-    item.add_marker(pytest.mark.xdist_group(_group(item)))
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The engine's tests come first, then the long files: nothing is left to run beside them at the end."""
-    items.sort(key=lambda item: (_group(item) != "engine", item.path.name not in LONG))
-
-
-def _group(item: pytest.Item) -> str:
-    used = getattr(item, "fixturenames", ())
-    return next((name for name in ("engine", "nodes") if name in used), item.path.name)
+    """Long files come first: side by side (pytest -n 2) nothing is left to run alone at the end."""
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 @pytest.hookimpl(hookwrapper=True)
