@@ -30,6 +30,25 @@ def checks(name: str, help: str) -> Callable[[F], F]:
     return click.option(name, multiple=True, metavar="NAME", shell_complete=completing.of(completing.checks), help=help)
 
 
+def fleet(command: F) -> F:
+    """Which hosts to look at over ssh, and how many at once."""
+    for option in reversed(_FLEET):
+        command = option(command)
+    return command
+
+
+_FLEET = (
+    click.option("--hosts", multiple=True, metavar="NODES", help="Other machines, over ssh: node[01-08], @group."),
+    click.option("--hostfile", type=click.Path(), help="A file with such machines, one or a set a line."),
+    click.option("--exclude", multiple=True, metavar="NODES", help="Not these of them; may be given again."),
+    click.option(
+        "--fanout", type=click.IntRange(1, 1024), default=64, show_default=True, help="So many machines at once."
+    ),
+    click.option(
+        "--deadline", type=click.FloatRange(1, 86400), default=120, show_default=True, help="Seconds for each machine."
+    ),
+    click.option("--forget", is_flag=True, help="Leave nothing of envcheck in ~/.cache on those machines."),
+)
 device = click.option(
     "--device",
     callback=_device,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @options.method
 @options.framework
 @options.recipes_folder
+@options.fleet
 @options.checks("--only", help="Only this check or area; may be given again.")
 @options.checks("--skip", help="Not this check or area; may be given again.")
 @click.option("--config", type=click.Path(), help="Waivers, thresholds and checks of your own; else envcheck.toml.")
@@ -61,6 +62,7 @@ def doctor(**asked: Any) -> None:
     envcheck doctor --watch 10                        again every 10 s, in the terminal
     envcheck doctor --fix --dry-run                   which remedies are safe to apply
     envcheck doctor --deep                            and multiply, copy and add up on every card
+    envcheck doctor --hosts node[01-08]               eight machines over ssh, and which is the odd one
     """
     site = settings.load(asked["config"])
     if asked["show_thresholds"]:
@@ -71,6 +73,12 @@ def doctor(**asked: Any) -> None:
     if asked["list_checks"]:
         click.echo(_listing(asked["as_json"], site))
         return
+    if asked["hosts"] or asked["hostfile"] or _is_folder(asked["replay"]):
+        from envcheck.commands import fleet
+
+        raise SystemExit(
+            fleet.doctor(asked, site, lambda found: _findings(asked, _completed(asked, site, found), site))
+        )
     if asked["undo"]:
         raise SystemExit(_fixes().undo(_terms(asked)))
     if asked["fix"]:
@@ -87,6 +95,12 @@ def doctor(**asked: Any) -> None:
     if asked["fix"]:
         raise SystemExit(_fix(asked, findings, facts, site))
     raise SystemExit(_report(asked, written_as, findings, facts))
+
+
+def _is_folder(path: str | None) -> bool:
+    from pathlib import Path
+
+    return path is not None and Path(path).is_dir()
 
 
 def _watch(asked: dict[str, Any], site: Settings) -> int:
@@ -233,7 +247,6 @@ def _facts(asked: dict[str, Any], site: Settings) -> Facts:
     """What the machine or the recording says, and what the named job wants of it."""
     import importlib
     import threading
-    from dataclasses import replace
 
     from envcheck import facts, machine, screen
 
@@ -245,6 +258,13 @@ def _facts(asked: dict[str, Any], site: Settings) -> Facts:
         with screen.hint(words):  # and, while its tools are at work, getting ready to judge
             threading.Thread(target=importlib.import_module, args=("envcheck.checks",), daemon=True).start()
             found = facts.gather(machine.here(), asked["device"], more=site.questions)
+    return _completed(asked, site, found, early)
+
+
+def _completed(asked: dict[str, Any], site: Settings, found: Facts, early: Offer | None = None) -> Facts:
+    """With what the named job wants of that machine, and the site's thresholds."""
+    from dataclasses import replace
+
     offer = early or _offer_here(asked, found)
     return replace(found, wanted=_wanted(offer, found) if offer else None, thresholds=site.thresholds)
 

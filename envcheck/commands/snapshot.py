@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from envcheck import options
@@ -9,14 +11,20 @@ from envcheck import options
 
 @click.command(short_help="Record what doctor reads, to judge it elsewhere.")
 @options.device
+@options.fleet
 @click.option("-o", "--output", required=True, type=click.Path(), help="The file to write; - is standard output.")
-def snapshot(device: str, output: str) -> None:
+def snapshot(device: str, output: str, **asked: Any) -> None:
     """Record all answers of this machine, secrets removed, so that doctor can judge them elsewhere.
 
     \b
     envcheck snapshot -o machine.json
     envcheck doctor --replay machine.json             there or here: the same findings
+    envcheck snapshot --hosts node[01-08] -o fleet    a folder with a file for each machine, over ssh
     """
+    if asked["hosts"] or asked["hostfile"]:
+        from envcheck.commands import fleet
+
+        raise SystemExit(fleet.snapshot({**asked, "device": device, "output": output}))
     from pathlib import Path
 
     from envcheck import facts, machine, screen

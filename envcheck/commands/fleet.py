@@ -1,0 +1,155 @@
+"""--hosts of doctor and snapshot: many machines over ssh, or a folder of their recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envcheck.errors import EnvcheckError, UsageError
+
+if TYPE_CHECKING:
+    from envcheck.fleet.judging import Bench, Host
+    from envcheck.fleet.said import Said
+    from envcheck.model import Facts, Finding, Question
+    from envcheck.settings import Settings
+
+ONE_MACHINE = ("deep", "fix", "undo", "watch")
+NEXT = "log in there for that, or leave --hosts out"
+
+
+def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[Finding]]) -> int:
+    """Ask or replay all, judge each, vote, report; the exit code."""
+    from pathlib import Path
+
+    from envcheck.fleet import judging
+    from envcheck.reports.judged import exit_code
+
+    _refuse(asked)
+    if asked["only"] or asked["skip"]:
+        from envcheck import checks
+        from envcheck.checks import own
+
+        checks.named((*asked["only"], *asked["skip"]), own.checks(site))
+    bench = judging.Bench(judge, asked["device"])
+    replay = asked["replay"]
+    hosts = _replayed(Path(replay), bench) if replay else _asked(asked, bench.said, site.questions)
+    fleet = judging.fleet(hosts)
+    _report(asked, fleet)
+    return exit_code(fleet.findings, asked["strict"])
+
+
+def snapshot(asked: dict[str, Any]) -> int:
+    """A file for each host that answered; a sentence for each that did not, and exit code 1 then."""
+    from pathlib import Path
+
+    from envcheck import snapshot as recording
+    from envcheck.errors import FIT, UNFIT
+    from envcheck.fleet import judging, reach
+    from envcheck.model import Severity
+
+    folder = Path(asked["output"])
+    if asked["output"] == "-" or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{asked['output']} is no folder, and each host has a file", "name a folder with -o")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as err:
+        raise UsageError(f"cannot make {folder}: {err.strerror}", "choose another folder with -o") from None
+
+    def written(said: Said) -> tuple[str, Finding]:
+        found = reach.reached(said)
+        if said.packed is not None:
+            try:
+                recording.write(folder / f"{said.host}.json", recording.dump(*judging.opened(said.packed)))
+            except EnvcheckError as err:
+                return said.host, reach.unreadable(said, err.message)
+        return said.host, found
+
+    told = _asked(asked, written, ())
+    bad = [(host, found) for host, found in told if found.severity in (Severity.FAIL, Severity.UNKNOWN)]
+    for host, found in bad:
+        click.echo(f"envcheck: {host}: {found.seen}{f': {found.evidence[-1]}' if found.evidence else ''}", err=True)
+    click.echo(f"{len(told) - len(bad)} of {len(told)} hosts in {folder}", err=True)
+    return UNFIT if bad else FIT
+
+
+def _refuse(asked: dict[str, Any]) -> None:
+    for name in ONE_MACHINE:
+        if asked[name]:
+            raise UsageError(f"--{name} is for one machine, not for --hosts", NEXT)
+    if asked["replay"] and (asked["hosts"] or asked["hostfile"]):
+        raise UsageError("--replay and --hosts: one or the other", "leave one of them out")
+    if asked["format"] not in (None, "table", "json") or (asked["format"] == "table" and asked["as_json"]):
+        raise UsageError(f"a fleet's report is a table or json, not {asked['format']}", "choose --format json")
+
+
+def _asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tuple[Question, ...]) -> list[Any]:
+    """What `each` makes of every host, in the hosts' order; made beside the asking, in one thread."""
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from envcheck.fleet import asking, carrying, hosts
+
+    names = hosts.chosen(asked["hosts"], asked["hostfile"], asked["exclude"])
+    command = carrying.command(asked["device"], asked["deadline"], questions, asked["forget"])
+    errand = asking.Errand(command, carrying.parcel().data, asked["fanout"], asked["deadline"])
+    made: dict[str, Future[Any]] = {}
+    pool = ThreadPoolExecutor(1)
+    try:
+        with _progress(len(names)) as step:
+
+            def done(said: Said) -> None:
+                made[said.host] = pool.submit(each, said)
+                step()
+
+            asking.ask(names, errand, done)
+        return [made[name].result() for name in names]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    """On a terminal a bar of hosts that have ended; else nothing."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("asking the hosts"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)
+
+
+def _replayed(folder: Any, bench: Bench) -> list[Host]:
+    """Each NAME.json in the folder is a host's recording."""
+    from envcheck import snapshot as recording
+
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise UsageError(f"{folder} holds no recordings", "envcheck snapshot --hosts node[01-08] -o FOLDER")
+    return [bench.answers(path.stem, *recording.load(path)) for path in paths]
+
+
+def _report(asked: dict[str, Any], fleet: Any) -> None:
+    from pathlib import Path
+
+    from envcheck import screen
+    from envcheck.fleet import told
+    from envcheck.reports import Style, write
+
+    to_file = asked["output"] not in (None, "-")
+    as_json = asked["as_json"] or asked["format"] == "json" or (to_file and asked["output"].endswith(".json"))
+    style = Style(width=screen.WIDEST) if to_file else screen.style()
+    text = told.document(fleet, asked["strict"]) if as_json else told.text(fleet, style)
+    if not to_file:
+        click.echo(text, nl=False)
+        return
+    write.check(Path(asked["output"]))
+    write.write(Path(asked["output"]), text)
+    click.echo(f"envcheck: the report is in {asked['output']}", err=True)

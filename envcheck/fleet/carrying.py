@@ -1,0 +1,206 @@
+"""The one file that travels to a node, and the command that runs it there; content-hashed, so that it travels once.
+
+The file is a zip that Python imports from: our probes and what they import, for Python 3.8, nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import io
+import json
+import shlex
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from envcheck.fleet import older
+from envcheck.fleet.onboard import MARK
+from envcheck.model import Question
+from envcheck.vendors import VENDORS
+from probes import reading
+
+ROOT = Path(__file__).parent.parent.parent
+# Imported while it runs, by reading: only cards with follow-ups need their parser on the node.
+LATE = tuple(reading.PARSERS[v.tool] for v in VENDORS.values() if v.per_device)
+START = "envcheck.fleet.onboard"
+STAMP = (1980, 1, 1, 0, 0, 0)  # the same sources give the same file
+
+
+@dataclass(frozen=True)
+class Parcel:
+    data: bytes
+    digest: str
+
+
+@cache
+def parcel() -> Parcel:
+    """Reproducible: whoever has the same envcheck sends the same bytes."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in sorted(_files().items()):
+            archive.writestr(zipfile.ZipInfo(name, STAMP), text, zipfile.ZIP_DEFLATED)
+    data = packed.getvalue()
+    return Parcel(data, hashlib.sha256(data).hexdigest())
+
+
+def command(device: str, deadline_s: float, more: Iterable[Question] = (), forget: bool = False) -> str:
+    """For any login shell: one line in single quotes, without a character that csh or fish reads otherwise."""
+    sent = parcel()
+    asked = {
+        "mark": MARK,
+        "device": device,
+        "deadline_s": max(1, round(deadline_s)),
+        "more": [[q.verb, list(q.what), q.timeout_s] for q in more],
+        "forget": forget,
+        "digest": sent.digest,
+        "size": len(sent.data),
+    }
+    program = f'import base64;exec(base64.b64decode("{_base64(BOARDING)}"))'
+    script = (
+        f"command -v python3 >/dev/null 2>&1 || {{ echo; echo {MARK} no-python; exit 0; }}; "
+        f"exec python3 -I -S -c {_doubled(program)} {_base64(json.dumps(asked))}"
+    )
+    return f"exec /bin/sh -c {shlex.quote(script)}"
+
+
+def _doubled(text: str) -> str:
+    """In double quotes: single ones are around the whole."""
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _files() -> dict[str, str]:
+    files = {_name(module): older.rewritten(_source(module)) for module in _reached([START, *LATE])}
+    files["psutil.py"] = older.rewritten(_source("envcheck.fleet.plain_psutil"))
+    files[f"{older.MODULE}.py"] = older.HELPERS
+    for module in reading.PARSERS.values():  # loaded by name, used by nobody there
+        files.setdefault(_name(module), "")
+    return files
+
+
+def _reached(modules: Iterable[str]) -> Iterator[str]:
+    """These and what they import when they are loaded, of our own packages; and the packages that they lie in."""
+    known: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module in known or not _path(module).is_file():
+            continue
+        known.add(module)
+        waiting += [module.rpartition(".")[0], *_imported(module)]
+    return iter(known)
+
+
+def _imported(module: str) -> Iterator[str]:
+    for node in ast.parse(_source(module)).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def _path(module: str) -> Path:
+    plain = ROOT.joinpath(*module.split("."))
+    return plain / "__init__.py" if plain.is_dir() else plain.with_suffix(".py")
+
+
+def _name(module: str) -> str:
+    return str(_path(module).relative_to(ROOT))
+
+
+def _source(module: str) -> str:
+    return _path(module).read_text(encoding="utf-8")
+
+
+# For every python3: it may be too old for the rest.
+BOARDING = '''
+import base64, hashlib, json, os, sys, tempfile, time
+
+asked = json.loads(base64.b64decode(sys.argv[1]).decode())
+
+
+def tell(*words):
+    sys.stdout.write("\\n" + " ".join((asked["mark"],) + words) + "\\n")
+    sys.stdout.flush()
+
+
+def held(path):
+    try:
+        with open(path, "rb") as file:
+            data = file.read(asked["size"] + 1)
+    except OSError:
+        return False
+    return hashlib.sha256(data).hexdigest() == asked["digest"]
+
+
+def written(folder, name, data):
+    """Whole or not at all, since several nodes may share one home; files of other versions go after a day."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(part, os.path.join(folder, name))
+    except OSError:
+        os.unlink(part)
+        raise
+    for other in os.listdir(folder):
+        path = os.path.join(folder, other)
+        if other.startswith("probe-") and other != name and os.path.getmtime(path) < time.time() - 86400:
+            os.unlink(path)
+    return os.path.join(folder, name)
+
+
+def stored(folder, name, data):
+    """(path, whether it is for this time alone): where the home is full or read-only, a temporary folder."""
+    try:
+        return written(folder, name, data), False
+    except OSError:
+        pass
+    for place in (tempfile.gettempdir, lambda: "/dev/shm"):
+        try:
+            return written(tempfile.mkdtemp(prefix="envcheck-", dir=place()), name, data), True
+        except OSError as err:
+            why = err
+    tell("no-room", str(why))
+    sys.exit(0)
+
+
+if sys.version_info < (3, 8):
+    tell("old-python", "%d.%d" % sys.version_info[:2])
+    sys.exit(0)
+cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+name = "probe-%s.zip" % asked["digest"][:16]
+folder = os.path.join(cache, "envcheck")
+path, once = os.path.join(folder, name), False
+if held(path):
+    tell("have")
+else:
+    tell("want")
+    data = sys.stdin.buffer.read(asked["size"])
+    if hashlib.sha256(data).hexdigest() != asked["digest"]:
+        tell("damaged")
+        sys.exit(0)
+    path, once = stored(folder, name, data)
+sys.path.insert(0, path)
+try:
+    from envcheck.fleet import onboard
+
+    code = onboard.main(asked)
+finally:
+    if once or asked["forget"]:
+        os.unlink(path)
+        try:
+            os.rmdir(os.path.dirname(path))
+        except OSError:
+            pass
+sys.exit(code)
+'''

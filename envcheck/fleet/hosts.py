@@ -1,0 +1,68 @@
+"""Which hosts: ClusterShell's node sets and groups, a file of them, and exclusions.  The library is imported late."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from envcheck.errors import UsageError
+
+HOSTS_LIMIT, FILE_LIMIT = 100_000, 4 << 20
+NEXT = "write them as node[01-08], node1,node2 or @group; nodeset -e shows what such a set holds"
+# A name that begins with "-" would be an option to ssh; users and ports stand in ssh's own configuration.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,252}")
+
+
+def chosen(sets: Iterable[str], hostfile: str | None = None, exclude: Iterable[str] = ()) -> list[str]:
+    """The hosts' names, each once, in the order of node sets; UsageError for what is none, or nobody."""
+    wanted, without = [*sets, *(_listed(hostfile) if hostfile else ())], list(exclude)
+    found = _set(wanted)
+    for text in without:
+        found.difference_update(_set([text]))
+    if not found:
+        raise UsageError("these host sets hold no host", NEXT)
+    if len(found) > HOSTS_LIMIT:
+        raise UsageError(f"{len(found)} hosts are more than {HOSTS_LIMIT}", "ask a part of them at a time")
+    names = [str(name) for name in found]
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name[:80]!r} is no host's name", NEXT)
+    return names
+
+
+def folded(names: Iterable[str]) -> str:
+    """node01, node02 and node03 as node[01-03]."""
+    from ClusterShell.NodeSet import NodeSet, NodeSetException
+
+    listed = list(names)
+    try:
+        return str(NodeSet.fromlist(listed))
+    except NodeSetException:  # a name that came from a file's name
+        return ",".join(listed)
+
+
+def _set(texts: Iterable[str]):  # type: ignore[no-untyped-def]  # ClusterShell has no types
+    from ClusterShell.NodeSet import NodeSet, NodeSetException
+    from ClusterShell.NodeUtils import GroupResolverError
+
+    found = NodeSet()
+    for text in texts:
+        try:
+            found.update(NodeSet(text))
+        except (NodeSetException, GroupResolverError) as err:
+            raise UsageError(f"{text[:80]!r} is no set of hosts: {str(err)[:120]}", NEXT) from None
+    return found
+
+
+def _listed(path: str) -> list[str]:
+    """One set a line, as clush --hostfile reads them; # begins a comment, and what follows a name (slots=8) is left."""
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace") as file:
+            text = file.read(FILE_LIMIT + 1)
+    except OSError as err:
+        raise UsageError(f"cannot read {path}: {err.strerror}", "give --hostfile a list of hosts") from None
+    if len(text) > FILE_LIMIT:
+        raise UsageError(f"{path} is larger than {FILE_LIMIT >> 20} MiB, which no list of hosts is", NEXT)
+    lines = (line.partition("#")[0].split() for line in text.splitlines())
+    return [words[0] for words in lines if words]

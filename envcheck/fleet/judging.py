@@ -1,0 +1,123 @@
+"""From what the hosts sent to one judgement of the fleet; each host's document is let go as soon as it is judged."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from envcheck import facts, snapshot
+from envcheck.errors import EnvcheckError
+from envcheck.fleet import reach, voted
+from envcheck.fleet.said import Said
+from envcheck.model import Answer, Facts, Finding, Severity
+from envcheck.reports.judged import counted
+
+Judge = Callable[[Facts], list[Finding]]
+
+
+@dataclass(frozen=True)
+class Host:
+    """`said` is empty for a host that did not answer: it does not vote."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    said: Mapping[str, voted.Values] = field(default_factory=dict)
+
+    @property
+    def answered(self) -> bool:
+        return bool(self.said)
+
+
+@dataclass(frozen=True)
+class Alike:
+    """One finding, and the hosts that have it; `seen` holds each wording with its own hosts."""
+
+    finding: Finding
+    hosts: tuple[str, ...]
+    seen: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    hosts: tuple[Host, ...]
+    votes: tuple[voted.Vote, ...]
+    odd: tuple[Finding, ...]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the verdict is of: each host's, and the votes'."""
+        return [*(f for host in self.hosts for f in host.findings), *self.odd]
+
+
+class Bench:
+    """Judges one host after the other, and keeps what is alike once."""
+
+    def __init__(self, judge: Judge, device: str = "auto") -> None:
+        self._judge, self._device = judge, device
+        self._findings: dict[Finding, Finding] = {}
+        self._values: dict[tuple[tuple[str, str], ...], voted.Values] = {}
+
+    def said(self, said: Said) -> Host:
+        found = reach.reached(said)
+        if said.packed is None:
+            return Host(said.host, (found,))
+        try:
+            answers, device = opened(said.packed)
+        except EnvcheckError as err:
+            return Host(said.host, (reach.unreadable(said, err.message),))
+        return self.answers(said.host, answers, device, (found,))
+
+    def answers(self, name: str, answers: Mapping[str, Answer], device: str, more: Sequence[Finding] = ()) -> Host:
+        told = facts.read(answers, device if self._device == "auto" else self._device)
+        findings = [*more, *self._judge(told)]
+        said = {line: self._once(values) for line, values in voted.values(told).items()}
+        return Host(name, tuple(self._findings.setdefault(f, f) for f in findings), said)
+
+    def _once(self, values: voted.Values) -> voted.Values:
+        return self._values.setdefault(tuple(sorted(values.items())), values)
+
+
+class UnreadError(EnvcheckError):
+    """A document that does not unpack."""
+
+
+def opened(packed: bytes) -> tuple[dict[str, Answer], str]:
+    """A document as it travels; no more of it is unpacked than a snapshot may have."""
+    opener = zlib.decompressobj()
+    try:
+        raw = opener.decompress(packed, snapshot.FILE_LIMIT)
+    except zlib.error as err:
+        raise UnreadError(f"it does not unpack: {err}") from None
+    if opener.unconsumed_tail:
+        raise UnreadError(f"it is larger than {snapshot.FILE_LIMIT >> 20} MiB")
+    return snapshot.parse(raw, "its answer")
+
+
+def fleet(hosts: Iterable[Host]) -> Fleet:
+    """The hosts in their order, with the vote of those that answered."""
+    listed = tuple(hosts)
+    found = voted.votes({host.name: host.said for host in listed if host.answered})
+    return Fleet(listed, tuple(found), tuple(voted.findings(found)))
+
+
+def alike(hosts: Iterable[Host]) -> list[Alike]:
+    """What needs a look on the hosts, told once with all that have it; the worst first, then what most have."""
+    groups: dict[tuple[object, ...], dict[str, list[str]]] = {}
+    first: dict[tuple[object, ...], Finding] = {}
+    for host in hosts:
+        for f in host.findings:
+            if counted(f) < Severity.UNKNOWN:
+                continue
+            key = (f.name, f.severity, f.device, f.remedy.words if f.remedy else "")
+            first.setdefault(key, f)
+            groups.setdefault(key, {}).setdefault(f.seen, []).append(host.name)
+    found = [
+        Alike(
+            first[key],
+            tuple(dict.fromkeys(name for names in seen.values() for name in names)),
+            {text: tuple(names) for text, names in seen.items()},
+        )
+        for key, seen in groups.items()
+    ]
+    return sorted(found, key=lambda a: (-a.finding.severity, a.finding.name != reach.NAME, -len(a.hosts)))

@@ -1,0 +1,172 @@
+"""The fleet's report: for people (verdict, next step, what is common, the odd ones), and one JSON document."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from envcheck.fleet import voted
+from envcheck.fleet.hosts import folded
+from envcheck.fleet.judging import Alike, Fleet, alike
+from envcheck.model import Finding, Severity
+from envcheck.reports import Style
+from envcheck.reports.document import finding_object
+from envcheck.reports.judged import counts, exit_code, next_step, safe, summary, verdict
+
+SCHEMA = 1
+# Told in a row each; of packages, variables and interfaces there are too many: those that differ are told.
+ROWS = ("fleet.cards", "fleet.driver", "fleet.firmware", "fleet.toolkit", "fleet.architecture", "fleet.os",
+        "fleet.kernel", "fleet.numa", "fleet.python")  # fmt: skip
+COUNTED = {"fleet.packages": "packages", "fleet.mtu": "MTUs", "fleet.environment": "variables"}
+WORDINGS = 3
+
+
+def text(fleet: Fleet, style: Style) -> str:
+    """Lines no wider than the terminal; without UTF-8 in plain ASCII."""
+    wrong, found = alike(fleet.hosts), fleet.findings
+    lines = [
+        *_wrapped(_head(fleet), style, ""),
+        "",
+        *_wrapped(f"{summary(found)}{_counted(fleet, wrong)}", style, f"{style.mark(verdict(found))} "),
+        *_next(fleet, wrong, style),
+        "",
+        *_common(fleet.votes, style),
+        *_section("Odd ones", [_odd(finding, style) for finding in fleet.odd]),
+        *_section("Hosts", [_alike(one, style) for one in wrong]),
+    ]
+    said = "\n".join(lines).rstrip() + "\n"
+    return said if style.unicode else said.replace("×", "x").encode("ascii", "replace").decode()
+
+
+def document(fleet: Fleet, strict: bool) -> str:
+    found = fleet.findings
+    told = {
+        "schema": SCHEMA,
+        "verdict": verdict(found).name,
+        "exit_code": exit_code(found, strict),
+        "next_step": _step(fleet, alike(fleet.hosts)).replace("\n", " "),
+        "hosts": {
+            safe(host.name): {
+                "answered": host.answered,
+                "verdict": verdict(host.findings).name,
+                "findings": [finding_object(f) for f in host.findings],
+            }
+            for host in fleet.hosts
+        },
+        "common": [_vote(v) for v in fleet.votes if v.agreed],
+        "odd": [_vote(v) for v in fleet.votes if not v.agreed],
+        "findings": [finding_object(f) for f in fleet.odd],
+    }
+    return json.dumps(told, indent=1, ensure_ascii=True) + "\n"
+
+
+def _vote(vote: voted.Vote) -> dict[str, Any]:
+    return {
+        "name": vote.name,
+        "subject": safe(vote.subject),
+        "severity": (Severity.OK if vote.agreed else vote.severity).name,
+        "most": None if vote.most is None else safe(vote.most),
+        "values": [{"value": safe(value), "hosts": folded(hosts)} for value, hosts in vote.values.items()],
+    }
+
+
+def _head(fleet: Fleet) -> str:
+    names, silent = [h.name for h in fleet.hosts], [h.name for h in fleet.hosts if not h.answered]
+    missing = f", all but {folded(silent)} answered" if silent else ", all answered"
+    return f"envcheck doctor on {folded(names)}: {_plural(len(names), 'host')}{missing}"
+
+
+def _counted(fleet: Fleet, wrong: Sequence[Alike]) -> str:
+    """Findings that several hosts share count once here."""
+    told = counts([*(one.finding for one in wrong), *fleet.odd])
+    well = sum(verdict(host.findings) is Severity.OK for host in fleet.hosts)
+    return f" ({well} of {len(fleet.hosts)} hosts are well{f'; {told}' if told else ''})"
+
+
+def _next(fleet: Fleet, wrong: Sequence[Alike], style: Style) -> Iterator[str]:
+    words, _, command = _step(fleet, wrong).partition("\n")
+    yield from _wrapped(words, style, "Next: ")
+    if command:
+        yield f"          {command}"
+
+
+def _step(fleet: Fleet, wrong: Sequence[Alike]) -> str:
+    """The worst finding's, with the hosts that it is about; a host's own before the vote's, which often follows."""
+    worst = max([*(one.finding for one in wrong), *fleet.odd], key=lambda f: f.severity, default=None)
+    if worst is None:
+        return "start the job, or ask about it first with --model and --method."
+    where = next((f"on {_few(one.hosts)}: " for one in wrong if one.finding is worst), "")
+    return where + next_step([replace(worst, waived="")])
+
+
+def _common(votes: Sequence[voted.Vote], style: Style) -> Iterator[str]:
+    rows = [v for v in votes if v.name in ROWS and v.most is not None]
+    if not rows:
+        return
+    yield "Common"
+    wide = max(len(safe(v.subject)) for v in rows)
+    for v in rows:
+        where = _few(v.values[v.most or ""])
+        yield from _wrapped(f"{safe(v.most or '')}  {where}", style, f"    {safe(v.subject):{wide}}  ")
+    for name, what in COUNTED.items():
+        same = sum(v.name == name and v.agreed for v in votes)
+        if same:
+            yield f"    {what:{wide}}  {same} alike"
+    yield ""
+
+
+def _section(title: str, blocks: Sequence[Sequence[str]]) -> list[str]:
+    return [title, *(line for block in blocks for line in block), ""] if blocks else []
+
+
+def _odd(finding: Finding, style: Style) -> list[str]:
+    return [*_said(f"{finding.name}: {finding.seen}", finding.severity, style), *_remedied(finding, style)]
+
+
+def _alike(one: Alike, style: Style) -> list[str]:
+    """One wording in a line; of several each with its hosts."""
+    f, where = one.finding, _few(one.hosts)
+    if len(one.seen) == 1:
+        lines = _said(f"{where}: {f.name}: {f.seen}", f.severity, style)
+    else:
+        lines = _said(f"{where}: {f.name}:", f.severity, style)
+        for said, hosts in list(one.seen.items())[:WORDINGS]:
+            lines += _wrapped(f"{_few(hosts)}: {safe(said)}", style, "        ")
+        if len(one.seen) > WORDINGS:
+            lines.append(f"        and {len(one.seen) - WORDINGS} more wordings, in --json")
+    return [*lines, *_evidence(f, style), *_remedied(f, style)]
+
+
+def _evidence(finding: Finding, style: Style) -> Iterator[str]:
+    for line in filter(None, (" ".join(safe(line).split()) for line in finding.evidence[:4])):
+        yield from _wrapped(line, style, "        | ")
+
+
+def _remedied(finding: Finding, style: Style) -> Iterator[str]:
+    if finding.remedy:
+        yield from _wrapped(safe(finding.remedy.words), style, "        ")
+        yield from (f"          {safe(command)}" for command in finding.remedy.commands)
+
+
+def _said(words: str, severity: Severity, style: Style) -> list[str]:
+    return _wrapped(safe(words), style, f"    {style.mark(severity)} ")
+
+
+def _few(hosts: Sequence[str]) -> str:
+    return safe(folded(hosts))
+
+
+def _plural(n: int, word: str) -> str:
+    return f"{n} {word}{'s' * (n != 1)}"
+
+
+def _wrapped(text: str, style: Style, lead: str) -> list[str]:
+    """The lead stands before the first line, blanks before the others; colours take no room."""
+    from probes.text import plain
+
+    bare = plain(lead)
+    lines = textwrap.wrap(text, max(20, style.width - len(bare)), break_long_words=False, break_on_hyphens=False)
+    return [(lead if n == 0 else " " * len(bare)) + line for n, line in enumerate(lines or [""])]
