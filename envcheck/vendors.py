@@ -152,7 +152,7 @@ VENDORS: dict[str, Vendor] = {
         ),
         per_device=(
             *(_run("npu-smi", "info", "-t", kind, "-i", PER_DEVICE) for kind in ("board", "usages", "health", "ecc")),
-            *(_run("hccn_tool", "-i", PER_DIE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health")),
+            *(_run("hccn_tool", "-i", PER_DIE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health", "tls")),
         ),
         pci_classes=("12",),  # Huawei's [0300] is the board's own console (Hi171x), on each Kunpeng server
         toolkit_variables=("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"),
@@ -239,7 +239,14 @@ VENDORS: dict[str, Vendor] = {
                 "--format=csv",
             ),
         ),
-        details=(_run("nvidia-smi", "topo", "-m"), _read("/proc/driver/nvidia/version"), _list("/dev/char/195:*")),
+        details=(
+            _run("nvidia-smi", "topo", "-m"),
+            _run("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"),
+            _run("nv-fabricmanager", "--version"),
+            _run("systemctl", "show", "nvidia-fabricmanager", "-p", "LoadState,ActiveState"),
+            _read("/proc/driver/nvidia/version"),
+            _list("/dev/char/195:*"),
+        ),
         pci_classes=("03",),
         idle_memory_mib=1024,  # the driver reserves some 600 MiB of an idle H200; contexts of a monitor come on top
         commands={
@@ -270,13 +277,16 @@ VENDORS: dict[str, Vendor] = {
 
 COLLECTORS = (
     *("host", "disks", "limits", "environment", "network", "clock", "packages"),
-    *("caller", "paths", "processes", "kernel", "containers", "libraries", "loader"),
+    *("caller", "paths", "processes", "kernel", "containers", "libraries", "loader", "rdma", "bus", "rank_table"),
 )
 
 LIBAIO = (_list("/usr/lib/*/libaio.so*"), _list("/usr/lib64/libaio.so*"))  # Debian's place, and others'
 HOST_QUESTIONS: tuple[Question, ...] = (
     *(Question("ask", (name,), 10.0) for name in COLLECTORS),
     *LIBAIO,
+    _read("/proc/sys/net/ipv4/ip_local_port_range"),
+    _read("/proc/sys/net/ipv4/ip_local_reserved_ports"),
+    _list("/sys/class/iommu/*"),
     _read("/etc/docker/daemon.json"),
     _read("/var/lib/kubelet/cpu_manager_state"),
     _read("/etc/containerd/config.toml"),

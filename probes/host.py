@@ -11,7 +11,7 @@ network      {hostname_resolves_to: [address] | null, interfaces: {name: {addres
 clock        {synchronised: true | false | null, time: seconds since 1970}
 packages     {python, executable, packages: {name: version}, environments: {recipe: {python, executable, packages}}}
               of the python3 on PATH, and of the environments that provision made
-caller, paths: permissions.py; processes, kernel, containers, libraries, loader: in their files
+caller, paths: permissions.py; processes, kernel, containers, libraries, loader, rdma, bus, rank_table: in their files
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 
 from envcheck import places
 from envcheck.secrets import blank_value
-from probes import containers, installed, kernel, libraries, loader, permissions, processes
+from probes import bus, containers, installed, kernel, libraries, loader, permissions, processes, rank_table, rdma
 
 # What training, its launchers and the vendors' libraries read (recipes.md, section 10).
 TRAINING_VARIABLES = re.compile(
@@ -202,4 +202,7 @@ COLLECTORS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "containers": containers.containers,
     "libraries": libraries.libraries,
     "loader": loader.loader,
+    "rdma": rdma.rdma,
+    "bus": bus.bus,
+    "rank_table": rank_table.rank_table,
 }

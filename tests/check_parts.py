@@ -50,6 +50,10 @@ FILES = {
     "read /etc/containerd/config.toml": "[runtimes.ascend]\n[runtimes.iluvatar]\n[runtimes.nvidia]\n",
     "read /var/lib/kubelet/cpu_manager_state": '{"policyName": "none", "checksum": 1}',
     "list /dev/char/195:*": "/dev/char/195:0",
+    "run lspci -nn -d 10de:": "00:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2335]",
+    "read /proc/sys/net/ipv4/ip_local_port_range": "32768\t60999",
+    "read /proc/sys/net/ipv4/ip_local_reserved_ports": "60000-60031",
+    **{f"run hccn_tool -i {n} -tls -g": f"dev_id:{n}, tls switch[0](0:disable, 1:enable)" for n in range(N)},
 }
 Change = Callable[[Facts], Facts]
 
@@ -133,6 +137,9 @@ def asked(vendor: str, nodes: str) -> dict[str, dict[str, Any]]:
             "copies": {},
             "openmp": ["/site/scikit_learn.libs/libgomp-1.so"],
         },
+        "rdma": {"devices": {}, "verbs": []},
+        "bus": {"cards": {f"0000:{n:02x}:00.0": {"iommu": "identity", "switches": {}} for n in range(N)}},
+        "rank_table": {"path": None, "error": None, "count": None, "servers": []},
         "libraries": {name: {"loads": True, "error": "", "path": None} for name, _ in VENDORS[vendor].libraries},
     }
 

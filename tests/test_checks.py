@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import check_cases_machine
+import check_cases_network
 import check_cases_packages
 import pytest
 from check_parts import (
@@ -149,7 +150,7 @@ CASES: dict[str, Case] = {
     "job.disk": ("npu", job(disk_gib=4000), FAIL, job(disk_gib=None), both(job(), top(disks=None))),
     "job.packages": ("npu", both(job(), packs(paddlepaddle="3.0.0")), FAIL, job(packages=()), job(packages=(("numpy", "=>1"),))),
 }  # fmt: skip
-CASES |= check_cases_machine.CASES | check_cases_packages.CASES
+CASES |= check_cases_machine.CASES | check_cases_packages.CASES | check_cases_network.CASES
 BY_NAME = {check.name: check for check in checks.CHECKS}
 
 
@@ -161,6 +162,7 @@ def judged(name: str, facts: Facts) -> Finding:
 
 def case(name: str) -> tuple[Facts, Case]:
     facts = healthy(CASES[name][0])
+    facts = check_cases_network.RIGHT[name](facts) if name in check_cases_network.RIGHT else facts
     image = {"image": "quay.io/ascend/paddle:3.1-910b"} if name.startswith("job.image") else {}
     return (job(**image)(facts) if name.startswith("job.") else facts), CASES[name]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from envcheck.simulation import docker, hccn_tool, ixsmi, lspci, npu_smi, nvidia_smi
+from envcheck.simulation import docker, hccn_tool, ixsmi, lspci, network, npu_smi, nvidia_smi
 from envcheck.simulation.files import files
 from envcheck.simulation.host import collectors
 from envcheck.simulation.machine import Machine
@@ -29,7 +29,7 @@ def programs(machine: Machine, now: float) -> tuple[Program, ...]:
     if tools:
         tools[:1] = [] if machine.tool.missing else [_broken(tools[0], machine)]
     engine = [docker.program(machine, machine.docker)] if machine.docker else []
-    return (*tools, lspci.program(machine), *engine)
+    return (*tools, lspci.program(machine), *network.programs(machine), *engine)
 
 
 def build(machine: Machine, folder: Path, now: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from envcheck.simulation import hccn_tool, sight
+from envcheck.simulation import hccn_tool, network, sight
 from envcheck.simulation.machine import Driver, Machine
 from envcheck.vendors import VENDORS
 
@@ -27,6 +27,7 @@ def _system(machine: Machine) -> dict[str, str]:
         f"/usr/src/linux-headers-{kernel}/Makefile": "",
         f"/lib/modules/{kernel}/modules.dep": "",
         **_engine(machine),
+        **network.files(machine),
         **(_kubelet(machine) if machine.is_amiss("cpu-manager") else {}),
     }
 

@@ -14,15 +14,26 @@ def address(chip: Chip) -> str:
 
 
 def program(machine: Machine) -> Program:
-    replies = {f"-i {chip.index} -{what} -g": Reply(text) for chip in machine.listed for what, text in _texts(chip)}
+    replies = {
+        f"-i {chip.index} -{what} -g": Reply(text) for chip in machine.listed for what, text in _texts(machine, chip)
+    }
     return Program("hccn_tool", replies, (("", _USAGE),))
 
 
-def _texts(chip: Chip) -> list[tuple[str, str]]:
+_TLS_REST = "tls preconfigured[1](0:non-preset, 1:preset), tls alarm time threshold[60]days"
+
+
+def _tls(machine: Machine, chip: Chip) -> int:
+    """Off everywhere; a fault puts it on at the first card."""
+    return int(machine.is_amiss("tls-uneven") and chip.index == machine.listed[0].index)
+
+
+def _texts(machine: Machine, chip: Chip) -> list[tuple[str, str]]:
     return [
         ("link", f"link status: {'UP' if chip.link_up else 'DOWN'}\n"),
         ("ip", f"ipaddr:{address(chip)}\nnetmask:255.255.255.0\n"),
         ("net_health", f"net health status: {'Success' if chip.link_up else 'Fault'}\n"),
+        ("tls", f"dev_id:{chip.index}, tls switch[{_tls(machine, chip)}](0:disable, 1:enable), {_TLS_REST}\n"),
         ("gateway", "default gateway:192.168.100.1, Iface:eth0\n"),
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from envcheck.simulation import sight
+from envcheck.simulation import network, sight
 from envcheck.simulation.machine import Machine
 from envcheck.units import GIB, MIB
 
@@ -30,6 +30,7 @@ def collectors(machine: Machine, now: float) -> Mapping[str, Mapping[str, Any]]:
             "environments": {},
         },
         **sight.told(machine),
+        **network.told(machine),
     }
 
 

@@ -1,0 +1,68 @@
+"""What stands between cards that talk over PCIe: the IOMMU, and switches that send peers' requests up to the root.
+
+bus  {cards: {bus id: {iommu, switches: {bus id: true | false | null}}}}
+     iommu is the kernel's word for the card's group (identity, DMA, DMA-FQ), null without an IOMMU or where an old
+     kernel does not tell; switches are the ports above the card, below the root port: whether one redirects requests
+     of a peer (ACS).  null: root alone may read that much of the configuration space.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+from envcheck.vendors import VENDORS
+
+DEVICES = Path("/sys/bus/pci/devices")
+CARDS_LIMIT, DEPTH_LIMIT = 256, 16
+ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+EXTENDED, ACS = 0x100, 0x000D  # PCI Express base specification: where extended capabilities begin; ACS's id
+CONTROL, REDIRECTS = 6, 0x04 | 0x08  # the control register's place; P2P request redirect, completion redirect
+
+
+def bus() -> dict[str, Any]:
+    try:
+        paths = sorted(DEVICES.iterdir())
+    except OSError:
+        paths = []
+    cards = [path for path in paths if _is_card(path)][:CARDS_LIMIT]
+    return {"cards": {path.name: _card(path) for path in cards}}
+
+
+def _is_card(path: Path) -> bool:
+    kinds = {f"0x{vendor.pci_vendor}": vendor.pci_classes for vendor in VENDORS.values() if vendor.pci_vendor}
+    classes = kinds.get(_text(path / "vendor"))
+    return classes is not None and _text(path / "class").removeprefix("0x").startswith(classes)
+
+
+def _card(path: Path) -> dict[str, Any]:
+    above = [part for part in path.resolve().parts[:-1] if ADDRESS.fullmatch(part)][1:DEPTH_LIMIT]
+    switches = {port: redirects(_bytes(DEVICES / port / "config")) for port in above}
+    return {"iommu": _text(path / "iommu_group/type") or None, "switches": switches}
+
+
+def redirects(space: bytes) -> bool | None:
+    """Whether ACS is on in a port's configuration space; False without such a capability, None where it is cut off."""
+    if len(space) < EXTENDED + 4:
+        return None
+    at, steps = EXTENDED, 0
+    while EXTENDED <= at <= len(space) - 8 and steps < 64:
+        (head,) = struct.unpack_from("<I", space, at)
+        if head & 0xFFFF == ACS:
+            return bool(struct.unpack_from("<H", space, at + CONTROL)[0] & REDIRECTS)
+        at, steps = head >> 20, steps + 1
+    return False
+
+
+def _text(path: Path) -> str:
+    return _bytes(path)[:64].decode("ascii", "replace").strip()
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(4096)
+    except OSError:
+        return b""
