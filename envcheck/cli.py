@@ -47,6 +47,16 @@ class Verbs(click.Group):
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         return commands.spoken(command)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise StoppedError from None  # click would end the line of the ^C even where there is no terminal
+
+
+class StoppedError(Exception):
+    """By Ctrl-C or a signal, in the middle of a command."""
+
 
 @click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="envcheck")
@@ -80,9 +90,9 @@ def _code(argv: list[str] | None) -> int:
         if err.next_step:
             click.echo(f"  next: {_plain(err.next_step)}", err=True)
         return err.code
-    except (KeyboardInterrupt, click.Abort) as err:
-        at_prompt = "\n" if isinstance(err, click.Abort) else ""  # whose line has no end yet
-        click.echo(f"{at_prompt}envcheck: interrupted", err=True)
+    except (StoppedError, KeyboardInterrupt, click.Abort) as err:
+        open_line = isinstance(err, click.Abort) or sys.stderr.isatty()  # that of a question, or of the terminal's ^C
+        click.echo(f"{open_line * chr(10)}envcheck: interrupted", err=True)
         return errors.INTERRUPTED
     except BrokenPipeError:
         _give_up_stdout()  # whoever read us has enough; what was not read is not "fit"

@@ -72,6 +72,21 @@ def test_nohup(paddle_home: Path, tmp_path: Path) -> None:
     assert len(record(tmp_path)["loss"]) == 6
 
 
+@pytest.mark.parametrize("terminal", (True, False))
+def test_interrupted_is_a_line_of_its_own(terminal: bool) -> None:
+    """Below the ^C of a terminal; where there is none nothing stands before it."""
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    code = "from envcheck import cli\ndef hit(shell): raise KeyboardInterrupt\n"
+    code += "from envcheck.commands import completion\ncompletion.completion.callback = hit\n"
+    code += "cli.entry(['completion', 'bash'])"
+    done = subprocess.run([sys.executable, "-c", code], stderr=theirs, timeout=60)
+    os.close(theirs)
+    said = os.read(ours, 4096).decode().replace("\r", "")
+    os.close(ours)
+
+    assert (done.returncode, said) == (130, "\n" * terminal + "envcheck: interrupted\n")
+
+
 @pytest.mark.parametrize(("before", "heard"), ((signal.SIG_DFL, [signal.SIGHUP]), (signal.SIG_IGN, [])))
 def test_ignored_stays_ignored(before: signal.Handlers, heard: list[int]) -> None:
     """A signal is heard unless it was ignored, and what was in force before is in force again."""

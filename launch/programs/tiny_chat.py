@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import numpy
@@ -14,7 +15,12 @@ LETTERS = range(32, 127)  # nothing that could move a cursor, and no half charac
 
 
 def talk(model: Decoder) -> None:
-    """Until the end of the input, or a word of LEAVE."""
+    """Until the end of the input, a word of LEAVE, or Ctrl-C.
+
+    The last by the kernel's own way: Python's only marks the signal, and one that comes between the prompt and the
+    read is not looked at before the next line has been typed.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     model.eval()
     chance = numpy.random.default_rng(0)
     while True:
