@@ -5,7 +5,7 @@ PYTHON = .venv/bin/python
 	python3 -m venv .venv
 	.venv/bin/pip install -q -e '.[test]'
 
-.PHONY: test lint format fresh bench
+.PHONY: test lint format fresh man bench
 test: .venv
 	$(PYTHON) -m pytest
 
@@ -20,6 +20,9 @@ format: .venv
 
 fresh:
 	.ci/fresh
+
+man: .venv
+	$(PYTHON) -m envcheck.manual docs/man
 
 bench: .venv
 	.venv/bin/pip install -q -e '.[bench]'

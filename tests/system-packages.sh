@@ -8,11 +8,13 @@ missing=()
 need() { command -v "$1" >/dev/null || missing+=("$2"); } # program, package
 need g++ g++
 need git git
+need groff groff-base
 need dockerd docker.io
 need docker-registry docker-registry
 need mmdebstrap mmdebstrap
 need makeself makeself
 need ip iproute2
+need sshd openssh-server
 need chromium chromium
 [ -x /bin/busybox ] || missing+=(busybox-static)
 python3 -c "import ensurepip" 2>/dev/null || missing+=(python3-venv)
