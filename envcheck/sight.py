@@ -90,6 +90,7 @@ class Container:
     privileged: bool = False
     nodes: tuple[str, ...] = ()
     visible: Mapping[str, str] = field(default_factory=dict)
+    requests: tuple[str, ...] = ()
     shm_bytes: int | None = None
     ipc: str = ""
     runtime: str = ""
@@ -214,6 +215,7 @@ def _container(said: Mapping[str, Any]) -> Container:
         privileged=said.get("privileged") is True,
         nodes=_texts(said.get("nodes")),
         visible=_items(said.get("visible"), _text),
+        requests=_texts(said.get("requests")),
         shm_bytes=_int(said.get("shm_bytes")),
         ipc=_text(said.get("ipc")) or "",
         runtime=_text(said.get("runtime")) or "",

@@ -1,8 +1,9 @@
 """What the running containers were given: cards, memory to share, the driver.  By `docker ps` and `docker inspect`.
 
 containers  {error: sentence | null, containers: [{name, image, pid, privileged, nodes: [..], visible: {NAME: value},
-             shm_bytes, ipc, runtime, mounts: {target: source}}]}
-            of the environment only the variables that choose cards; nothing else of it leaves the engine
+             requests: [..], shm_bytes, ipc, runtime, mounts: {target: source}}]}
+            requests are names of CDI, nvidia.com/gpu=0; of the environment only the variables that choose cards leave
+            the engine, and nothing else of it
 """
 
 from __future__ import annotations
@@ -52,11 +53,21 @@ def _container(line: str) -> dict[str, Any] | None:
         "privileged": host.get("Privileged") is True,
         "nodes": [str(device.get("PathOnHost"))[:128] for device in given if device.get("PathOnHost")],
         "visible": {name: variables[name][:256] for name in CHOOSING if name in variables},
+        "requests": [text for one in _list(host.get("DeviceRequests")) for text in _requested(_object(one))],
         "shm_bytes": host.get("ShmSize") if isinstance(host.get("ShmSize"), int) else None,
         "ipc": str(host.get("IpcMode") or "")[:64],
         "runtime": str(host.get("Runtime") or "")[:64],
         "mounts": {str(m.get("Destination"))[:256]: str(m.get("Source"))[:256] for m in mounts if m.get("Destination")},
     }
+
+
+def _requested(said: dict[str, Any]) -> list[str]:
+    """--gpus is a request of the capability gpu: NVIDIA's, by number, or all; CDI's devices have full names."""
+    ids = [str(one)[:128] for one in _list(said.get("DeviceIDs"))]
+    if said.get("Driver") == "cdi":
+        return ids
+    gpu = any("gpu" in _list(one) for one in _list(said.get("Capabilities")))
+    return [f"{VENDORS['nvidia'].cdi_kind}={one}" for one in ids or ["all"]] if gpu else []
 
 
 def _object(value: object) -> dict[str, Any]:

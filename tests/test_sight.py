@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envcheck import checks, facts, machine, sight
+from envcheck.checks import device_owners
 from envcheck.model import Answer, Facts, Outcome
 from envcheck.vendors import VENDORS
 from probes import containers, elf, kernel, libraries, loader, permissions, processes
@@ -205,6 +206,7 @@ INSPECTED = {
     "Config": {"Image": "cann:8.0", "Env": ["ASCEND_VISIBLE_DEVICES=0-3", "TOKEN=abc", "PATH=/bin"]},
     "HostConfig": {
         "Devices": [{"PathOnHost": "/dev/davinci1", "PathInContainer": "/dev/davinci1", "CgroupPermissions": "rwm"}],
+        "DeviceRequests": [{"Driver": "", "Count": -1, "DeviceIDs": ["0", "3"], "Capabilities": [["gpu"]]}],
         "ShmSize": 67108864,
         "IpcMode": "private",
         "Runtime": "runc",
@@ -222,6 +224,7 @@ def test_containers_are_told_without_their_secrets(tmp_path: Path, monkeypatch: 
 
     assert told["error"] is None and "abc" not in json.dumps(told["containers"])
     assert told["containers"][0]["nodes"] == ["/dev/davinci1"] and told["containers"][0]["shm_bytes"] == 64 << 20
+    assert told["containers"][0]["requests"] == ["nvidia.com/gpu=0", "nvidia.com/gpu=3"]
     assert told["containers"][0]["visible"] == {"ASCEND_VISIBLE_DEVICES": "0-3"}
 
 
@@ -244,6 +247,25 @@ def test_an_engine_that_says_otherwise(
     told = containers.containers()
 
     assert (told["error"], told["containers"]) == (error, [])
+
+
+@pytest.mark.parametrize(
+    ("vendor", "got", "told"),
+    [
+        ("nvidia", {"requests": ["nvidia.com/gpu=all"]}, "nvidia.com/gpu=all"),
+        ("nvidia", {"visible": {"NVIDIA_VISIBLE_DEVICES": "all"}, "runtime": "runc"}, ""),  # the image's own setting
+        ("nvidia", {"visible": {"NVIDIA_VISIBLE_DEVICES": "1"}, "runtime": "nvidia"}, "NVIDIA_VISIBLE_DEVICES=1"),
+        ("nvidia", {"visible": {"NVIDIA_VISIBLE_DEVICES": "void"}, "runtime": "nvidia"}, ""),
+        ("npu", {"visible": {"ASCEND_VISIBLE_DEVICES": "0-3"}, "runtime": "ascend"}, "ASCEND_VISIBLE_DEVICES=0-3"),
+        ("npu", {"nodes": ["/dev/davinci_manager", "/dev/davinci7"]}, "/dev/davinci7"),
+        ("npu", {"requests": ["nvidia.com/gpu=0"], "privileged": True}, ""),
+    ],
+)
+def test_what_a_container_was_given(vendor: str, got: dict[str, object], told: str) -> None:
+    """A vendor's cards come by node, by request, or by its runtime; a variable without the runtime gives none."""
+    one = sight.Container("c", **got)
+
+    assert device_owners.given(healthy(vendor).vendors[0], one) == told
 
 
 JSON = st.recursive(

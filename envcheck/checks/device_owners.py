@@ -74,16 +74,16 @@ def shared(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if found is None:
         yield _no_engine(facts)
         return
-    having = {one.name: given for one in found if (given := _given(v, one))}
+    having = {one.name: got for one in found if (got := given(v, one))}
     if having:
-        name, given = next(iter(having.items()))
+        name, got = next(iter(having.items()))
         more = f" and {len(having) - 1} more" if len(having) > 1 else ""
         words = "Stop it, or choose other cards: two on a card end in -8005, -8020 or want of memory."
         yield warn(
-            f"container {name}{more} was given {given}",
+            f"container {name}{more} was given {got}",
             words,
             f"docker stop {name}" if re.fullmatch(r"[\w.-]+", name) else "docker ps",
-            evidence=figures(f"docker inspect {name}", devices=given),
+            evidence=figures(f"docker inspect {name}", devices=got),
         )
     else:
         yield ok(f"{plural(len(found), 'running container')}, none with these cards")
@@ -196,11 +196,16 @@ def _no_engine(facts: Facts) -> Finding:
     return follows("engine.reachable") if unreachable else not_told(facts, "ask containers")
 
 
-def _given(v: VendorFacts, one: Container) -> str:
-    """Its nodes of this vendor, or what its variable says; one that may see all and was named none is a monitor."""
+def given(v: VendorFacts, one: Container) -> str:
+    """This vendor's cards that it got: by node, by request, or by the variable that the vendor's runtime reads.
+
+    Without that runtime the variable is only what the image was built with.
+    """
+    kind, name = vendor(v).cdi_kind, vendor(v).runtime_env
     nodes = [path for path in one.nodes if fnmatch(path, vendor(v).node_pattern)]
-    said = one.visible.get(vendor(v).runtime_env, "")
-    return ", ".join(nodes) or ("" if said in ("", "none", "void") else f"{vendor(v).runtime_env}={said}")
+    nodes += [request for request in one.requests if kind and request.startswith(f"{kind}=")]
+    said = one.visible.get(name, "") if one.runtime == vendor(v).runtime else ""
+    return ", ".join(nodes) or ("" if said in ("", "none", "void") else f"{name}={said}")
 
 
 def _on(v: VendorFacts, holding: tuple[Holding, ...]) -> list[Holding]:
@@ -240,7 +245,7 @@ CHECKS: tuple[Check, ...] = (
         shared,
         reads="docker inspect of the running containers",
         source="vllm-ascend#2698, HAMi#1696, cann-container-image#46",
-        rule="WARN when a container was given a card by node or by variable",
+        rule="WARN when a container was given a card: by node, by request, or by the runtime's variable",
         fix="Stop the container, or choose other cards.",
     ),
     of_vendor(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from typing import Any
 
 from envcheck import sight
@@ -24,6 +23,7 @@ from envcheck.checks.common import (
     vendor,
     warn,
 )
+from envcheck.checks.device_owners import given
 from envcheck.checks.engine import DOCKER_INFO, _reached
 from envcheck.checks.thresholds import limit_bytes
 from envcheck.model import Answer, Facts, Finding, Outcome, VendorFacts
@@ -84,7 +84,7 @@ def shm(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if found is None:
         yield _no_engine(facts)
         return
-    having = [one for one in found if _with_cards(v, one)]
+    having = [one for one in found if given(v, one)]
     small = [
         c
         for c in having
@@ -105,7 +105,7 @@ def driver_mounts(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if found is None:
         yield _no_engine(facts)
         return
-    by_hand = [one for one in found if one.runtime != vendor(v).runtime and _with_cards(v, one)]
+    by_hand = [one for one in found if one.runtime != vendor(v).runtime and given(v, one)]
     bare = [(one, lacking) for one in by_hand if (lacking := _lacking(v, one))]
     if bare:
         one, lacking = bare[0]
@@ -186,12 +186,6 @@ def _object(answer: Answer) -> dict[str, Any] | None:
 
 def _keys(value: object) -> list[str]:
     return [str(key)[:40] for key in value] if isinstance(value, dict) else []
-
-
-def _with_cards(v: VendorFacts, one: sight.Container) -> bool:
-    return any(fnmatch(path, vendor(v).node_pattern) for path in one.nodes) or bool(
-        one.visible.get(vendor(v).runtime_env)
-    )
 
 
 def _lacking(v: VendorFacts, one: sight.Container) -> list[str]:

@@ -149,6 +149,7 @@ def _containers(machine: Machine) -> dict[str, Any]:
         "privileged": False,
         "nodes": [node(machine, machine.chips[0])],
         "visible": {},
+        "requests": [],
         "shm_bytes": shm,
         "ipc": "private",
         "runtime": "runc",
