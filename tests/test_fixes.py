@@ -8,13 +8,27 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from envcheck.checks import run_all
 from envcheck.errors import StepError
-from envcheck.model import Disk, Facts, Finding, Host, Process, Severity, VendorFacts, Wanted
+from envcheck.model import (
+    Answer,
+    Device,
+    Disk,
+    Facts,
+    Finding,
+    Host,
+    Outcome,
+    Process,
+    Severity,
+    VendorFacts,
+    Wanted,
+)
 from installers.fixes import deeds
 from installers.fixes.deeds import End, Remount, Sysctl, Unset
 from installers.fixes.proposed import FIXES, proposed
@@ -159,6 +173,38 @@ def test_sysctl_in_a_namespace() -> None:
     argv = ["unshare", "-n", sys.executable, "-c", script]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == str([[], ["60000-60031"], "", [], "kept, since somebody has changed it since"]), done
+
+
+def _asked(reserved: str) -> Facts:
+    """Two NPUs' facts, with ports that the system gives out as it does by default."""
+    from envcheck.checks import ports
+
+    said = {ports.EPHEMERAL: "32768\t60999", ports.RESERVED: reserved}
+    answers = {key: Answer(key, Outcome.ANSWERED if out else Outcome.EMPTY, out) for key, out in said.items()}
+    cards = VendorFacts("npu", devices=(Device(npu=0), Device(npu=1)))
+    return Facts(vendors=(cards,), environment={}, answers=answers)
+
+
+@needs_root
+@pytest.mark.parametrize("reserved", ["", "8080"])
+def test_ports_of_the_collectives_in_a_namespace(reserved: str) -> None:
+    """The remedy of the check keeps what was reserved, makes the check content, and is taken back, in a real kernel."""
+    (fix,) = proposed([wrong("network.port_range")], _asked(reserved))
+    script = (
+        "import subprocess, sys; from installers.fixes.deeds import Sysctl; from pathlib import Path\n"
+        "deed = Sysctl(*sys.argv[1:4]); read = lambda: Path('/proc/sys', *deed.name.split('.')).read_text().strip()\n"
+        "subprocess.run(['sysctl', '-q', '-w', f'{deed.name}={deed.before}'], check=True); deed.do()\n"
+        "print(read()); print(deed.back() or read())\n"
+    )
+    assert isinstance(fix.deed, Sysctl) and fix.root
+    argv = ["unshare", "-n", sys.executable, "-c", script, fix.deed.name, fix.deed.value, fix.deed.before]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    now, before = [*done.stdout.splitlines(), "", ""][:2]
+
+    assert before == reserved and now == ",".join(filter(None, (reserved, "60000-60031"))), done.stderr
+    assert proposed([wrong("network.port_range")], replace(_asked(reserved), host=Host(in_container=True))) == []
+    healed = run_all(_asked(now), only=["network.port_range"])
+    assert [f.severity for f in healed] == [Severity.OK]
 
 
 def test_left_over_process(tmp_path: Path) -> None:

@@ -112,7 +112,12 @@ def used_ports(facts: Facts, v: VendorFacts) -> set[int] | None:
 def reserving(facts: Facts, v: VendorFacts) -> str:
     """The value with these ports and with those that are reserved already."""
     both = (used_ports(facts, v) or set()) | (kept_back(facts) or set())
-    return ranges(sorted(both)).replace(" ", "")
+    return as_list(both)
+
+
+def as_list(ports: set[int]) -> str:
+    """As the kernel writes it: 8080,60000-60031."""
+    return ranges(sorted(ports)).replace(" ", "")
 
 
 def given_out(facts: Facts) -> range | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from envcheck.checks.thresholds import limit_bytes
 from envcheck.model import Disk, Facts, Finding, Severity
+from envcheck.vendors import VENDORS
 from installers.fixes.deeds import Deed, End, Remount, Sysctl, Unset
 
 PROFILES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zprofile")
@@ -57,6 +58,18 @@ def hugepages(finding: Finding, facts: Facts) -> Iterator[Fix]:
     if host and host.hugepages_total and host.hugepages_free is not None:
         used = host.hugepages_total - host.hugepages_free
         yield Fix(finding, Sysctl("vm.nr_hugepages", str(used), str(host.hugepages_total)), root=True)
+
+
+def ports(finding: Finding, facts: Facts) -> Iterator[Fix]:
+    """The collectives' ports beside those that are reserved already; what that is must have been told."""
+    from envcheck.checks.ports import RESERVING, as_list, kept_back, reserving, used_ports
+
+    before = kept_back(facts)
+    if before is None or (facts.host and facts.host.in_container):
+        return
+    for v in facts.vendors:
+        if VENDORS[v.name].port_env and used_ports(facts, v):
+            yield Fix(finding, Sysctl(RESERVING, reserving(facts, v), as_list(before)), root=True)
 
 
 def stale(finding: Finding, facts: Facts) -> Iterator[Fix]:
@@ -105,6 +118,7 @@ FIXES: Mapping[str, Callable[[Finding, Facts], Iterator[Fix]]] = {
     "job.shm": shm,
     "host.hugepages": hugepages,
     "host.stale_variables": stale,
+    "network.port_range": ports,
     "devices.processes": left_over,
     "devices.memory": left_over,
 }
