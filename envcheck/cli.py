@@ -64,9 +64,9 @@ def main() -> None:
     """Is this machine fit to fine-tune a large model; if not, make it so; then train.
 
     \b
-    envcheck doctor                                        what stands between this machine and training
-    envcheck provision --device cpu                        install what is missing, each step shown and proved
-    envcheck train --model tiny --method lora --device cpu start it, if the checks allow it
+    envcheck doctor                                         what stands between this machine and training
+    envcheck provision --device cpu                         install what is missing, each step shown and proved
+    envcheck train --model tiny --method lora --device cpu  start it, if the checks allow it
     """
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
 from envcheck import language
+from envcheck.language.width import columns, wrap
 
 
 def spoken(command: click.Command) -> click.Command:
@@ -33,9 +35,8 @@ def _option() -> click.Option:
 def _translate(command: click.Command) -> None:
     command.help = _paragraphs(command.help)
     command.short_help = language.say(command.short_help) if command.short_help else None
-    command.format_usage = _usage(command)  # type: ignore[method-assign]
+    command.context_class = Context
     command.get_help_option = _help_option(command)  # type: ignore[method-assign]
-    command.format_options = _headings(command.format_options)  # type: ignore[method-assign]
     for param in command.params:
         if isinstance(param, click.Option) and param.help:
             param.help = language.say(param.help)
@@ -64,14 +65,6 @@ def _examples(text: str) -> str:
 _EXAMPLE = re.compile(r"(\S.*?)(\s{2,})(\S.*)$")
 
 
-def _usage(command: click.Command) -> Any:
-    def format_usage(ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        pieces = " ".join(command.collect_usage_pieces(ctx))
-        formatter.write_usage(ctx.command_path, pieces, prefix=f"{language.say('Usage:')} ")
-
-    return format_usage
-
-
 def _help_option(command: click.Command) -> Any:
     def get_help_option(ctx: click.Context) -> click.Option | None:
         option = type(command).get_help_option(command, ctx)
@@ -82,19 +75,40 @@ def _help_option(command: click.Command) -> Any:
     return get_help_option
 
 
-def _headings(format_options: Any) -> Any:
-    """click names its sections by gettext, which has no table for us."""
+class Formatter(click.HelpFormatter):
+    """click's, by columns of the terminal instead of characters, with its headings said in the language."""
 
-    def formatted(ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        section = formatter.section
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, language.say("Usage: ") if prefix is None else prefix)
 
-        def translated(name: str) -> Any:
-            return section(language.say(name))
+    def write_heading(self, heading: str) -> None:
+        self.write(f"{'':>{self.current_indent}}{language.say(heading)}{language.say(':')}\n")
 
-        formatter.section = translated  # type: ignore[method-assign]
-        try:
-            format_options(ctx, formatter)
-        finally:
-            formatter.section = section  # type: ignore[method-assign]
+    def write_text(self, text: str) -> None:
+        indent = " " * self.current_indent
+        for n, paragraph in enumerate(text.split("\n\n")):
+            self.write("\n" * (n > 0))
+            raw = paragraph.lstrip("\n").startswith("\b")
+            lines = (
+                [indent + line for line in paragraph.split("\n")[1:]]
+                if raw
+                else wrap(paragraph, self.width, indent, indent)
+            )
+            self.write("".join(f"{line}\n" for line in lines))
 
-    return formatted
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        listed = list(rows)
+        first = min(max((columns(term) for term, _ in listed), default=0), col_max) + col_spacing
+        pad = " " * (first + self.current_indent)
+        for term, said in listed:
+            lead = f"{'':>{self.current_indent}}{term}"
+            begun = columns(term) <= first - col_spacing
+            said = said.replace("[default: ", language.say("[default: "))
+            lines = wrap(said, max(self.width - 2, 20), pad, pad) or [""]
+            if begun:
+                lines[0] = f"{lead}{' ' * (len(pad) - columns(lead))}{lines[0].lstrip()}"
+            self.write("".join(f"{line.rstrip()}\n" for line in ([] if begun else [lead]) + lines))
+
+
+class Context(click.Context):
+    formatter_class = Formatter
