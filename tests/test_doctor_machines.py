@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from pathlib import Path
@@ -98,6 +99,7 @@ GOLDENS = [
 ]
 
 
+@functools.cache  # two tests look at the same machine with the same fault
 def _examined(name: str, *wishes: str) -> tuple[list[Finding], Facts]:
     with simulated(name, wishes) as machine:
         found = facts.gather(machine)
