@@ -58,6 +58,12 @@ CAUGHT = {
     "corex-other": ("toolkit.corex", WARN),
     "library-twice": ("toolkit.copies", WARN),
     "standard-old": ("python.libstdcxx", WARN),
+    "ports-open": ("network.port_range", WARN),
+    "tls-uneven": ("network.hccn_tls", WARN),
+    "rdma-down": ("network.rdma_state", WARN),
+    "rdma-hidden": ("network.rdma", WARN),
+    "fabric-down": ("driver.fabric", FAIL),
+    "iommu-on": ("host.iommu", WARN),
 }
 # Where a vendor or machine shows the fault in its own way.
 CAUGHT_HERE = {

@@ -93,7 +93,7 @@ def port_range(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         words = (
             "Reserve them: any program that opens a connection may get one for its own end, and HCCL then cannot bind."
         )
-        shown = (*quote(facts.answers.get(EPHEMERAL)), *quote(facts.answers.get(RESERVED)))
+        shown = (*quote(facts.answers.get(RESERVED)), *quote(facts.answers.get(EPHEMERAL)))
         seen = f"ports {ranges(bare)} of HCCL's are among {given[0]}-{given[-1]}, which the system gives out"
         yield warn(seen, words, f"sudo sysctl -w {RESERVING}='{reserving(facts, v)}'", evidence=shown)
     else:

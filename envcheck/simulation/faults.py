@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from envcheck.errors import UsageError
-from envcheck.simulation import npu_smi, nvidia_smi, sight
+from envcheck.simulation import network, npu_smi, nvidia_smi, sight
 from envcheck.simulation.machine import Chip, Holder, Machine, Tool
 from envcheck.simulation.machine_rules import version
 from envcheck.simulation.reply import Reply
 
 ANY = frozenset({"npu", "iluvatar", "nvidia", "cpu"})
 CARDS = ANY - {"cpu"}
-NPU, ILUVATAR = frozenset({"npu"}), frozenset({"iluvatar"})
+NPU, ILUVATAR, NVIDIA = frozenset({"npu"}), frozenset({"iluvatar"}), frozenset({"nvidia"})
 NUMBER, VERSION, NOTHING = "number", "version", ""
 LONGEST_HANG_S = 3600
 _EXAMPLE = {NUMBER: " or with =NUMBER", VERSION: " or with =VERSION, as 4.3.0", NOTHING: ""}
@@ -200,6 +200,10 @@ def _several(machine: Machine) -> bool:
     return len(machine.chips) > 1
 
 
+def _rdma(machine: Machine) -> bool:
+    return len(network.hcas(machine)) > 2
+
+
 def _has_ecc(machine: Machine) -> bool:
     return machine.devices is not None and machine.devices.ecc
 
@@ -246,6 +250,12 @@ AMISS: dict[str, tuple[str, frozenset[str], Callable[[Machine], bool]]] = {
     "cpu-manager": ("kubelet pins processors, and rewrites cgroups", NPU, _always),
     "library-twice": ("LD_LIBRARY_PATH has a library of the toolkit twice", NPU | ILUVATAR, _always),
     "standard-old": ("the C++ library is older than the framework wants", CARDS, _paddle),
+    "ports-open": ("HCCL's ports are not kept from being given to others", NPU, _several),
+    "tls-uneven": ("TLS is on at the port of the first NPU alone", NPU, _several),
+    "rdma-down": ("the last RDMA port is down", NVIDIA, _rdma),
+    "rdma-hidden": ("RDMA devices, and no nodes to open them", NVIDIA, _rdma),
+    "fabric-down": ("the service that sets up the NVSwitches has failed", NVIDIA, network.switches),
+    "iommu-on": ("the IOMMU translates what cards send each other over PCIe", ILUVATAR, _several),
     "corex-other": ("the CoreX tree is of another version than the driver", ILUVATAR, _always),
 }
 _INDEX = "the index of a device"

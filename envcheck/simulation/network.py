@@ -33,21 +33,33 @@ def files(machine: Machine) -> Mapping[str, str]:
 
 
 def programs(machine: Machine) -> tuple[Program, ...]:
-    """Where NVSwitches are, their manager and who starts it."""
-    if not any("NVSwitch" in line for line in machine.pci) or machine.driver is None:
+    """Who starts the manager of NVSwitches, and where there are any, that manager."""
+    if machine.vendor != "nvidia" or machine.driver is None:
         return ()
     state = "failed" if machine.is_amiss("fabric-down") else "active"
-    show = {"show nvidia-fabricmanager -p LoadState,ActiveState": Reply(f"LoadState=loaded\nActiveState={state}\n")}
+    said = (
+        f"LoadState=loaded\nActiveState={state}\n"
+        if switches(machine)
+        else "LoadState=not-found\nActiveState=inactive\n"
+    )
+    show = {"show nvidia-fabricmanager -p LoadState,ActiveState": Reply(said)}
     version = {"--version": Reply(f"Fabric Manager version is : {machine.driver.version}\n")}
     unknown = Reply(err="this simulated one knows the fabric manager alone\n", status=1)
-    return (
-        Program("systemctl", show, (("", unknown),)),
-        Program("nv-fabricmanager", version, (("", unknown),)),
-    )
+    manager = Program("nv-fabricmanager", version, (("", unknown),))
+    return (Program("systemctl", show, (("", unknown),)), *([manager] if switches(machine) else []))
+
+
+def switches(machine: Machine) -> bool:
+    return any("NVSwitch" in line for line in machine.pci)
+
+
+def hcas(machine: Machine) -> list[str]:
+    """The network cards of the topology that are RDMA devices, by Mellanox' names."""
+    return [name for name in (machine.links.nics if machine.links else ()) if name.startswith("mlx5")]
 
 
 def _rdma(machine: Machine) -> dict[str, Any]:
-    names = [name for name in (machine.links.nics if machine.links else ()) if name.startswith("mlx5")]
+    names = hcas(machine)
     down = names[-1:] if machine.is_amiss("rdma-down") else []
     lost = machine.is_amiss("rdma-hidden")
     return {
