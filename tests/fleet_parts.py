@@ -35,6 +35,7 @@ class Host:
         self.folder = fleet.folder / self.name
         self.home, self.bin, self.sysroot = self.folder / "home", self.folder / "bin", self.folder / "machine"
         self.variables: dict[str, str] = {}
+        self.settings: tuple[str, ...] = ()  # of its sshd, before the usual ones
         self.child: subprocess.Popen[bytes] | None = None
 
     def start(self, keys: Path) -> None:
@@ -42,14 +43,14 @@ class Host:
         given = {"HOME": self.home, "XDG_CACHE_HOME": self.home / ".cache", "ENVCHECK_SYSROOT": self.sysroot}
         own = {name: str(value) for name, value in {**given, "PATH": self._path(), **self.variables}.items() if value}
         lines = [
-            f"ListenAddress {self.address}", f"HostKey {self.folder / 'key'}", f"AuthorizedKeysFile {keys}.pub",
+            *self.settings, f"ListenAddress {self.address}", f"HostKey {self.folder / 'key'}",
+            f"AuthorizedKeysFile {keys}.pub",
             f"PidFile {self.folder / 'sshd.pid'}", "StrictModes no", "UsePAM no", "PasswordAuthentication no",
             "PermitRootLogin prohibit-password", "UseDNS no", "MaxStartups 200", "PrintMotd no",
             "SetEnv " + " ".join(f'"{name}={value}"' for name, value in own.items()),
         ]  # fmt: skip
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
-        mounted = f"[ ! -e /root/.bashrc ] || mount --bind {self.folder / 'bashrc'} /root/.bashrc"
-        inside = f"hostname {self.name}; {mounted}; exec {_sshd()} -D -e -f {self.folder / 'sshd_config'}"
+        inside = f"hostname {self.name}; exec {_sshd()} -D -e -f {self.folder / 'sshd_config'}"
         with (self.folder / "log").open("wb") as log:
             self.child = subprocess.Popen(
                 ["nsenter", f"--net=/run/netns/{self.space}", "unshare", "-m", "-u", "--propagation", "private",
@@ -70,6 +71,15 @@ class Host:
 
     def _path(self) -> str:
         return os.pathsep.join([str(self.bin), str(Path(sys.executable).parent), "/usr/bin", "/bin"])
+
+    def tool(self, name: str, text: str) -> None:
+        """A program that is found before all others."""
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def login_script(self, text: str) -> None:
+        """bash reads it before a command that comes by ssh."""
+        (self.home / ".bashrc").write_text(text)
 
     def running(self) -> list[int]:
         done = subprocess.run(["ip", "netns", "pids", self.space], capture_output=True, text=True, check=False)
@@ -103,7 +113,6 @@ class Fleet:
     def _make(self, host: Host, machine: str) -> None:
         for folder in (host.home, host.bin):
             folder.mkdir(parents=True)
-        (host.folder / "bashrc").write_text("")
         _keygen(host.folder / "key")
         simulate(host, machine)
         ip("netns", "add", host.space)
