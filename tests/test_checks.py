@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import check_cases_machine
@@ -58,6 +59,7 @@ from check_parts import (
 
 from envcheck import checks
 from envcheck.checks.__main__ import page
+from envcheck.checks.thresholds import THRESHOLDS
 from envcheck.errors import UsageError
 from envcheck.model import (
     Disk,
@@ -251,6 +253,17 @@ def test_unknown_name_is_refused_with_the_nearest() -> None:
         checks.run_all(healthy("npu"), only=["device.health"])
 
     assert "devices.health" in refused.value.next_step
+
+
+def test_every_check_says_when_and_what_to_do() -> None:
+    """Each has a rule that names its severities and thresholds that there are, and a general remedy."""
+    said = {check.name: check for check in checks.CHECKS}
+    named = [t for c in checks.CHECKS for t in re.findall(r"\w+\.\w+\.\w+_(?:gib|percent|c|count)\b", c.rule)]
+
+    assert [n for n, c in said.items() if not re.search(r"\b(WARN|FAIL|UNKNOWN)\b", c.rule)] == []
+    assert [n for n, c in said.items() if not c.fix.endswith(".")] == []
+    assert len(named) > 5 and set(named) <= set(THRESHOLDS)
+    assert len(checks.CHECKS) >= 100
 
 
 def test_page_of_checks_is_current(request: pytest.FixtureRequest) -> None:

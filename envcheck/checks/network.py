@@ -228,10 +228,22 @@ def _ids(numbers: object) -> str:
 
 CHECKS: tuple[Check, ...] = (
     of_devices(
-        "network.hccn_link", hccn_link, reads="hccn_tool -link", source="FaultDiag Comp_Network_Custom", vendors=NPU
+        "network.hccn_link",
+        hccn_link,
+        reads="hccn_tool -link",
+        source="FaultDiag Comp_Network_Custom",
+        vendors=NPU,
+        rule="FAIL when a port says anything but UP",
+        fix="Cable, transceiver, switch port.",
     ),
     of_devices(
-        "network.hccn_address", hccn_address, reads="hccn_tool -ip", source="FaultDiag Comp_Network_Custom", vendors=NPU
+        "network.hccn_address",
+        hccn_address,
+        reads="hccn_tool -ip",
+        source="FaultDiag Comp_Network_Custom",
+        vendors=NPU,
+        rule="FAIL when two ports have one address; a port without one: WARN, FAIL with several nodes wanted",
+        fix="hccn_tool -ip -s.",
     ),
     of_devices(
         "network.hccn_health",
@@ -239,21 +251,40 @@ CHECKS: tuple[Check, ...] = (
         reads="hccn_tool -net_health",
         source="FaultDiag Comp_Network_Custom",
         vendors=NPU,
+        rule="WARN when a port does not reach what it watches; FAIL with several nodes wanted",
+        fix="Gateway, VLAN, switch.",
     ),
     of_devices(
-        "network.hccn_conf", hccn_conf, reads="/etc/hccn.conf, hccn_tool -ip", source="vllm-ascend#16847", vendors=NPU
+        "network.hccn_conf",
+        hccn_conf,
+        reads="/etc/hccn.conf, hccn_tool -ip",
+        source="vllm-ascend#16847",
+        vendors=NPU,
+        rule="WARN when the file says another address than the port has",
+        fix="Make file and port agree.",
     ),
     of_machine(
         "network.own_name",
         own_name,
         reads="the own name's addresses",
         source="vllm#7074; paddle.distributed.launch, tried",
+        rule="WARN when the name leads to loopback or nowhere and cards are there; FAIL with several nodes wanted",
+        fix="/etc/hosts, or --host.",
     ),
-    of_machine("network.interfaces", interfaces, reads="network interfaces", source="FlagCX#503"),
+    of_machine(
+        "network.interfaces",
+        interfaces,
+        reads="network interfaces",
+        source="FlagCX#503",
+        rule="WARN when none is up with an address; FAIL with several nodes wanted",
+        fix="Bring one up.",
+    ),
     of_machine(
         "network.named_interfaces",
         named_interfaces,
         reads="*_SOCKET_IFNAME, interfaces",
         source="NCCL and FlagCX manuals",
+        rule="FAIL when no interface has the name",
+        fix="Name one of this host's.",
     ),
 )

@@ -185,20 +185,52 @@ def _packages(facts: Facts) -> Packages | None:
 
 
 CHECKS: tuple[Check, ...] = (
-    of_machine("python.version", version, reads="python3", source="paddlepaddle's package metadata"),
-    of_machine("python.paddle", paddle, reads="installed packages", source="paddlepaddle's package metadata"),
+    of_machine(
+        "python.version",
+        version,
+        reads="python3",
+        source="paddlepaddle's package metadata",
+        rule="WARN outside 3.9 to 3.13",
+        fix="Another python3, or a container.",
+        frameworks=("paddle",),
+    ),
+    of_machine(
+        "python.paddle",
+        paddle,
+        reads="installed packages",
+        source="paddlepaddle's package metadata",
+        rule="FAIL when paddlepaddle and paddlepaddle-gpu are both installed; WARN below 3.0.0",
+        fix="One package, of 3.1 or newer.",
+        frameworks=("paddle",),
+    ),
     of_vendor(
         "python.plugin",
         plugin,
         reads="installed packages",
         source="PaddleCustomDevice#1460, Paddle#69403",
         vendors=(*NPU, *ILUVATAR),
+        rule="FAIL for a pair that is known bad, or a plugin without paddle; WARN for paddle without its plugin",
+        fix="The plugin of paddle's version, from Paddle's index.",
+        frameworks=("paddle",),
     ),
     of_vendor(
-        "python.device_build", device_build, reads="installed packages", source="LlamaFactory#6461", vendors=NVIDIA
+        "python.device_build",
+        device_build,
+        reads="installed packages",
+        source="LlamaFactory#6461",
+        vendors=NVIDIA,
+        rule="WARN when paddle is the CPU build where GPUs are",
+        fix="The GPU build from Paddle's index.",
+        frameworks=("paddle",),
     ),
     of_machine(
-        "python.numpy", numpy, reads="installed packages", source="tried with paddle 3.1.0 and 3.3.1; vllm-ascend#2210"
+        "python.numpy",
+        numpy,
+        reads="installed packages",
+        source="tried with paddle 3.1.0 and 3.3.1; vllm-ascend#2210",
+        rule="FAIL when a table calls it bad with a framework or the toolkit",
+        fix="pip install 'numpy<2'.",
+        frameworks=("paddle", "torch"),
     ),
     of_vendor(
         "python.torch_npu",
@@ -206,6 +238,17 @@ CHECKS: tuple[Check, ...] = (
         reads="installed packages",
         source="Ascend/pytorch#105, ms-swift#1243",
         vendors=NPU,
+        rule="FAIL when a table calls torch, torch-npu and CANN a bad pair",
+        fix="The torch of torch-npu's version.",
+        frameworks=("torch",),
     ),
-    of_machine("python.triton", triton, reads="installed packages", source="paddleformers, tried"),
+    of_machine(
+        "python.triton",
+        triton,
+        reads="installed packages",
+        source="paddleformers, tried",
+        rule="WARN when triton and paddleformers are there without use-triton-in-paddle",
+        fix="Remove triton, or add the bridge.",
+        frameworks=("paddle",),
+    ),
 )
