@@ -89,6 +89,8 @@ def _told(file: Source, remark: Remark, ours: Sequence[Remark]) -> bool:
     names, reach = {shells.OURS.get(code)}, 0
     if code == 2215:  # an option as a command: the fault is the line above
         names, reach = {"shell.orphan_option", "shell.backslash_blank", "shell.cut_off"}, 2
+    if code == 1017:  # once for a file, not for each of its lines
+        names, reach = {"shell.crlf"}, len(file.starts)
     return any(
         each.rule in names and file.place(each.start)[0] <= line <= file.place(max(each.start, each.end - 1))[0] + reach
         for each in ours

@@ -50,7 +50,8 @@ def bash_says(raw: bytes) -> list[tuple[int, str]] | None:
     if done.status == 0 or done.hung or done.absent:
         return None
     found = re.findall(r"script: line (\d{1,7}): ([^\n]{1,200})", done.err)
-    return [(int(line), words) for line, words in found] or None
+    # Behind "syntax error near ..." bash quotes the line in `...', as a second message.
+    return [(int(line), words) for line, words in found if not words.startswith("`")] or None
 
 
 def _environment() -> dict[str, str]:

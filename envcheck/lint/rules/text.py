@@ -110,8 +110,9 @@ def orphan(paper: Paper) -> Iterator[Remark]:
         first = command.words[0]
         if re.match(r"--[A-Za-z]", first.text) and not first.quoted:
             before = script.block.raw[: max(0, command.start - script.block.at(0))].rstrip()
-            if before.endswith(b"\\") or script.block.console:
-                continue  # told by the line that was cut off
+            alone = not script.block.raw[: max(0, first.start - script.block.at(0))].rpartition(b"\n")[2].strip()
+            if before.endswith(b"\\") or script.block.console or not alone:
+                continue  # told by the line that was cut off; or the grammar's guess behind what it could not read
             seen = f"{first.text[:60]} stands where a command begins: the line above lacks its backslash"
             yield fail(first, seen, "End the line above in a backslash.")
 
@@ -161,7 +162,10 @@ def syntax(paper: Paper) -> Iterator[Remark]:
                 starts = [0, *(i + 1 for i, byte in enumerate(script.block.raw) if byte == 10)]
                 at = starts[min(line, len(starts)) - 1]
                 end = script.block.raw.find(b"\n", at)
-                yield fail(_place(script, at, end if end > at else at + 1), f"bash cannot read it: {words}", "Mend it.")
+                place = _place(script, at, end if end > at else at + 1)
+                blank = re.search(rb"<[A-Za-z][\w .-]*>", script.block.raw[at : end if end > at else None])
+                do = f"Put your own value in place of {blank[0].decode()}." if blank else "Mend it."
+                yield fail(place, f"bash cannot read it: {words}", do)
         elif script.errors:
             place = Word("", *script.errors[0])
             yield unknown(place, "this could not be read, and there is no bash to ask", "bash -n FILE")

@@ -59,6 +59,12 @@ def unknown_name(paper: Paper) -> Iterator[Remark]:
                 yield warn(name, seen, "Compare it with the documents of the version that is installed.")
 
 
+def _misspelt(name: str) -> bool:
+    family = next((each for each in tables.families() if name.startswith(each.prefix)), None)
+    rest = name.removeprefix(family.prefix) if family else ""
+    return bool(family and rest not in family.names and near(rest, family.names, 0.85 if family.closed else 0.9))
+
+
 def gone(paper: Paper) -> Iterator[Remark]:
     for _, assign in _environment(paper):
         row = tables.gone().get(assign.name)
@@ -77,6 +83,8 @@ def no_effect(paper: Paper) -> Iterator[Remark]:
     told: set[tuple[int, str]] = set()
     for script, assign in _environment(paper):
         vendors, key = tables.vendors_of(assign.name), (id(script), assign.name)
+        if _misspelt(assign.name):
+            continue  # that is told; what it would do here is another question
         if vendors and paper.device not in vendors and key not in told:
             told.add(key)
             seen = f"{assign.name} has no effect here: the script is for {paper.device}, and {listed(vendors)} read it"
@@ -90,14 +98,24 @@ def visible_list(paper: Paper) -> Iterator[Remark]:
         if not _LISTS.fullmatch(assign.name) or not assign.word.known or not text or re.search(r"GPU-|MIG-|-1$", text):
             continue
         entries = text.split(",")
+        if assign.name == "CUDA_VISIBLE_DEVICES":  # CUDA passes over blanks before a number, as strtoul
+            entries = [each.strip() for each in entries]
         bad = [each for each in entries if not re.fullmatch(r"\d+", each)]
         twice = [each for number, each in enumerate(entries) if each in entries[:number]]
         if bad:
             shown = bad[0] if bad[0] else "an empty one"
             seen = f"the entry {shown!r} is no number: the list ends there, without a word"
-            yield fail(assign, seen, f"{assign.name}={','.join(each.strip() for each in entries if each.strip())}")
+            yield fail(
+                assign, seen, f"{assign.name}={','.join(_spread(each.strip()) for each in entries if each.strip())}"
+            )
         elif twice:
             yield fail(assign, f"device {twice[0]} stands twice: two processes would share a card", "Name each once.")
+
+
+def _spread(entry: str) -> str:
+    """0-7, as other programs take it, one by one."""
+    ends = re.fullmatch(r"(\d{1,3})-(\d{1,3})", entry)
+    return ",".join(map(str, range(int(ends[1]), int(ends[2]) + 1))) if ends else entry
 
 
 def device_lists(paper: Paper) -> Iterator[Remark]:
