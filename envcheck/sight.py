@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
 from envcheck.model import Facts
@@ -117,9 +117,31 @@ class Loader:
     copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def caller(facts: Facts) -> Caller | None:
-    said = _said(facts, "caller")
-    if said is None or _int(said.get("uid")) is None:
+Said = Mapping[str, Any]
+
+
+def _of(name: str) -> Callable[[Callable[[Said], T | None]], Callable[[Facts], T | None]]:
+    """A reader of facts out of one of the collector's answer.  Several checks read it: it is read once."""
+
+    def wrapped(read: Callable[[Said], T | None]) -> Callable[[Facts], T | None]:
+        @lru_cache(maxsize=4)
+        def of_text(text: str) -> T | None:
+            said = _object(text)
+            return None if said is None else read(said)
+
+        @wraps(read)
+        def of_facts(facts: Facts) -> T | None:
+            answer = facts.answers.get(f"ask {name}")
+            return of_text(answer.out) if answer is not None and answer.ok else None
+
+        return of_facts
+
+    return wrapped
+
+
+@_of("caller")
+def caller(said: Said) -> Caller | None:
+    if _int(said.get("uid")) is None:
         return None
     return Caller(
         uid=said["uid"],
@@ -130,26 +152,20 @@ def caller(facts: Facts) -> Caller | None:
     )
 
 
-def paths(facts: Facts) -> Paths | None:
-    said = _said(facts, "paths")
-    if said is None:
-        return None
+@_of("paths")
+def paths(said: Said) -> Paths | None:
     named = _items(said.get("named"), lambda there: {p: b for p, b in _dict(there).items() if type(b) is bool})
     return Paths(_items(said.get("paths"), _path), named)
 
 
-def processes(facts: Facts) -> Processes | None:
-    said = _said(facts, "processes")
-    if said is None:
-        return None
+@_of("processes")
+def processes(said: Said) -> Processes | None:
     holding = tuple(_holding(one) for one in _list(said.get("holding")) if _int(_dict(one).get("pid")) is not None)
     return Processes(frozenset(_ints(said.get("pids"))), _int(said.get("blind")) or 0, holding)
 
 
-def kernel(facts: Facts) -> Kernel | None:
-    said = _said(facts, "kernel")
-    if said is None:
-        return None
+@_of("kernel")
+def kernel(said: Said) -> Kernel | None:
     kernels = _items(said.get("kernels"), _dict)
     return Kernel(
         running=_text(said.get("running")) or "",
@@ -163,23 +179,21 @@ def kernel(facts: Facts) -> Kernel | None:
     )
 
 
-def containers(facts: Facts) -> tuple[Container, ...] | None:
+@_of("containers")
+def containers(said: Said) -> tuple[Container, ...] | None:
     """None, too, where the engine did not answer."""
-    said = _said(facts, "containers")
-    if said is None or said.get("error"):
+    if said.get("error"):
         return None
     return tuple(_container(one) for one in map(_dict, _list(said.get("containers"))))
 
 
-def libraries(facts: Facts) -> Mapping[str, Library] | None:
-    said = _said(facts, "libraries")
-    return None if said is None else _items(said, _library)
+@_of("libraries")
+def libraries(said: Said) -> Mapping[str, Library] | None:
+    return _items(said, _library)
 
 
-def loader(facts: Facts) -> Loader | None:
-    said = _said(facts, "loader")
-    if said is None:
-        return None
+@_of("loader")
+def loader(said: Said) -> Loader | None:
     preload = {str(path): _named(one) for path, one in _dict(said.get("preload")).items()}
     standard = _texts([_dict(said.get("standard")).get(key) for key in ("path", "gives")])
     pair = (standard[0], standard[1]) if len(standard) == 2 else None
