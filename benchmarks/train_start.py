@@ -60,7 +60,9 @@ def commands() -> None:
     for model, method, device, machine, tool in SYSTEMS:
         for slow_s in (0.0, 2.0):
             words = (sys.executable, __file__, str(slow_s), tool, model, method, device)
-            told = subprocess.run((*ENVCHECK, "simulate", machine, "--", *words), capture_output=True, text=True)
+            told = subprocess.run(
+                (*ENVCHECK, "simulate", machine, "--", *words), stdout=subprocess.PIPE, text=True, check=True
+            )
             one, doctor, took = map(float, told.stdout.split()[-3:])
             # With a slow tool the steps that follow from its answer are slow, too: doctor's time is the slowest probe.
             slowest = max(one, doctor if slow_s else one)
