@@ -223,6 +223,14 @@ def test_screen_of_a_set_for_torch() -> None:
     assert {v["verdict"] for v in said["judged"]} <= {"tested", "known bad", "unknown"}
 
 
+def test_packages_that_are_not_there_are_to_be_installed() -> None:
+    """A set of which nothing is here differs in nothing that is here, and yet there is something to do."""
+    done = _on("atlas-800t-a2", "--framework", "torch")
+
+    assert "nothing to change" not in done.stdout
+    assert "pip install torch-npu==" in done.stdout
+
+
 def test_no_set_ends_with_1() -> None:
     """Where no tested set is known the exit code is 1, and the screen says what to do."""
     done = solve("--device", "npu", "--driver", "25.5.2", "--architecture", "aarch64")

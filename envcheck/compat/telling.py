@@ -151,7 +151,8 @@ def _next(told: Told, width: int) -> list[str]:
     if choice is None:
         words = "Next: let the cards compute with what is installed, or take another driver"
         return [*_wrapped(words, width), "  envcheck doctor --deep"]
-    if told.here and not set(changes(told, choice)) & set(_pip(told)):
+    lacking = [n for n in _pip(told) if n in choice.versions and n not in told.here]
+    if told.here and not lacking and not set(changes(told, choice)) & set(_pip(told)):
         return ["Next: nothing to change among the packages"]
     start = f"Next: with Python {choice.versions['python']}" + (", or from the image:" if choice.images else ":")
     return [*_wrapped(start, width), *(f"  {command}" for command in commands(told, choice))]
