@@ -1,6 +1,6 @@
 """The one file that travels to a node, and the command that runs it there; content-hashed, so that it travels once.
 
-The file is a zip that Python imports from: our probes and what they import, for Python 3.8, nothing else.
+The file is a zip that Python imports from: our probes and what they import, for Python 3.8.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import base64
 import hashlib
+import importlib.util
 import io
 import json
 import shlex
@@ -26,6 +27,7 @@ from probes import reading
 ROOT = Path(__file__).parent.parent.parent
 # Imported while it runs, by reading: only cards with follow-ups need their parser on the node.
 LATE = tuple(reading.PARSERS[v.tool] for v in VENDORS.values() if v.per_device)
+LIBRARIES = {"packaging": ("requirements", "version")}  # pure Python, for probes/requirements.py
 START = "envcheck.fleet.onboard"
 STAMP = (1980, 1, 1, 0, 0, 0)  # the same sources give the same file
 
@@ -79,9 +81,28 @@ def _base64(text: str) -> str:
 def _files() -> dict[str, str]:
     files = {_name(module): older.rewritten(_source(module)) for module in _reached([START, *LATE])}
     files["psutil.py"] = older.rewritten(_source("envcheck.fleet.plain_psutil"))
+    files.update(_of_libraries())
     files[f"{older.MODULE}.py"] = older.HELPERS
     for module in reading.PARSERS.values():  # loaded by name, used by nobody there
         files.setdefault(_name(module), "")
+    return files
+
+
+def _of_libraries() -> dict[str, str]:
+    """Those of their modules that are reached from the ones asked for, as they are installed here."""
+    files: dict[str, str] = {}
+    for name, begun in LIBRARIES.items():
+        found = importlib.util.find_spec(name)
+        waiting = ["__init__", *begun]
+        while found and found.origin and waiting:
+            path = Path(found.origin).parent / f"{waiting.pop()}.py"
+            if path.is_file() and f"{name}/{path.name}" not in files:
+                text = path.read_text(encoding="utf-8")
+                files[f"{name}/{path.name}"] = older.rewritten(text)
+                nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.level]
+                waiting += [
+                    word for node in nodes for word in (node.module or "", *(a.name for a in node.names)) if word
+                ]
     return files
 
 

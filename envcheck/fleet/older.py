@@ -10,10 +10,13 @@ from typing import Any
 
 MODULE = "envcheck_older"
 HELPERS = '''"""What Python 3.8 lacks."""
+import functools
 import os
 import pathlib
 import typing
 
+if not hasattr(functools, "cache"):
+    functools.cache = functools.lru_cache(maxsize=None)
 if not hasattr(os, "pidfd_open"):
     def _no_pidfd(pid, flags=0):
         raise OSError("this Python has no pidfd_open")

@@ -24,11 +24,11 @@ VIRTUAL = ("lo", "docker", "veth", "br-", "virbr", "cni", "flannel", "cali", "tu
 class Voted:
     """`read` gives what one host says; `absent` is what a host without a subject that others have counts as.
 
-    None: it does not vote there, since it could not tell.
+    None, of either: it does not vote there, since it could not tell.
     """
 
     name: str
-    read: Callable[[Facts], Values]
+    read: Callable[[Facts], Values | None]
     severity: Severity
     words: str
     absent: str | None = None
@@ -53,12 +53,14 @@ def _host(what: str, read: Callable[[Facts], object]) -> Callable[[Facts], Value
     return lambda facts: {} if (value := read(facts)) is None else {what: str(value)}
 
 
-def _packages(facts: Facts) -> Values:
-    return dict(facts.packages.packages) if facts.packages else {}
+def _packages(facts: Facts) -> Values | None:
+    return facts.packages.packages if facts.packages else None
 
 
-def _environment(facts: Facts) -> Values:
-    told = facts.environment or {}
+def _environment(facts: Facts) -> Values | None:
+    told = facts.environment
+    if told is None:
+        return None
     return {name: value for name, value in told.items() if not name.endswith(OWN_VARIABLES)}
 
 
@@ -121,13 +123,14 @@ class Vote:
 
 
 def values(facts: Facts) -> dict[str, Values]:
-    """What one host says of each line of the table; small, so that a fleet's can be kept."""
-    return {line.name: line.read(facts) for line in TABLE}
+    """What one host says of each line of the table that it could tell; small, so that a fleet's can be kept."""
+    return {line.name: said for line in TABLE if (said := line.read(facts)) is not None}
 
 
 def votes(told: Mapping[str, Mapping[str, Values]]) -> list[Vote]:
     """All subjects of the table over host → values(facts)."""
-    return [vote for line in TABLE for vote in _line(line, {host: said[line.name] for host, said in told.items()})]
+    by_line = {line: {host: said[line.name] for host, said in told.items() if line.name in said} for line in TABLE}
+    return [vote for line, said in by_line.items() for vote in _line(line, said)]
 
 
 def findings(found: Iterable[Vote]) -> list[Finding]:
@@ -154,10 +157,9 @@ def _sentence(vote: Vote) -> str:
 
 
 def _line(line: Voted, told: Mapping[str, Values]) -> Iterator[Vote]:
-    able = {host: said for host, said in told.items() if said or line.absent is None}
-    for subject in sorted({subject for said in able.values() for subject in said}):
+    for subject in sorted({subject for said in told.values() for subject in said}):
         by_value: dict[str, list[str]] = {}
-        for host, said in able.items():
+        for host, said in told.items():
             value = said.get(subject, line.absent)
             if value is not None:
                 by_value.setdefault(value, []).append(host)
