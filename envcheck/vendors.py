@@ -286,7 +286,6 @@ HOST_QUESTIONS: tuple[Question, ...] = (
     *LIBAIO,
     _read("/proc/sys/net/ipv4/ip_local_port_range"),
     _read("/proc/sys/net/ipv4/ip_local_reserved_ports"),
-    _list("/sys/class/iommu/*"),
     _read("/etc/docker/daemon.json"),
     _read("/var/lib/kubelet/cpu_manager_state"),
     _read("/etc/containerd/config.toml"),

@@ -1,8 +1,8 @@
 """What stands between cards that talk over PCIe: the IOMMU, and switches that send peers' requests up to the root.
 
 bus  {cards: {bus id: {iommu, switches: {bus id: true | false | null}}}}
-     iommu is the kernel's word for the card's group (identity, DMA, DMA-FQ), null without an IOMMU or where an old
-     kernel does not tell; switches are the ports above the card, below the root port: whether one redirects requests
+     iommu is the kernel's word for the card's group (identity, DMA, DMA-FQ), none without an IOMMU, null
+     where an old kernel does not tell; switches are the ports above the card, below the root port: whether one redirects requests
      of a peer (ACS).  null: root alone may read that much of the configuration space.
 """
 
@@ -40,7 +40,8 @@ def _is_card(path: Path) -> bool:
 def _card(path: Path) -> dict[str, Any]:
     above = [part for part in path.resolve().parts[:-1] if ADDRESS.fullmatch(part)][1:DEPTH_LIMIT]
     switches = {port: redirects(_bytes(DEVICES / port / "config")) for port in above}
-    return {"iommu": _text(path / "iommu_group/type") or None, "switches": switches}
+    grouped = (path / "iommu_group").is_dir()
+    return {"iommu": (_text(path / "iommu_group/type") or None) if grouped else "none", "switches": switches}
 
 
 def redirects(space: bytes) -> bool | None:

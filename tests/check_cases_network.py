@@ -151,6 +151,7 @@ WELL: list[tuple[str, str, Change]] = [
     ("network.rdma_state", "npu", hcas(UP, DOWN)),
     ("network.rdma_named", "npu", both(FOUR, env(NCCL_IB_HCA="^mlx5_1"))),
     ("network.rdma_named", "npu", both(FOUR, env(NCCL_IB_HCA="mlx5"))),
+    ("host.iommu", "nvidia", both(ON_BUS, slots("none"))),
     ("host.acs", "nvidia", both(ON_BUS, answer("ask bus", json.dumps({"cards": {"0000:00:00.0": {"iommu": None, "switches": {}}}})))),
     ("driver.fabric", "nvidia", both(MANAGED, answer(UNIT, "LoadState=loaded\nActiveState=active"))),
     ("python.cuda_build", "nvidia", both(packs(torch="2.4.0+cu118", paddlepaddle_gpu=None), answer(CAPABILITY, "9.0"))),

@@ -113,8 +113,12 @@ def test_cards_on_the_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (devices / "0000:02:08.0" / "config").write_bytes(space((0xD, 0x04)))
     monkeypatch.setattr(bus, "DEVICES", devices)
     found = bus.bus()["cards"]
+    (real / "iommu_group/type").unlink()
+    (real / "iommu_group").rmdir()
+    bare = bus.bus()["cards"]
 
     assert found == {"0000:03:00.0": {"iommu": "DMA-FQ", "switches": {"0000:01:00.0": None, "0000:02:08.0": True}}}
+    assert bare["0000:03:00.0"]["iommu"] == "none"
 
 
 def test_rank_table_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from envcheck import versions
 from envcheck.checks.check import NPU, Check, of_devices
 from envcheck.checks.common import fail, figures, graded, nodes_wanted, not_told, ok, quote, ranges, skip
+from envcheck.checks.network import _unread
 from envcheck.checks.ports import decimal
 from envcheck.checks.toolkit import toolkit_version
 from envcheck.model import Facts, Finding, Severity, VendorFacts
@@ -89,7 +90,8 @@ def hccn_tls(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif told:
         yield ok(f"{'on' if set(told.values()) == {1} else 'off'} at {len(told)} ports; other nodes must be alike")
     else:
-        yield not_told(facts, next(iter(asked), "run hccn_tool -i 0 -tls -g"))
+        first = next(iter(asked.values()), None)
+        yield _unread(first) if first else not_told(facts, "run hccn_tool -i 0 -tls -g")
 
 
 def _tls(text: str) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from envcheck import versions
 from envcheck.checks.check import NPU, Check, of_devices
-from envcheck.checks.common import fail, not_told, ok, quote, ranges, skip, unknown, warn
+from envcheck.checks.common import fail, in_container, not_told, ok, quote, ranges, skip, unknown, warn
 from envcheck.checks.common import vendor as kind_of
 from envcheck.checks.toolkit import toolkit_version
 from envcheck.facts import die_id
@@ -95,7 +95,8 @@ def port_range(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         )
         shown = (*quote(facts.answers.get(RESERVED)), *quote(facts.answers.get(EPHEMERAL)))
         seen = f"ports {ranges(bare)} of HCCL's are among {given[0]}-{given[-1]}, which the system gives out"
-        yield warn(seen, words, f"sudo sysctl -w {RESERVING}='{reserving(facts, v)}'", evidence=shown)
+        how = "docker run --sysctl {}={}" if in_container(facts) else "sudo sysctl -w {}='{}'"
+        yield warn(seen, words, how.format(RESERVING, reserving(facts, v)), evidence=shown)
     else:
         yield ok(f"ports {ranges(sorted(wanted))} are kept for HCCL")
 
