@@ -30,7 +30,7 @@ class Rdma:
 
 @dataclass(frozen=True)
 class Slot:
-    """A card's place on the bus: the kind of its IOMMU group (none: no IOMMU), and whether each switch above it redirects."""
+    """A card's place on the bus: its IOMMU group's kind (none: no IOMMU); whether each switch above it redirects."""
 
     iommu: str | None = None
     switches: Mapping[str, bool | None] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """What stands between cards that talk over PCIe: the IOMMU, and switches that send peers' requests up to the root.
 
 bus  {cards: {bus id: {iommu, switches: {bus id: true | false | null}}}}
-     iommu is the kernel's word for the card's group (identity, DMA, DMA-FQ), none without an IOMMU, null
-     where an old kernel does not tell; switches are the ports above the card, below the root port: whether one redirects requests
+     iommu is the kernel's word for the card's group (identity, DMA, DMA-FQ), none without an IOMMU, null where an old
+     kernel does not tell; switches are the ports above the card, below the root port: whether one redirects requests
      of a peer (ACS).  null: root alone may read that much of the configuration space.
 """
 
