@@ -46,23 +46,23 @@ def _paragraphs(text: str | None) -> str | None:
     """A paragraph after the other; an example's words behind its command, line by line."""
     if not text:
         return text
-    return "\n\n".join(_examples(p) if "\b" in p else language.say(" ".join(p.split())) for p in _split(text))
+    return "\n\n".join(_examples(p) if "\b" in p else language.say(" ".join(p.split())) for p in paragraphs(text))
 
 
-def _split(text: str) -> list[str]:
-    return re.split(r"\n\s*\n", inspect.cleandoc(text))
+def paragraphs(text: str | None) -> list[str]:
+    return re.split(r"\n\s*\n", inspect.cleandoc(text)) if text else []
 
 
 def _examples(text: str) -> str:
     """ "envcheck doctor      whichever cards are here": two blanks and more part command and words."""
     lines = []
     for line in text.split("\n"):
-        found = _EXAMPLE.match(line)
+        found = EXAMPLE.match(line)
         lines.append(f"{found[1]}{found[2]}{language.say(found[3])}" if found else line)
     return "\n".join(lines)
 
 
-_EXAMPLE = re.compile(r"(\S.*?)(\s{2,})(\S.*)$")
+EXAMPLE = re.compile(r"(\S.*?)(\s{2,})(\S.*)$")
 
 
 def _help_option(command: click.Command) -> Any:

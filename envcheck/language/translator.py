@@ -19,10 +19,11 @@ DEPTH = 5  # values within values
 TEXT_LIMIT = 1000
 HOLES_LIMIT = 12
 KNOWN_LIMIT = 20_000  # texts whose translation is kept: --watch says new figures for days
-PARTS = re.compile(r"((?:; |\. (?=[A-Z`])|, (?=[a-z0-9])|: ))")
-TAILS = (", ", "; ", "(")  # how a fragment begins that another text stands before
+SPLITS_LIMIT = 40
+TAILS = (", ", "; ", ": ", "(")  # how a fragment begins that another text stands before
+MARKS = {". ": "", "; ": "；", ": ": "：", ", ": "，"}  # the most that parts first
 LETTERS = re.compile("[A-Za-z]{2}")
-ENGLISH = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
+ENGLISH = re.compile(r"[A-Za-z]{2,} (?:[a-z]|\d+\b(?!\.))")
 TIDY = re.compile(r"(?<=[，；。：（）]) | (?=[，；。：（）])")  # full-width marks have their own room
 LOOSE = 9  # a pattern with fewer letters of its own would take a tool's words for ours
 
@@ -75,20 +76,35 @@ class Translator:
 
     def _said(self, text: str, depth: int) -> str:
         bare = text.strip()
-        if bare in self.sentences:
-            return text.replace(bare, self.sentences[bare], 1)
+        if exact := self.sentences.get(bare) or self.sentences.get(f"{bare} {{}}", "").replace("{}", ""):
+            return text.replace(bare, exact, 1)
         if depth > DEPTH or len(text) > TEXT_LIMIT or " " not in bare or not LETTERS.search(bare):
             return text
-        whole = self._whole(bare, depth) or self._parts(bare, depth)
+        whole = self._listed(bare, depth) or self._whole(bare, depth) or self._parts(bare, depth)
         return text if whole is None else text.replace(bare, whole, 1)
 
-    def _parts(self, text: str, depth: int) -> str | None:
-        """Part by part; None where no part is known: a tool's own words keep their marks, too."""
-        parts = PARTS.split(text)
-        if len(parts) == 1:
+    def _listed(self, text: str, depth: int) -> str | None:
+        """Clauses that each stand in a table: no value of the first takes the others in."""
+        clauses = text.split("; ", SPLITS_LIMIT)
+        if len(clauses) == 1 or not all(map(_closed, clauses)):
             return None
-        said = [_MARKS.get(part) or self._said(part, depth + 1) for part in parts]
-        return "".join(said) if any(a != b for a, b in zip(parts[::2], said[::2], strict=True)) else None
+        said = [self._said(clause, depth + 1) for clause in clauses]
+        return None if any(a == b for a, b in zip(clauses, said, strict=True)) else MARKS["; "].join(said)
+
+    def _parts(self, text: str, depth: int) -> str | None:
+        """What stands before a mark and behind it, by themselves; None where none is known: a tool's words keep theirs.
+
+        Sentences are parted before clauses, and clauses before lists.
+        """
+        for mark, said in MARKS.items():
+            before, found, behind = text.partition(mark)
+            before += "." if mark == ". " else ""
+            if not found or not before or text.count(mark) > SPLITS_LIMIT:
+                continue
+            known = self._said(before, depth + 1), self._said(behind, depth + (mark == ": "))
+            if known != (before, behind):
+                return said.join(known)
+        return None
 
     def _whole(self, text: str, depth: int) -> str | None:
         starts, ends, rest = self._patterns
@@ -132,9 +148,6 @@ class Translator:
 def _closed(value: str) -> bool:
     """Its brackets belong to it: a value does not end within another's."""
     return value.count("(") == value.count(")")
-
-
-_MARKS = {"; ": "；", ". ": "。", ", ": "，", ": ": "："}
 
 
 def load(language: str) -> Translator:

@@ -1,0 +1,245 @@
+"""What people read has its Chinese: found in the code by its syntax, so that a new sentence without one is missed."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+import language_parts
+import pytest
+
+from envcheck import cli, compat, language, toml_file
+from envcheck.checks import CHECKS
+from envcheck.checks.thresholds import THRESHOLDS
+from envcheck.compat import loading
+from envcheck.deep import table
+from envcheck.errors import UsageError
+from envcheck.language import commands, translator, width
+from envcheck.reports import judged, words
+from probes import npu_errors, smi_errors
+
+ROOT = Path(language.__file__).parent.parent
+ZH = sorted((ROOT / "language" / "zh").glob("*.toml"))
+CODE = [f for f in sorted((ROOT / "checks").glob("*.py")) if f.stem != "__main__"] + [ROOT / "deep" / "judge.py"]
+TABLES = dict(translator.pairs(ZH))
+# Holes alone, or words that are the same in Chinese.
+SAME = {"libatb.so"}
+
+
+def lacking(texts: Iterable[str]) -> list[str]:
+    return sorted({text for text in texts if text not in TABLES} - SAME)
+
+
+@pytest.mark.parametrize("file", CODE, ids=lambda file: file.stem)
+def test_each_sentence_of_a_check_has_its_chinese(file: Path) -> None:
+    """What a check, or the judge of the active tests, says of a machine and advises stands in a table, values aside."""
+    assert lacking(language_parts.sentences(file)) == []
+
+
+def test_the_code_is_really_read() -> None:
+    """The sentences are found: a reader of the code that finds nothing would find nothing lacking."""
+    found = {text for file in CODE for text in language_parts.sentences(file)}
+
+    assert len(found) > 600
+    assert {"docker {} is older than {}", "{} running containers", "Reload the driver."} <= found
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("yield ok(f'{n} fit')", "{} fit"),
+        ("yield warn(f'{n} lost', words)", "Look there."),
+        ("yield (warn if n else fail)('it is gone', 'Go.')", "it is gone"),
+        ("judge = warn if n else fail\n    yield judge('it is odd', 'Go.')", "it is odd"),
+        ("seen = 'a' if n else f'{n} of all'\n    yield unknown(seen)", "{} of all"),
+        ("yield ok(f'{plural(n, \"card\")} here')", "{} cards"),
+        ("yield ok(f'well{_more(n)}')", ", with {} more"),
+    ],
+)
+def test_a_sentence_is_found_however_it_is_written(code: str, sentence: str) -> None:
+    """A value's own words, a choice between two sayers, a name or a helper: none of them hides a sentence."""
+    helper = "def _more(n):\n    return f', with {n} more'\n"
+    source = f"{helper}\ndef check(n):\n    words = 'Look there.'\n    {code}\n"
+
+    assert sentence in language_parts.of_source(source)
+
+
+def test_what_lists_tell_has_its_chinese() -> None:
+    """What each check promises, where each threshold comes from, areas, verdicts."""
+    promised = (" ".join(c.says.split()) for c in (*CHECKS, *table.checks(cards=False)))
+    told = (*(t.source for t in THRESHOLDS.values()), *judged.TITLES.values(), *judged.VERDICTS.values())
+
+    assert lacking((*promised, *told)) == []
+
+
+def test_what_tools_complain_of_has_its_chinese() -> None:
+    """What a known complaint of a vendor's tool means, and what to do about it."""
+    phrases = [npu_errors.WARNING, *npu_errors.COMPLAINTS]
+    phrases += [
+        p for group in vars(smi_errors).values() if isinstance(group, tuple) for p in group if hasattr(p, "fix")
+    ]
+    said = {text for p in phrases for text in (p.fix, p.meaning) if text}
+
+    assert len(said) > 40
+    assert lacking(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in said) == []
+
+
+def test_what_the_version_tables_tell_has_its_chinese() -> None:
+    """Symptom and remedy of each pair of versions that is known to be bad."""
+    told = [found for file in sorted(Path(compat.__file__).parent.glob("*.toml")) for found in _told(_read(file))]
+
+    assert len(told) > 60
+    assert lacking(told) == []
+    assert loading.table()
+
+
+def test_each_help_has_its_chinese() -> None:
+    """Paragraphs, examples, summaries and options of every command, and of those below it."""
+    verbs = [cli.main, *(getattr(importlib.import_module(at), name) for name, at in cli.COMMANDS.items())]
+    told = {text for verb in verbs for text in _helps(verb) if re.search("[A-Za-z]{2}", text)}
+
+    assert len(told) > 200
+    assert lacking(told) == []
+
+
+def test_each_word_of_the_page_has_its_chinese() -> None:
+    """The page's words are told in both languages, under the same names."""
+    assert words.WORDS["zh"].keys() == words.EN.keys()
+    assert [k for k, text in words.words("zh").items() if re.search("[a-z]{3}", text) and k not in PAGE_SAME] == []
+
+
+PAGE_SAME = {"title", "made_by", "more_lines", "link_package"}  # names of programs, and "die"
+
+
+def test_tables_are_toml_with_one_chinese_for_a_sentence() -> None:
+    """The quick reader of the tables reads what TOML says; none is told twice, and each keeps its values."""
+    read = [pair for file in ZH for section in _read(file).values() for pair in section.items()]
+    twice = [text for text, n in Counter(text for text, _ in read).items() if n > 1]
+    holes = [text for text, said in read if text.count("{}") != len(re.findall(r"\{\d?\}", said))]
+
+    assert list(translator.pairs(ZH)) == read
+    assert (twice, holes) == ([], [])
+    assert [text for text, said in read if not said] == []
+
+
+def test_chinese_has_full_width_marks() -> None:
+    """No Chinese clause ends with a mark of English."""
+    wrong = [said for said in TABLES.values() if re.search(r"[一-鿿] ?[,;:!?](?:\s|$)|[一-鿿]\.$", said)]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("could not be told", "无法判断"),
+        ("2 running containers, none with these cards", "2 个运行中的容器，均未使用这些卡"),
+        ("3 of 12 checks need a look", "12 项检查中有 3 项需要查看"),
+        ("Upgrade it. ", "请升级。"),
+        ("driver 24.1.0, as its file says", "驱动 24.1.0（据其版本文件）"),
+        (
+            "could not be told (envcheck's look at host: not asked; cat /x: absent)",
+            "无法判断（envcheck 对 host 的查询：没有询问；cat /x：不存在）",
+        ),
+        ("error in line 3 of the tool", "error in line 3 of the tool"),
+        ("dcmi module initialize failed. ret is -8005", "dcmi module initialize failed. ret is -8005"),
+    ],
+)
+def test_values_are_kept_and_known_words_among_them_are_said(english: str, chinese: str) -> None:
+    """Values find their place, sentences in them are said in turn, and a tool's own words stay."""
+    assert translator.load("zh")(english) == chinese
+
+
+@pytest.mark.parametrize("mark", ["; ", ", ", ": ", ". ", " of ", " in ", "(", "{}", " and ", " free"])
+def test_hostile_text_is_left_alone_soon(mark: str) -> None:
+    """A text made to match everywhere costs no more than its length: the translator looks at few of its parts."""
+    said = translator.load("zh")
+    looked: list[str] = []
+    watched = translator.Translator(said.sentences)
+    object.__setattr__(watched, "_whole", lambda text, depth: looked.append(text) or said._whole(text, depth))
+
+    assert len(watched(f"x{mark}" * 490)) >= 490
+    assert len(looked) < 2000
+
+
+@pytest.mark.parametrize(
+    ("argv", "around", "expected"),
+    [
+        (["doctor"], {}, "en"),
+        (["doctor", "--lang", "zh"], {}, "zh"),
+        (["--lang=zh_CN.UTF-8", "doctor"], {"ENVCHECK_LANG": "en"}, "zh"),
+        (["doctor"], {"ENVCHECK_LANG": "zh-CN", "LANG": "C"}, "zh"),
+        (["doctor"], {"LANG": "zh_CN.UTF-8"}, "zh"),
+        (["doctor"], {"LC_ALL": "C", "LANG": "zh_CN.UTF-8"}, "en"),
+        (["simulate", "m", "--", "envcheck", "--lang", "zh"], {}, "en"),
+    ],
+)
+def test_language_is_chosen(argv: list[str], around: dict[str, str], expected: str) -> None:
+    """The command line before the variable, the variable before the locale; a command behind -- has its own."""
+    try:
+        assert language.choose(argv, around) == expected
+    finally:
+        language.choose([], {})
+
+
+def test_unknown_language_is_refused() -> None:
+    """A language that nobody wrote is one sentence and exit code 2, and names those that there are."""
+    with pytest.raises(UsageError, match="there is no language 'fr'") as refused:
+        language.choose(["doctor", "--lang", "fr"], {})
+
+    assert "zh" in refused.value.next_step
+
+
+@pytest.mark.parametrize("columns", [24, 37, 60, 100])
+def test_lines_are_as_wide_as_the_terminal(columns: int) -> None:
+    """A Chinese character counts two; nothing is lost, and no line begins with a comma or ends with an open bracket."""
+    text = "请在 /etc/hosts 中把真实地址放在前面，或使用 --host（见 docs/train.md）：否则多节点启动会一直等待。"
+    lines = width.wrap(text, columns, "  ", "    ")
+
+    assert max(map(width.columns, lines)) <= columns
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert not [line for line in lines if line.strip()[0] in width.CLOSING or line[-1] in width.OPENING]
+
+
+def test_english_needs_no_table() -> None:
+    """Who speaks English does not wait for tables of other languages."""
+    assert language.chosen() == "en"
+    assert language.say("could not be told") == "could not be told"
+    code = (
+        "import sys, envcheck.reports, envcheck.commands.doctor; print('envcheck.language.translator' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def _read(file: Path) -> dict[str, dict[str, str]]:
+    return toml_file.table(file.read_text(encoding="utf-8"), str(file), "")
+
+
+def _told(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        if remedy := value.get("remedy"):
+            yield f"{remedy[:1].upper()}{remedy[1:]} ({{}})."
+        if symptom := value.get("symptom"):
+            yield symptom
+    for below in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _told(below)
+
+
+def _helps(command: click.Command) -> Iterator[str]:
+    for paragraph in commands.paragraphs(command.help):
+        yield from (
+            (found[3] for line in paragraph.split("\n") if (found := commands.EXAMPLE.match(line)))
+            if ("\b" in paragraph)
+            else (" ".join(paragraph.split()),)
+        )
+    yield command.short_help or ""
+    yield from (param.help or "" for param in command.params if isinstance(param, click.Option))
+    for below in (getattr(command, "commands", None) or {}).values():
+        yield from _helps(below)
