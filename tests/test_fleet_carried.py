@@ -21,7 +21,7 @@ import pytest
 from doctor_helpers import MACHINES
 
 from envcheck import facts, machine, snapshot
-from envcheck.fleet import carrying, older, plain_psutil
+from envcheck.fleet import carrying, kept, older, plain_psutil
 from envcheck.fleet.onboard import MARK
 from envcheck.model import Answer
 from envcheck.simulation import machine_file as described
@@ -82,11 +82,29 @@ def test_nothing_but_the_standard_library() -> None:
 
 def test_the_same_file_from_the_same_sources() -> None:
     """Two people with one envcheck send the same bytes; it is small."""
-    first = carrying.parcel()
-    carrying.parcel.cache_clear()
+    first = carrying.packed()
 
-    assert carrying.parcel() == first
-    assert len(first.data) < 200_000
+    assert carrying.packed() == first
+    assert len(first) < 250_000
+
+
+def test_it_is_kept_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made once for the same sources; made again when one changes, or when what was kept is damaged."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "a.py").write_text("1")
+    made: list[int] = []
+
+    def make() -> bytes:
+        made.append(1)
+        return b"data %d" % len(made)
+
+    assert [kept.through([tmp_path / "sources"], make) for _ in range(2)] == [b"data 1"] * 2
+    (tmp_path / "sources" / "a.py").write_text("12")
+    assert [kept.through([tmp_path / "sources"], make) for _ in range(2)] == [b"data 2"] * 2
+    (place,) = (tmp_path / "cache" / "envcheck").iterdir()
+    place.write_bytes(place.read_bytes()[:-1])
+    assert kept.through([tmp_path / "sources"], make) == b"data 3"
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from envcheck.fleet import older
+from envcheck.fleet import kept, older
 from envcheck.fleet.onboard import MARK
 from envcheck.model import Question
 from envcheck.vendors import VENDORS
@@ -41,12 +41,16 @@ class Parcel:
 @cache
 def parcel() -> Parcel:
     """Reproducible: whoever has the same envcheck sends the same bytes."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    data = kept.through((ROOT / "envcheck", ROOT / "probes", *_places(LIBRARIES)), packed)
+    return Parcel(data, hashlib.sha256(data).hexdigest())
+
+
+def packed() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in sorted(_files().items()):
             archive.writestr(zipfile.ZipInfo(name, STAMP), text, zipfile.ZIP_DEFLATED)
-    data = packed.getvalue()
-    return Parcel(data, hashlib.sha256(data).hexdigest())
+    return file.getvalue()
 
 
 def command(device: str, deadline_s: float, more: Iterable[Question] = (), forget: bool = False) -> str:
@@ -88,22 +92,33 @@ def _files() -> dict[str, str]:
     return files
 
 
-def _of_libraries() -> dict[str, str]:
-    """Those of their modules that are reached from the ones asked for, as they are installed here."""
-    files: dict[str, str] = {}
-    for name, begun in LIBRARIES.items():
+def _places(libraries: Iterable[str]) -> Iterator[Path]:
+    """Where they are installed here."""
+    for name in libraries:
         found = importlib.util.find_spec(name)
-        waiting = ["__init__", *begun]
-        while found and found.origin and waiting:
-            path = Path(found.origin).parent / f"{waiting.pop()}.py"
-            if path.is_file() and f"{name}/{path.name}" not in files:
+        if found and found.origin:
+            yield Path(found.origin).parent
+
+
+def _of_libraries() -> dict[str, str]:
+    """Those of their modules that are reached from the ones asked for."""
+    files: dict[str, str] = {}
+    for folder in _places(LIBRARIES):
+        waiting = ["__init__", *LIBRARIES[folder.name]]
+        while waiting:
+            path = folder / f"{waiting.pop()}.py"
+            if path.is_file() and f"{folder.name}/{path.name}" not in files:
                 text = path.read_text(encoding="utf-8")
-                files[f"{name}/{path.name}"] = older.rewritten(text)
-                nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.level]
-                waiting += [
-                    word for node in nodes for word in (node.module or "", *(a.name for a in node.names)) if word
-                ]
+                files[f"{folder.name}/{path.name}"] = older.rewritten(text)
+                waiting += _beside(text)
     return files
+
+
+def _beside(text: str) -> Iterator[str]:
+    """Modules of its own package that a module names."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield from (word for word in (node.module, *(alias.name for alias in node.names)) if word)
 
 
 def _reached(modules: Iterable[str]) -> Iterator[str]:

@@ -1,0 +1,120 @@
+"""What `envcheck doctor --hosts` costs beside clush, and what judging a thousand recorded hosts does.
+
+python benchmarks/fleet.py hosts [8 32]        as root: hosts are network namespaces with a real sshd each
+python benchmarks/fleet.py replay [1000]       recordings of 16-card machines, three of them odd
+
+All hosts share this machine's cores: their own work (a Python and the simulated tools on each) slows the others;
+the processor time of envcheck and its ssh children alone is told apart.  The reference is clush running `true` on all,
+plus the slowest host's own doctor.  Medians of RUNS.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tabulate import tabulate
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from doctor_helpers import simulated  # noqa: E402  (lies in tests/)
+from fleet_parts import Fleet, fleet  # noqa: E402
+
+from envcheck import facts, snapshot  # noqa: E402
+from envcheck.machine import SYSROOT  # noqa: E402
+
+RUNS = 5
+MACHINE, LARGE = "atlas-800t-a2", "atlas-200t-a2-box16"
+ODD = {100: "driver-old", 500: "card-lost=3", 900: "hot=101"}
+
+
+def timed(argv: Sequence[str], env: dict[str, str]) -> tuple[float, float]:
+    """(clock, processor time with children), in seconds."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(argv, env=env, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - began, used
+
+
+def median(argv: Sequence[str], env: dict[str, str]) -> tuple[float, float]:
+    runs = [timed(argv, env) for _ in range(RUNS)]
+    return statistics.median(r[0] for r in runs), statistics.median(r[1] for r in runs)
+
+
+def hosts(sizes: Sequence[int]) -> None:
+    rows = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), size, MACHINE) as made:
+            rows.append(measured(made, f"node[01-{size:02d}]"))
+    print(tabulate(rows, headers="keys", floatfmt=".2f"))
+
+
+def measured(made: Fleet, names: str) -> dict[str, object]:
+    env, python = made.environment(), sys.executable
+    doctor = [python, "-m", "envcheck", "doctor", "--json"]
+    over = [*doctor, "--hosts", names]
+    clush = [python, "-m", "ClusterShell.CLI.Clush", "-S", "-f", "64", "-w", names]
+    timed(over, env)  # the file travels
+    (all_s, here_s), (true_s, _) = median(over, env), median([*clush, "true"], env)
+    own = [timed(doctor, {**os.environ, SYSROOT: str(host.sysroot)}) for host in made.hosts[:RUNS]]
+    alone = [median([*doctor, "--hosts", "node01"], env)[0]]
+    slowest = max(clock for clock, _ in own)
+    return {
+        "hosts": len(made.hosts),
+        "doctor --hosts s": all_s,
+        "of that here, cpu s": here_s,
+        "one host alone s": alone[0],
+        "clush true s": true_s,
+        "own doctor s": slowest,
+        "ratio": all_s / (true_s + slowest),
+    }
+
+
+def replay(count: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        well = recorded()
+        for number in range(1, count + 1):
+            path = Path(folder) / f"node{number:04d}.json"
+            if number in ODD:
+                path.write_text(recorded(ODD[number]))
+            else:
+                path.write_text(other(well, number))
+        argv = [sys.executable, "-m", "envcheck", "doctor", "--replay", folder]
+        for more in ((), ("--json",)):
+            clock, used = timed([*argv, *more], dict(os.environ))
+            # the largest child so far: the recordings were made by far smaller ones
+            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+            print(
+                f"{count} recordings of {LARGE} {' '.join(more)}: {clock:.1f} s, cpu {used:.1f} s, peak {peak:.0f} MiB"
+            )
+
+
+def other(well: str, number: int) -> str:
+    """Each host has figures of its own: no answer of its cards is like another host's."""
+    drawn = rf"\g<1>{60 + number % 300 / 10:.1f}"
+    return re.sub(r"(\| OK +\| )\d\d\.\d", drawn, well).replace(
+        '"hostname\\": ', f'"number\\": {number}, \\"hostname\\": '
+    )
+
+
+def recorded(*wishes: str) -> str:
+    with simulated(LARGE, wishes) as machine:
+        return snapshot.dump(facts.ask(machine), "auto")
+
+
+if __name__ == "__main__":
+    what, *sizes = [*sys.argv[1:], "hosts"][: len(sys.argv[1:]) or 1]
+    if what == "replay":
+        replay(int(sizes[0]) if sizes else 1000)
+    else:
+        hosts([int(size) for size in sizes] or [8, 32])
