@@ -10,24 +10,39 @@ is None here, and the tool's own parser reads it.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from probes.text import said
 
 Value = str | int | None
-_PAIR = re.compile(r"[ \t]*([A-Za-z][\w ()%./-]*?)[ \t]*:[ \t]*([^\n]*?)[ \t]*\r?(?:\n|$)|[ \t]*\r?\n")
+_KEY = re.compile(r"[ \t]*([A-Za-z][\w ()%./-]*?)[ \t]*")
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")  # 00001025 is a serial number
 _LIMIT = 4096  # characters; the longest plain answer is a board of some 1,500
 
 
 def read(text: str) -> dict[str, Value] | None:
     """The pairs, numbers as numbers and the vendors' words for nothing as None; None where there is more than pairs."""
+    if len(text) > _LIMIT:
+        return None
     found: dict[str, Value] = {}
-    at = 0
-    while at < len(text) <= _LIMIT:
-        line = _PAIR.match(text, at)
-        if line is None or line[1] in found:
+    for line in text.split("\n"):
+        left, colon, right = line.partition(":")
+        if not colon and not left.strip(" \t\r"):
+            continue
+        key = _key(left) if colon else None
+        if key is None or key in found:
             return None
-        if line[1]:
-            found[line[1]] = int(line[2]) if _WHOLE.fullmatch(line[2]) else said(line[2])
-        at = line.end()
-    return found if found and at == len(text) else None
+        found[key] = _value(right.strip(" \t\r"))
+    return found or None
+
+
+# A fleet's answers say the same keys, and mostly the same values, thousands of times.
+@lru_cache(maxsize=4096)
+def _key(left: str) -> str | None:
+    named = _KEY.fullmatch(left)
+    return named[1] if named else None
+
+
+@lru_cache(maxsize=4096)
+def _value(text: str) -> Value:
+    return int(text) if _WHOLE.fullmatch(text) else said(text)
