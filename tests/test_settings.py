@@ -70,11 +70,12 @@ def test_whole_file(tmp_path: Path) -> None:
         ('[[waive]]\ncheck = "a"\nreason = "b"', "expires must be a day"),
         ('[[waive]]\ncheck = "a"\nreason = "b"\nexpires = "2027-01-31"', "without quotes"),
         ('[[waive]]\ncheck = "a"\nexpires = 2027-01-31', "reason must be a text"),
+        ('[[waive]]\ncheck = "host"\nreason = "b"\nexpires = 2027-01-31', "name of one check"),
         ("waive = 3", "written as [[waive]]"),
         ("[thresholds]\nhost.memory.warn_gb = 4", "did you mean host.memory.warn_gib"),
-        ("[thresholds]\nhost.memory.warn_gib = -1", "from 0 on"),
-        ("[thresholds]\nhost.memory.warn_gib = true", "from 0 on"),
-        ("[thresholds]\nhost.memory.warn_gib = nan", "from 0 on"),
+        ("[thresholds]\nhost.memory.warn_gib = -1", "from 0 to 1e9"),
+        ("[thresholds]\nhost.memory.warn_gib = true", "from 0 to 1e9"),
+        ("[thresholds]\nhost.memory.warn_gib = nan", "from 0 to 1e9"),
         ("thresholds = 4", "must be a table"),
         (OWN.replace("own.a", "host.memory"), "must be own. and a word"),
         (OWN.replace('["true"]', '"true"'), "list of words"),
@@ -128,6 +129,16 @@ def test_own_check(answer: Answer | None, severity: Severity) -> None:
 
     assert [(f.name, f.severity) for f in found] == [("own.t", severity)]
     assert severity is not Severity.FAIL or (found[0].remedy and found[0].evidence)
+
+
+def test_pattern_that_never_ends_is_called_off() -> None:
+    """A pattern that would search for years costs its deadline, and is no verdict."""
+    mine = OwnCheck("own.t", settings.Question("run", ("t",)), "Ask them.", "says", "(a+)+b")
+    answer = Answer("run t", Outcome.ANSWERED, "a" * 60)
+    found = checks.run_all(Facts(answers={"run t": answer}), ["own.t"], own=own.checks(Settings("s", checks=(mine,))))
+
+    assert [f.severity for f in found] == [Severity.UNKNOWN]
+    assert "did not end" in found[0].seen
 
 
 def test_waiver_holds_until_its_day() -> None:

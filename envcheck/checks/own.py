@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import metadata
 
 from envcheck.checks.check import Check, Cost, of_machine
 from envcheck.checks.common import command, figures, graded, not_told, ok, plural, quote, unknown, warn
+from envcheck.checks.searching import DEADLINE_S, places
 from envcheck.model import Facts, Finding, Severity
 from envcheck.settings import OwnCheck, Settings
 
@@ -63,14 +63,16 @@ def _judged(own: OwnCheck, facts: Facts) -> Finding:
     if answer is None or answer.outcome.value in ("absent", "hung"):
         return not_told(facts, own.question.key)
     text, asked = answer.text[:TEXT_LIMIT], command(own.question.key)
-    seen = re.search(own.pattern, text) if own.pattern else None
-    unwanted = re.search(own.unwanted, text) if own.unwanted else None
-    if unwanted:
-        line = _line(unwanted)
+    found = places((own.pattern, own.unwanted), text)
+    if found is None:
+        return unknown(f"the pattern's search did not end in {DEADLINE_S:.0f} s", "Write a simpler pattern.")
+    seen, unwanted = found
+    if unwanted is not None:
+        line = _line(text, unwanted)
         return graded(own.severity, f"{asked} says {line}", own.remedy, evidence=(f"$ {asked}", line))
-    if own.pattern and not seen:
+    if own.pattern and seen is None:
         return graded(own.severity, f"{asked} does not say {own.pattern!r}", own.remedy, evidence=quote(answer))
-    return ok(_line(seen) if seen else f"{own.unwanted!r} is not said")
+    return ok(_line(text, seen) if seen is not None else f"{own.unwanted!r} is not said")
 
 
 def _when(own: OwnCheck) -> Iterator[str]:
@@ -80,10 +82,10 @@ def _when(own: OwnCheck) -> Iterator[str]:
         yield f"{own.unwanted!r} is said"
 
 
-def _line(found: re.Match[str]) -> str:
+def _line(text: str, at: int) -> str:
     """The line in which it was found."""
-    start = found.string.rfind("\n", 0, found.start()) + 1
-    return found.string[start:].split("\n", 1)[0].strip()[:160]
+    start = text.rfind("\n", 0, at) + 1
+    return text[start:].split("\n", 1)[0].strip()[:160]
 
 
 def _strange(file: str) -> Finding:

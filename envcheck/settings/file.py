@@ -52,7 +52,10 @@ class _Reader:
         expires = said.get("expires")
         if isinstance(expires, datetime.datetime) or not isinstance(expires, datetime.date):
             self.refuse(f"{where}.expires must be a day, as expires = 2027-01-31 (without quotes)")
-        return Waiver(self.text(said, where, "check"), self.text(said, where, "reason"), expires)
+        check, reason = self.text(said, where, "check"), self.text(said, where, "reason")
+        if "." not in check:  # an area would be taken as known, and waive nothing
+            self.refuse(f"{where}.check must be the name of one check, as host.swap")
+        return Waiver(check, reason, expires)
 
     def thresholds(self, said: object) -> dict[str, float]:
         if not isinstance(said, dict):
@@ -64,7 +67,7 @@ class _Reader:
                     f"there is no threshold {name!r}{_near(name, THRESHOLDS)}", "envcheck doctor --show-thresholds"
                 )
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
-                self.refuse(f"thresholds.{name} must be a number from 0 on")
+                self.refuse(f"thresholds.{name} must be a number from 0 to 1e9")
         return {name: float(value) for name, value in flat.items()}
 
     def check(self, said: Mapping[str, Any], where: str) -> OwnCheck:
