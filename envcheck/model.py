@@ -187,7 +187,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Fit:
-    """What the memory planner says of a job on this machine's cards: `fits` is None where it cannot tell."""
+    """What the planner says of a job on this machine's cards, its memory or degrees: `fits` is None for cannot tell."""
 
     fits: bool | None
     reason: str
@@ -220,6 +220,7 @@ class Wanted:
     environment: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     fit: Fit | None = None
+    degrees: Fit | None = None
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,13 @@ from check_parts import (
     dev,
     env,
     garbled,
+    host,
+    job,
     packs,
     square,
 )
 
-from envcheck.model import Outcome
+from envcheck.model import Fit, Outcome, Remedy
 
 RANGE, RESERVED = (f"read /proc/sys/net/ipv4/ip_local_{name}" for name in ("port_range", "reserved_ports"))
 CAPABILITY, LSPCI, TABLE, MANAGER, UNIT = (
@@ -111,7 +113,8 @@ CASES: dict[str, Case] = {
     "host.iommu": ("nvidia", slots("DMA-FQ"), WARN, card(topology=square(lambda a, b: "NV18")), garbled("bus")),
     "host.acs": ("nvidia", slots(on=True), WARN, slots(on=None), garbled("bus")),
     "driver.fabric": ("nvidia", answer(TABLE, FABRIC.format("In Progress", "N/A")), FAIL, both(answer(LSPCI, "01:00.0 3D controller [0302]: x"), answer(TABLE, "<gpu/>")), both(answer(TABLE, "??"), lost(UNIT, MANAGER))),
-    "python.cuda_build": ("nvidia", packs(nvidia_cuda_runtime_cu12=None, nvidia_cuda_runtime_cu11="11.8.89"), FAIL, packs(nvidia_cuda_runtime_cu12=None), packs(nvidia_cuda_runtime_cu12="?")),
+    "python.cuda_build": ("nvidia", packs(nvidia_cuda_runtime_cu12=None, nvidia_cuda_runtime_cu11="11.8.89"), WARN, packs(nvidia_cuda_runtime_cu12=None), packs(nvidia_cuda_runtime_cu12="?")),
+    "job.degrees": ("npu", job(degrees=Fit(False, "tensor parallel 8 does not divide 20 heads", Remedy("Take 4."))), FAIL, job(degrees=None), job(degrees=Fit(None, "could not be laid out"))),
 }  # fmt: skip
 
 # More that is wrong in a way of its own, and what the finding says then: check -> (vendor, change, how bad, words).
@@ -136,8 +139,9 @@ MORE: list[tuple[str, str, Change, Any, str]] = [
     ("driver.fabric", "nvidia", both(MANAGED, answer(UNIT, "LoadState=loaded\nActiveState=failed")), FAIL, "failed"),
     ("driver.fabric", "nvidia", both(MANAGED, answer(UNIT, "LoadState=not-found\nActiveState=inactive")), FAIL, "no service"),
     ("driver.fabric", "nvidia", answer(TABLE, FABRIC.format("Completed", "Unknown error")), FAIL, "Unknown error"),
-    ("python.cuda_build", "nvidia", both(CUDA, packs(nvidia_cuda_runtime="13.0.48", nvidia_cuda_runtime_cu12=None)), FAIL, "CUDA 13"),
-    ("python.cuda_build", "nvidia", both(CUDA, answer(CAPABILITY, "12.0\n")), FAIL, "12.0"),
+    ("python.cuda_build", "nvidia", both(CUDA, packs(nvidia_cuda_runtime="13.0.48", nvidia_cuda_runtime_cu12=None)), WARN, "CUDA 13"),
+    ("python.cuda_build", "nvidia", both(CUDA, answer(CAPABILITY, "12.0\n")), WARN, "12.0"),
+    ("python.cuda_build", "nvidia", both(CUDA, host(in_container=True), answer(CAPABILITY, "12.0\n")), FAIL, "12.0"),
 ]  # fmt: skip
 # What looks near it and is well.
 WELL: list[tuple[str, str, Change]] = [

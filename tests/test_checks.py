@@ -67,6 +67,7 @@ from envcheck.model import (
     Engine,
     Facts,
     Finding,
+    Fit,
     Host,
     Interface,
     Limits,
@@ -166,7 +167,7 @@ def case(name: str) -> tuple[Facts, Case]:
     facts = healthy(CASES[name][0])
     facts = check_cases_network.RIGHT[name](facts) if name in check_cases_network.RIGHT else facts
     image = {"image": "quay.io/ascend/paddle:3.1-910b"} if name.startswith("job.image") else {}
-    return (job(**image)(facts) if name.startswith("job.") else facts), CASES[name]
+    return (job(**image, degrees=Fit(True, "tensor 4"))(facts) if name.startswith("job.") else facts), CASES[name]
 
 
 def test_every_check_has_its_cases() -> None:

@@ -15,6 +15,7 @@ from envcheck import checks
 from envcheck.model import Finding, Severity
 from envcheck.simulation import faults, machine_file
 from launch import gates
+from launch.planner import laid
 from launch.situation import Situation
 from tests.gate_parts import GIB, SIGHT, of_recipe, situated
 
@@ -45,6 +46,7 @@ CLOSES = {
     "docker-absent": "engine.reachable",
     "shm-small": "shm",
     "module-gone": "driver.module",
+    "fabric-down": "driver.fabric",
 }
 # Faults with which a training runs, or of which nobody can tell: no gate is closed, and gate.doctor names the check.  A
 # Warning of npu-smi is a card that works (of Alarm and Critical the manual says that it does not); cards without their
@@ -68,6 +70,7 @@ NOTED = {
 # Faults of a host's toolkit, engine and accounts, which a container that trains does not meet: doctor alone tells them.
 QUIET = {
     *("container-shm", "engine-config", "runc-open", "cpu-manager", "user-unnamed"),
+    *("ports-open", "tls-uneven", "rdma-down", "rdma-hidden", "iommu-on"),  # told by doctor: slower, or by bad luck
     *("path-dead", "opp-other", "kernels-missing", "nnal-other", "corex-other", "standard-old", "library-twice"),
 }
 OF_MACHINE = ("doctor", "devices", "world", "topology", "mixed", "degrees", "steps", "memory", "host", "shm", "name")
@@ -160,6 +163,20 @@ def test_degrees_that_do_not_divide() -> None:
     assert found.severity is Severity.FAIL
     assert found.seen == "tensor parallel 8 does not divide 20 heads and 4 key/value heads: 1, 2, 4"
     assert found.remedy and "--set tensor_parallel_degree=N" in found.remedy.words
+
+
+def test_doctor_says_it_of_the_recipe() -> None:
+    """job.degrees tells the same before any start, of the published model; right degrees are well."""
+    told = {}
+    for tensor in (4, 8):
+        s = of_recipe("ernie-21b-iluvatar", "lora", "bi-v150x8", parallel={"tensor": tensor, "pipeline": 2})
+        assert s.facts.wanted
+        wanted = replace(s.facts.wanted, degrees=laid.judged(s.recipe, s.job, s.facts))
+        (told[tensor],) = checks.run_all(replace(s.facts, wanted=wanted), ["job.degrees"])
+
+    assert told[4].severity is Severity.OK and "20 heads" in told[4].seen
+    assert told[8].severity is Severity.FAIL and told[8].seen.endswith("20 heads and 4 key/value heads: 1, 2, 4")
+    assert told[8].remedy and told[8].remedy.commands[0].startswith("envcheck plan --model ")
 
 
 def test_the_config_that_is_there_counts() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from envcheck import versions
 from envcheck.checks import pairs
 from envcheck.checks.check import NVIDIA, Check, of_devices
-from envcheck.checks.common import fail, not_told, ok, quote, skip, unknown
+from envcheck.checks.common import graded, here, not_told, ok, quote, skip, unknown
 from envcheck.checks.driver import driver_version
 from envcheck.checks.python import _packages, _shown
 from envcheck.compat.model import Standing
@@ -35,7 +36,7 @@ def cuda_build(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         return
     below = pairs.pair("cuda", "nvidia-driver", {"cuda": cuda, "nvidia-driver": driver})
     if below and below.standing is Standing.BAD:
-        yield pairs.finding(below, _shown(found, name))
+        yield replace(pairs.finding(below, _shown(found, name)), severity=here(facts))
         return
     cards = sorted(set(re.findall(r"^\s*(\d{1,2}\.\d)\s*$", answer.out, re.MULTILINE))) if answer and answer.ok else []
     if not cards:
@@ -46,7 +47,7 @@ def cuda_build(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         words = "Install a build for a newer CUDA: the first kernel ends with 'no kernel image is available'."
         shown = (*_shown(found, name), *quote(answer, lacking))
         seen = f"built for CUDA {cuda}, which has no code for cards of compute capability {lacking}"
-        yield fail(seen, words, "envcheck solve", evidence=shown)
+        yield graded(here(facts), seen, words, "envcheck solve", evidence=shown)
     else:
         yield ok(f"CUDA {cuda} for compute capability {', '.join(cards)}")
 
@@ -79,7 +80,7 @@ CHECKS: tuple[Check, ...] = (
         reads="installed packages, compute_cap of nvidia-smi, the driver's version",
         source="Paddle#69096; CUDA's release notes",
         vendors=NVIDIA,
-        rule="FAIL when the wheel's CUDA wants a newer driver, or has no code for a card",
+        rule="FAIL when its CUDA wants a newer driver, or has no code for a card; WARN where containers can be started",
         fix="A build for another CUDA.",
         frameworks=("paddle", "torch"),
     ),

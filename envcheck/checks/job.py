@@ -25,7 +25,7 @@ from envcheck.checks.driver import driver_version, firmware_version
 from envcheck.checks.python import _packages
 from envcheck.checks.thresholds import least_share
 from envcheck.checks.toolkit import toolkit_version
-from envcheck.model import Disk, Facts, Finding, Fit, Host, Severity, VendorFacts, Wanted
+from envcheck.model import Disk, Facts, Finding, Fit, Host, Remedy, Severity, VendorFacts, Wanted
 from envcheck.vendors import VENDORS
 from probes.installed import normal
 
@@ -116,6 +116,20 @@ def memory(facts: Facts) -> Iterator[Finding]:
 def _planned(fit: Fit, before: str = "") -> Finding:
     severity = {True: Severity.OK, False: Severity.FAIL, None: Severity.UNKNOWN}[fit.fits]
     return Finding("", severity, f"{before}{fit.reason}", fit.remedy)
+
+
+def degrees(facts: Facts) -> Iterator[Finding]:
+    """Heads, layers and experts of the published model divide by the job's parallel degrees."""
+    found = _wanted(facts).degrees
+    if found is None:
+        yield skip("the model is none that the planner knows, or nothing is trained")
+    elif found.fits:
+        yield ok(found.reason)
+    elif found.fits is None:
+        yield unknown(found.reason)
+    else:
+        remedy = found.remedy or Remedy("Take other degrees.")
+        yield fail(found.reason, remedy.words, *remedy.commands, evidence=_recipe(facts, method=_wanted(facts).method))
 
 
 def architecture(facts: Facts) -> Iterator[Finding]:
@@ -291,6 +305,14 @@ CHECKS: tuple[Check, ...] = (
         reads="the vendor's tool, the memory planner",
         rule="FAIL when a card has, or has free, less than the recipe names, or the planner says that it does not fit",
         fix="The planner's smallest change.",
+    ),
+    of_job(
+        "job.degrees",
+        degrees,
+        reads="the recipe, the planner's models",
+        source="vLLM's ERNIE MoE source; the recipes' frameworks",
+        rule="FAIL when a degree does not divide, or the framework refuses the layout",
+        fix="A degree that divides, by a recipe of your own or train's --set.",
     ),
     of_job(
         "job.architecture",

@@ -284,9 +284,9 @@ def _wanted(offer: Offer, found: Facts) -> Wanted:
     from dataclasses import replace
 
     from installers.recipes import recipe
-    from launch.planner import fit
+    from launch.planner import fit, laid
 
-    return replace(recipe.wanted(*offer), fit=fit.fit(*offer, found))
+    return replace(recipe.wanted(*offer), fit=fit.fit(*offer, found), degrees=laid.judged(*offer, found))
 
 
 def _offer(asked: dict[str, Any], device: str) -> Offer | None:

@@ -10,23 +10,10 @@ from envcheck.model import Finding, Severity
 from launch.catalogue import configs
 from launch.gates.answers import answer, skip
 from launch.memory.job import Job as Planned
-from launch.planner import asked, fit, legal, machines
+from launch.planner import laid
 from launch.rendering.rows import rows
 from launch.situation import Situation
 
-# The planner's options in the words of a training.
-WORDS = {
-    "tp": "tensor parallel",
-    "pp": "pipeline parallel",
-    "vpp": "virtual pipeline",
-    "ep": "expert parallel",
-    "etp": "expert tensor parallel",
-    "cp": "context parallel",
-    "seq-len": "a sequence of",
-    "micro-batch": "a micro batch of",
-    "grad-accum": "gradient accumulation",
-    "cards": "cards:",
-}
 IDLE_SHARE = 0.5  # of the steps in which a pipeline stage waits; beyond it more than half of the cards' time is lost
 
 
@@ -40,13 +27,9 @@ def degrees(s: Situation) -> Finding:
         return answer("gate.degrees", None, f"could not be laid out: {err.message}", words, "envcheck plan --help")
     if job is None:
         return skip("gate.degrees", "the model is none that the planner knows, or nothing is trained")
-    x, m = job.layout, job.model
-    shape = f"{m.heads} heads, {m.kv_heads} key/value heads, {m.layers} layers, {m.vocab} words"
-    shape += f", {m.moe.experts} experts" if m.moe else ""
-    seen = f"tensor {x.tp}, pipeline {x.pp}, {job.seq_len} tokens on {m.name}: {shape}"
-    against = tuple(_said(line) for line in legal.refusals(job))
+    seen, against = laid.shape(job), laid.against(job)
     words = f"Take one of the degrees that are listed: {_how(s)}."
-    world = f"envcheck plan --cards {x.cards} --search"
+    world = f"envcheck plan --cards {job.layout.cards} --search"
     return answer(
         "gate.degrees", not against, "; ".join(against) or seen, words, world, evidence=(seen,) * bool(against)
     )
@@ -54,20 +37,13 @@ def degrees(s: Situation) -> Finding:
 
 def drafted(s: Situation) -> Planned | None:
     """The job as the planner has it, whether or not a framework would take it."""
-    name, method = fit.model_of(s.recipe), fit.method_of(s.job)
-    if not (name and method):
+    job = laid.drafted(s.recipe, s.job, s.device, s.facts)
+    if job is None:
         return None
-    cards = s.job.nodes * s.job.processes
-    machine = fit.machine_of(s.job, s.device, s.facts) or machines.described(s.device, cards, None)
-    job = asked.draft(replace(machine, cards=cards), name, method, fit.options(s.recipe, s.job))
     for folder, said in s.sight.models.items():
         if said.get("config"):
-            return replace(job, model=configs.parse(said["config"], name, f"{folder}/config.json"))
+            return replace(job, model=configs.parse(said["config"], job.model.name, f"{folder}/config.json"))
     return job
-
-
-def _said(line: str) -> str:
-    return re.sub(r"--([a-z-]+)(?= )", lambda found: WORDS.get(found[1], found[1].replace("-", " ")), line)
 
 
 def _how(s: Situation) -> str:

@@ -30,6 +30,7 @@ def environment(s: Situation) -> Finding:
 ELSEWHERE = {
     "job.cards": "devices",
     "job.memory": "memory",
+    "job.degrees": "degrees",
     "job.host_memory": "host",
     "job.shm": "shm",
     "job.disk": "disk",
@@ -38,6 +39,8 @@ ELSEWHERE = {
     "network.own_name": "name",
     "host.shm": "shm",
     "host.stale_variables": "variables",
+    "network.master": "variables",
+    "network.port_base": "ports",
 }
 
 
