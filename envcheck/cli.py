@@ -86,9 +86,10 @@ def _code(argv: list[str] | None) -> int:
     except click.ClickException as err:
         return _misused(err)
     except errors.EnvcheckError as err:
-        click.echo(f"envcheck: {_plain(err.message)}", err=True)
+        say = language.say
+        click.echo(f"envcheck{say(': ')}{_plain(say(err.message))}", err=True)
         if err.next_step:
-            click.echo(f"  next: {_plain(err.next_step)}", err=True)
+            click.echo(f"  {say('next: ')}{_plain(say(err.next_step))}", err=True)
         return err.code
     except (StoppedError, KeyboardInterrupt, click.Abort) as err:
         open_line = isinstance(err, click.Abort) or sys.stderr.isatty()  # that of a question, or of the terminal's ^C
@@ -117,8 +118,9 @@ def _misused(err: click.ClickException) -> int:
     """What click has against the words of a command, as our other refusals look."""
     said = " ".join(err.format_message().split())
     context = getattr(err, "ctx", None)
-    click.echo(f"envcheck: {said[:1].lower()}{said[1:]}", err=True)
-    click.echo(f"  next: {context.command_path if context else 'envcheck'} --help", err=True)
+    say = language.say
+    click.echo(f"envcheck{say(': ')}{say(f'{said[:1].lower()}{said[1:]}')}", err=True)
+    click.echo(f"  {say('next: ')}{context.command_path if context else 'envcheck'} --help", err=True)
     return errors.USAGE
 
 

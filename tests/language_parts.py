@@ -21,6 +21,12 @@ SAYERS = {
     "Finding": (2,),
     "Remedy": (0,),
     "not_told": (),
+    "untold": (0, 1),
+    "_tell": (0,),
+    "_asked": (0,),
+    "UsageError": (0, 1),
+    "StepError": (0, 1),
+    "UntoldError": (0, 1),
 }
 NAMED = ("seen", "words")
 VARIANTS = 24  # of one expression

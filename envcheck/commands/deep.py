@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from envcheck import language
 from envcheck.checks.thresholds import limit
 from envcheck.deep import cards, session, table
 from envcheck.deep.door import Sizes
@@ -80,8 +81,8 @@ def _of(
 
 
 def _agreed(told: str, yes: bool) -> bool:
-    click.echo(told, err=True, nl=False)
-    return yes or click.confirm("Start them?", err=True)
+    click.echo("".join(f"{language.say(line)}\n" for line in told.splitlines()), err=True, nl=False)
+    return yes or click.confirm(language.say("Start them?"), err=True)
 
 
 def _telling() -> Callable[[str], None]:

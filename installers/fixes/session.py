@@ -12,6 +12,7 @@ import click
 
 from envcheck import places
 from envcheck.errors import FIT, UNFIT, StepError, UsageError
+from envcheck.language import say
 from envcheck.model import Finding, Severity
 from envcheck.stopping import heard_by, interrupt
 from installers import journal, lock
@@ -41,7 +42,7 @@ def fix(fixes: Sequence[Fix], look: Look, terms: Terms) -> int:
         return UNFIT if fixes else FIT
     chosen = _agreed(mine, terms)
     if not chosen:
-        click.echo("nothing was done")
+        _tell("nothing was done")
         return UNFIT
     with heard_by(interrupt), lock.held(folder(), click.echo):
         for one in chosen:
@@ -54,34 +55,34 @@ def undo(terms: Terms) -> int:
     entries = journal.made(folder())[::-1]
     known = [(entry, deed) for entry in entries if (deed := deeds.read(entry))]
     if not known:
-        click.echo("there is nothing to take back")
+        _tell("there is nothing to take back")
         return FIT
-    click.echo("To be taken back:")
+    _tell("To be taken back:")
     for _, deed in known:
-        click.echo(f"  {deed.words}")
+        _tell(f"  {deed.words}")
     if terms.dry_run:
         return FIT
     if not (terms.yes or _asked("Take this back?")):
-        click.echo("nothing was done")
+        _tell("nothing was done")
         return UNFIT
     with heard_by(interrupt), lock.held(folder(), click.echo):
         for entry, deed in known:
             said = deed.back()
             journal.write(folder(), "fix", "undone", deed=entry.get("deed"), said=said)
-            click.echo(f"  {deed.words}: {said or 'taken back'}")
+            _tell(f"  {say(deed.words)}{say(': ')}{say(said or 'taken back')}")
     return FIT
 
 
 def _show(mine: Iterable[Fix], others: Iterable[Fix]) -> None:
     for title, fixes in (("To be done:", list(mine)), ("Wants root, so do it yourself:", list(others))):
         if fixes:
-            click.echo(title)
+            _tell(title)
         for one in fixes:
-            click.echo(f"  {one.finding.name}: {one.finding.seen}")
-            click.echo(f"    then {one.deed.words}")
+            _tell(f"  {one.finding.name}{say(': ')}{say(one.finding.seen)}")
+            _tell(f"    then {one.deed.words}")
             click.echo(f"    {one.deed.command}")
     if not (mine or others):
-        click.echo("No finding has a remedy that is safe to apply; the report says what to do.")
+        _tell("No finding has a remedy that is safe to apply; the report says what to do.")
 
 
 def _agreed(mine: Sequence[Fix], terms: Terms) -> list[Fix]:
@@ -91,7 +92,7 @@ def _agreed(mine: Sequence[Fix], terms: Terms) -> list[Fix]:
     chosen = plain if plain and (terms.yes or _asked(question)) else []
     for one in asking:
         if terms.yes or not sys.stdin.isatty():
-            click.echo(f"left alone, since it wants an answer of its own: {one.deed.command}", err=True)
+            _tell(f"left alone, since it wants an answer of its own: {one.deed.command}", err=True)
         elif _asked(f"End process {one.deed.words.removeprefix('process ').removesuffix(' is ended')}?"):
             chosen.append(one)
     return chosen
@@ -100,7 +101,11 @@ def _agreed(mine: Sequence[Fix], terms: Terms) -> list[Fix]:
 def _asked(question: str) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("there is nobody to ask", "add --yes to do what is shown, or --dry-run to only see it")
-    return click.confirm(question)
+    return click.confirm(say(question))
+
+
+def _tell(text: str, err: bool = False) -> None:
+    click.echo(say(text), err=err)
 
 
 def _do(one: Fix) -> None:
@@ -113,7 +118,7 @@ def _do(one: Fix) -> None:
         journal.write(folder(), "fix", "undone", deed=noted["deed"], said="failed")
         words, then = (err.message, err.next_step) if isinstance(err, StepError) else (str(err), one.deed.command)
         raise StepError(f"{one.finding.name}: {words}", f"{then} (journal: {journal.path(folder())})") from None
-    click.echo(f"  done: {one.deed.words}")
+    _tell(f"  done: {one.deed.words}")
 
 
 def _proved(done: Sequence[Fix], all_: Sequence[Fix], look: Look) -> int:
@@ -123,8 +128,9 @@ def _proved(done: Sequence[Fix], all_: Sequence[Fix], look: Look) -> int:
     now = [f for f in look() if f.name in names - later]
     wrong = [f for f in now if f.severity in (Severity.WARN, Severity.FAIL)]
     for finding in now:
-        click.echo(f"  {'still' if finding in wrong else 'proved'}: {finding.name}: {finding.seen}")
+        proof = say("still: " if finding in wrong else "proved: ")
+        click.echo(f"  {proof}{finding.name}{say(': ')}{say(finding.seen)}")
     for name in sorted(later):
-        click.echo(f"  {name}: log in anew, or unset them here")
-    click.echo("to take it back: envcheck doctor --undo")
+        _tell(f"  {name}: log in anew, or unset them here")
+    _tell("to take it back: envcheck doctor --undo")
     return UNFIT if wrong or len(done) < len(all_) else FIT
