@@ -117,6 +117,14 @@ def survivors(run: Path) -> list[psutil.Process]:
     return [process for process, mark in _marked() if mark == str(run)]
 
 
+def outlived(mark: str, patience_s: float = 2.0) -> tuple[int, ...]:
+    """Who of a run that was ended is still there a moment later; of a container's too, for root."""
+    left = survivors(Path(mark))
+    if left:
+        psutil.wait_procs(left, timeout=patience_s)
+    return tuple(process.pid for process in survivors(Path(mark))) if left else ()
+
+
 def ranks(mark: str) -> dict[int, int]:
     """The workers of a run, rank → pid, as this host sees them: of a container too, for root."""
     found: dict[int, int] = {}

@@ -15,6 +15,7 @@ from envcheck.stopping import heard_by
 from launch import blame, saving
 from launch.clean import Clean
 from launch.command import Command
+from launch.family import outlived
 from launch.logs.step import Step
 from launch.stage import Stage, Training
 from launch.watch import Watch
@@ -31,7 +32,8 @@ MOURNING_S = 1.5  # in which a launcher should notice that a worker failed; torc
 @dataclass(frozen=True)
 class Ending:
     """`how` is finished, failed, unstarted (no worker was seen), interrupted, deadline, stopped (by a rule, which
-    is told in `stopped`); `status` is the launcher's; `cards` are their peaks."""
+    is told in `stopped`); `status` is the launcher's; `cards` are their peaks; `left` are the processes that outlived
+    SIGKILL, as those do that hang in a driver: each holds its card on."""
 
     how: str
     status: int | None
@@ -43,6 +45,7 @@ class Ending:
     outputs: tuple[str, ...] = ()
     stopped: Finding | None = None
     cards: Mapping[str, Any] = field(default_factory=dict)
+    left: tuple[int, ...] = ()
 
 
 def launch(
@@ -91,6 +94,7 @@ def launch(
         outputs=tuple(training.outputs()),
         stopped=guard.stopped if guard else None,
         cards=guard.cards() if guard else {},
+        left=outlived(stage.mark(run)),
     )
 
 

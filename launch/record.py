@@ -147,6 +147,7 @@ def ending(end: Ending, code: int) -> Record:
         "peak_memory_mib": {"host": round(end.peak_bytes / MIB), "worker": _most(end.steps)},
         "stopped": findings([end.stopped])[0] if end.stopped else None,
         "cards": dict(end.cards),
+        "left": list(end.left),
     }
 
 

@@ -95,6 +95,10 @@ def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int, told: 
     if ending.how in ("failed", "unstarted"):
         _blame(run, ending)
         _diagnosed(told)
+    if ending.left:
+        pids = " ".join(map(str, ending.left[:64]))
+        say(f"still there, in spite of SIGKILL, and may hold cards: {pids}")
+        say(f"  next: see where they hang, cat /proc/{ending.left[0]}/stack; a reset of the card or a reboot ends them")
     for path in checkpoints[-1:]:
         say(f"checkpoint  {path}")
     say(f"record      {run / 'run.json'}")

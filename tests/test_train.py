@@ -104,6 +104,7 @@ def test_record(good: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     assert said == json.loads(done.stdout)
     assert (said["schema"], said["state"], said["exit"]) == (1, "finished", {"code": 0, "status": 0})
     assert said["first_failed_worker"] is None
+    assert said["left"] == []
     assert said["plan"]["processes"] == 2
     assert "paddle.distributed.launch" in said["command"]
     assert said["versions"]["packages"]["paddlepaddle"]

@@ -173,6 +173,7 @@ def test_trains_in_the_container(trainer: Trainer) -> None:
     assert said["checkpoints"] == [f"/var/tmp/envcheck/runs/{Path(said['folder']).name}/output/checkpoint-5"]
     assert said["versions"]["packages"]["paddlepaddle"] == "3.1.0"
     assert trainer.inside("ls", said["checkpoints"][0])
+    assert said["left"] == []
     assert "RANK" not in said["left_out"]["stale"]  # this host's own is not the container's
     assert trainer.left() == ""
 
@@ -233,6 +234,7 @@ def test_nothing_in_the_container_outlives_us(trainer: Trainer, sign: signal.Sig
     if sign is signal.SIGINT:
         assert run.returncode == 130
         assert trainer.record()["state"] == "interrupted"
+        assert trainer.record()["left"] == []
 
 
 def cmdline(place: Path) -> bytes:

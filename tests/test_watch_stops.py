@@ -183,6 +183,28 @@ def test_launcher_that_does_not_notice(tmp_path: Path) -> None:
     assert (end.failed.rank, end.failed.code) == (1, 3)
     assert end.seconds < 30  # 2 to its death, less than 3 to the end; a busy machine takes its time
     assert family.survivors(tmp_path) == []
+    assert end.left == ()
+
+
+def test_who_cannot_be_ended_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A process that is still there after the end, as one that hangs in a driver (here nobody ends it), is told."""
+    (tmp_path / "log").mkdir()
+    code = "import subprocess as s; print(s.Popen(['sleep', '60'], start_new_session=True).pid)"
+    job = Job("lora", "", (sys.executable, "-c", code))
+    recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
+    made = render(recipe, job, {})
+    monkeypatch.setattr("launch.stage.here.survivors", lambda run: [])
+    tidy = clean.clean(os.environ, made, "cpu", str(tmp_path))
+    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, lambda step: None, 100)
+    (left,) = family.survivors(tmp_path)
+    left.kill()
+    telling.end(tmp_path, end, (), 0)
+
+    assert end.left == (left.pid,)
+    assert record.ending(end, 0)["left"] == [left.pid]
+    assert f"may hold cards: {left.pid}\n" in capsys.readouterr().err
 
 
 def test_peak_beside_the_prediction() -> None:
