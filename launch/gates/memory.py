@@ -57,11 +57,11 @@ def _held(s: Situation) -> Iterator[tuple[Device, str, str]]:
 def _floor(s: Situation) -> Finding:
     """Without a plan: what the recipe says that a card must have."""
     least, found = wanted(s.recipe, s.job).memory_gib, vendor(s)
-    if least is None or found is None or s.device == "cpu":
+    if least is None or s.device == "cpu":
         return skip("gate.memory", "neither recipe nor planner say how much memory of a card it needs")
     told = [(d, _free_mib(d, VENDORS[s.device].idle_memory_mib)) for d in used(s)]
     known = [(d, free) for d, free in told if free is not None]
-    if not known:
+    if not (found and known):
         return answer("gate.memory", None, "the cards do not say how much memory they have", "See doctor.", *_list(s))
     short = [(d, free) for d, free in known if free < least * 1024 * (1 - TOLERANCE)]
     lines = tuple(
