@@ -129,7 +129,8 @@ def _losses(ending: Ending) -> str:
     if not ending.steps:
         return ""
     first, last = ending.steps[0].loss, ending.steps[-1].loss
-    return f": {ending.steps[-1].step or len(ending.steps)} steps, loss {first:.3f} -> {last:.3f}"
+    made = ending.steps[-1].step or len(ending.steps)
+    return f": {made} step{'s' * (made != 1)}, loss {first:.3f} -> {last:.3f}"
 
 
 def _memory(ending: Ending) -> str:

@@ -238,6 +238,7 @@ def test_cards_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     with_cards = capsys.readouterr().err
     telling.end(tmp_path, replace(end, cards={}), (), 0)
 
+    assert "finished after 1 s: 1 step, loss 1.000 -> 1.000\n" in with_cards
     assert "cards       at most 2 GiB, on card 0, and 300 W, on card 1" in with_cards
     assert "cards  " not in capsys.readouterr().err
 

@@ -130,4 +130,4 @@ def _loss(run: Run) -> str:
     loss = run.said.get("loss")
     points = [p for p in loss if isinstance(p, list) and len(p) == 2] if isinstance(loss, list) else []
     values = [p[1] for p in points if isinstance(p[1], (int, float))]
-    return f"{values[0]:.3f} -> {values[-1]:.3f}, {len(points)} steps" if values else ""
+    return f"{values[0]:.3f} -> {values[-1]:.3f}, {len(points)} step{'s' * (len(points) != 1)}" if values else ""
