@@ -21,6 +21,7 @@ from envcheck.errors import UsageError
 from envcheck.fleet import hosts, judging, reach, told, voted
 from envcheck.fleet.onboard import MARK
 from envcheck.fleet.said import Said
+from envcheck.language import translator
 from envcheck.model import Facts, Finding, Host, Interface, Network, Packages, Severity
 from envcheck.reports import Style
 from envcheck.reports.judged import exit_code
@@ -250,6 +251,15 @@ def test_one_document() -> None:
     assert {v["subject"] for v in said["odd"]} == {"driver (Huawei Ascend)"}
     assert {"cards", "kernel"} <= {v["subject"] for v in said["common"]}
     assert said["exit_code"] == 1
+
+
+def test_it_is_said_in_chinese() -> None:
+    """Why a host is not asked, what is voted on and what to do have their Chinese."""
+    said = translator.load("zh")
+    words = [text for why in (*reach.SSH, *reach.WORDS) for text in (why.seen, why.words)]
+    words += [line.words for line in voted.TABLE]
+
+    assert [text for text in words if said(text) == text] == []
 
 
 def test_a_hostile_host_moves_no_cursor() -> None:

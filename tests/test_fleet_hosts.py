@@ -201,6 +201,41 @@ def test_a_host_that_cannot_be_asked(
     assert said["hosts"]["node01"]["verdict"] == "OK"
 
 
+def test_out_of_reach(fleet: Fleet) -> None:
+    """A host behind a link that is down is told as such within the deadline."""
+    host = fleet.hosts[2]
+    fleet_parts.ip("-n", host.space, "link", "set", "eth0", "down")
+    try:
+        code, said = doctor(fleet, "--deadline", "6", hosts="node[01,03]")
+    finally:
+        fleet_parts.ip("-n", host.space, "link", "set", "eth0", "up")
+
+    assert code == 1
+    assert reach(said, "node03")["seen"] == "it cannot be reached"
+    assert said["hosts"]["node01"]["verdict"] == "OK"
+
+
+def test_through_a_jump_host(fleet: Fleet) -> None:
+    """The user's own ssh configuration counts: a host that is reached through another one answers."""
+    jump = f"  ProxyJump {fleet.hosts[0].name}\n"
+    fleet.configure(f"Host node02\n{jump}")
+    try:
+        code, said = doctor(fleet, hosts="node02")
+    finally:
+        fleet.configure()
+
+    assert (code, said["hosts"]["node02"]["answered"]) == (0, True)
+
+
+def test_hostfile_fanout_and_exclusion(fleet: Fleet, tmp_path: Path) -> None:
+    """One at a time is enough; who is excluded is not asked."""
+    (tmp_path / "hosts").write_text("node[01-03]  # three\n")
+    done = fleet.run("doctor", "--hostfile", str(tmp_path / "hosts"), "--exclude", "node02", "--fanout", "1", "--json")
+
+    assert list(json.loads(done.stdout)["hosts"]) == ["node01", "node03"]
+    assert done.returncode == 0
+
+
 def test_each_odd_one_is_named(fleet: Fleet) -> None:
     """A driver, a card, a variable and a packet size that differ on one host each, beside one that is down."""
     other_machine(fleet.hosts[3], "driver-old")

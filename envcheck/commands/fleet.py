@@ -139,14 +139,16 @@ def _replayed(folder: Any, bench: Bench) -> list[Host]:
 def _report(asked: dict[str, Any], fleet: Any) -> None:
     from pathlib import Path
 
-    from envcheck import screen
-    from envcheck.fleet import told
+    from envcheck import language, screen
+    from envcheck.fleet import judging, told
     from envcheck.reports import Style, write
 
     to_file = asked["output"] not in (None, "-")
     as_json = asked["as_json"] or asked["format"] == "json" or (to_file and asked["output"].endswith(".json"))
     style = Style(width=screen.WIDEST) if to_file else screen.style()
-    text = told.document(fleet, asked["strict"]) if as_json else told.text(fleet, style)
+    if as_json:
+        language.for_a_program()
+    text = told.document(fleet, asked["strict"]) if as_json else told.text(judging.localised(fleet), style)
     if not to_file:
         click.echo(text, nl=False)
         return

@@ -40,7 +40,7 @@ def ask(hosts: Sequence[str], errand: Errand, done: Callable[[said.Said], None])
     for stream in ("stdout", "stderr"):
         task.set_default(f"{stream}_msgtree", False)  # nothing is kept here but what `Said` keeps
     task.set_info("fanout", errand.fanout)
-    task.set_info("connect_timeout", min(CONNECT_S, max(1, int(errand.deadline_s))))
+    task.set_info("connect_timeout", min(CONNECT_S, max(1, int(errand.deadline_s / 2))))
     task.set_info("ssh_options", OPTIONS)
     worker_class, handler_class = _classes()
     try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from envcheck import facts, snapshot
 from envcheck.errors import EnvcheckError
 from envcheck.fleet import reach, voted
 from envcheck.fleet.said import Said
+from envcheck.language.findings import localised as in_language
 from envcheck.model import Answer, Facts, Finding, Severity
 from envcheck.reports.judged import counted
 
@@ -99,6 +100,12 @@ def fleet(hosts: Iterable[Host]) -> Fleet:
     listed = tuple(hosts)
     found = voted.votes({host.name: host.said for host in listed if host.answered})
     return Fleet(listed, tuple(found), tuple(voted.findings(found)))
+
+
+def localised(fleet: Fleet) -> Fleet:
+    """In the language that a person has chosen."""
+    hosts = tuple(replace(host, findings=tuple(in_language(host.findings))) for host in fleet.hosts)
+    return replace(fleet, hosts=hosts, odd=tuple(in_language(fleet.odd)))
 
 
 def alike(hosts: Iterable[Host]) -> list[Alike]:

@@ -56,7 +56,7 @@ WORDS = (
         "ssh {host} command -v python3"),
     Why("old-python", "its python3 is too old", "Put Python 3.8 or newer first on PATH there.",
         "ssh {host} python3 --version"),
-    Why("no-room", "it has no room for a file of 100 KB, neither at home nor in /tmp nor in /dev/shm",
+    Why("no-room", "it has no room for a file of 150 KB, neither at home nor in /tmp nor in /dev/shm",
         "Make room there.", "ssh {host} df -h", UNKNOWN),
     Why("damaged", "what it received is not what was sent", "Ask again; look at what its login scripts read.",
         "ssh {host} true", UNKNOWN),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,10 +10,13 @@ from typing import Any
 from envcheck.fleet import voted
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.judging import Alike, Fleet, alike
+from envcheck.language import say
+from envcheck.language.width import columns, wrap
 from envcheck.model import Finding, Severity
 from envcheck.reports import Style
 from envcheck.reports.document import finding_object
 from envcheck.reports.judged import counts, exit_code, next_step, safe, summary, verdict
+from probes.text import plain
 
 SCHEMA = 1
 # Told in a row each; of packages, variables and interfaces there are too many: those that differ are told.
@@ -34,8 +36,8 @@ def text(fleet: Fleet, style: Style) -> str:
         *_next(fleet, wrong, style),
         "",
         *_common(fleet.votes, style),
-        *_section("Odd ones", [_odd(finding, style) for finding in fleet.odd]),
-        *_section("Hosts", [_alike(one, style) for one in wrong]),
+        *_section(say("Odd ones"), [_odd(finding, style) for finding in fleet.odd]),
+        *_section(say("Hosts"), [_alike(one, style) for one in wrong]),
     ]
     said = "\n".join(lines).rstrip() + "\n"
     return said if style.unicode else said.replace("×", "x").encode("ascii", "replace").decode()
@@ -75,20 +77,21 @@ def _vote(vote: voted.Vote) -> dict[str, Any]:
 
 def _head(fleet: Fleet) -> str:
     names, silent = [h.name for h in fleet.hosts], [h.name for h in fleet.hosts if not h.answered]
-    missing = f", all but {folded(silent)} answered" if silent else ", all answered"
-    return f"envcheck doctor on {folded(names)}: {_plural(len(names), 'host')}{missing}"
+    asked = f"{len(names)} {'host' if len(names) == 1 else 'hosts'}"
+    missing = f"all but {folded(silent)} answered" if silent else "all answered"
+    return say(f"envcheck doctor on {folded(names)}: {asked}, {missing}")
 
 
 def _counted(fleet: Fleet, wrong: Sequence[Alike]) -> str:
     """Findings that several hosts share count once here."""
     told = counts([*(one.finding for one in wrong), *fleet.odd])
     well = sum(verdict(host.findings) is Severity.OK for host in fleet.hosts)
-    return f" ({well} of {len(fleet.hosts)} hosts are well{f'; {told}' if told else ''})"
+    return f" ({say(f'{well} of {len(fleet.hosts)} hosts are well')}{f'; {told}' if told else ''})"
 
 
 def _next(fleet: Fleet, wrong: Sequence[Alike], style: Style) -> Iterator[str]:
     words, _, command = _step(fleet, wrong).partition("\n")
-    yield from _wrapped(words, style, "Next: ")
+    yield from _wrapped(words, style, say("Next: "))
     if command:
         yield f"          {command}"
 
@@ -97,8 +100,8 @@ def _step(fleet: Fleet, wrong: Sequence[Alike]) -> str:
     """The worst finding's, with the hosts that it is about; a host's own before the vote's, which often follows."""
     worst = max([*(one.finding for one in wrong), *fleet.odd], key=lambda f: f.severity, default=None)
     if worst is None:
-        return "start the job, or ask about it first with --model and --method."
-    where = next((f"on {_few(one.hosts)}: " for one in wrong if one.finding is worst), "")
+        return say("start the job, or ask about it first with --model and --method.")
+    where = next((f"{_few(one.hosts)}: " for one in wrong if one.finding is worst), "")
     return where + next_step([replace(worst, waived="")])
 
 
@@ -106,15 +109,15 @@ def _common(votes: Sequence[voted.Vote], style: Style) -> Iterator[str]:
     rows = [v for v in votes if v.name in ROWS and v.most is not None]
     if not rows:
         return
-    yield "Common"
-    wide = max(len(safe(v.subject)) for v in rows)
+    yield say("Common")
+    wide = max(columns(say(safe(v.subject))) for v in rows)
     for v in rows:
         where = _few(v.values[v.most or ""])
-        yield from _wrapped(f"{safe(v.most or '')}  {where}", style, f"    {safe(v.subject):{wide}}  ")
+        yield from _wrapped(f"{safe(v.most or '')}  {where}", style, f"    {_padded(say(safe(v.subject)), wide)}  ")
     for name, what in COUNTED.items():
         same = sum(v.name == name and v.agreed for v in votes)
         if same:
-            yield f"    {what:{wide}}  {same} alike"
+            yield f"    {_padded(say(what), wide)}  {say(f'{same} alike')}"
     yield ""
 
 
@@ -136,7 +139,7 @@ def _alike(one: Alike, style: Style) -> list[str]:
         for said, hosts in list(one.seen.items())[:WORDINGS]:
             lines += _wrapped(f"{_few(hosts)}: {safe(said)}", style, "        ")
         if len(one.seen) > WORDINGS:
-            lines.append(f"        and {len(one.seen) - WORDINGS} more wordings, in --json")
+            lines.append(f"        {say(f'and {len(one.seen) - WORDINGS} more wordings, in --json')}")
     return [*lines, *_evidence(f, style), *_remedied(f, style)]
 
 
@@ -159,14 +162,12 @@ def _few(hosts: Sequence[str]) -> str:
     return safe(folded(hosts))
 
 
-def _plural(n: int, word: str) -> str:
-    return f"{n} {word}{'s' * (n != 1)}"
+def _padded(text: str, wide: int) -> str:
+    return text + " " * (wide - columns(text))
 
 
 def _wrapped(text: str, style: Style, lead: str) -> list[str]:
     """The lead stands before the first line, blanks before the others; colours take no room."""
-    from probes.text import plain
-
-    bare = plain(lead)
-    lines = textwrap.wrap(text, max(20, style.width - len(bare)), break_long_words=False, break_on_hyphens=False)
-    return [(lead if n == 0 else " " * len(bare)) + line for n, line in enumerate(lines or [""])]
+    wide = columns(plain(lead))
+    lines = wrap(text, max(20, style.width - wide))
+    return [(lead if n == 0 else " " * wide) + line for n, line in enumerate(lines or [""])]
