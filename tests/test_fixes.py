@@ -116,6 +116,16 @@ def test_nobody_to_ask(home: Path) -> None:
     assert done.returncode == 2 and "--yes" in done.stderr and (home / ".bashrc").read_text() == PROFILE
 
 
+def test_failure_without_a_safe_remedy_is_left(home: Path) -> None:
+    """A failure that nothing of ours mends is named, and is no exit code of 0."""
+    site = home / "site.toml"
+    site.write_text('[[check]]\nname = "own.a"\ncommand = ["true"]\npattern = "x"\nremedy = "y"\nsays = "A."\n')
+    done = doctor(home, "--fix", "--yes", "--only", "own", "--config", str(site))
+
+    assert done.returncode == 1
+    assert "left for you, as envcheck doctor tells: own.a" in done.stdout
+
+
 def test_simulated_machine_is_not_mended(home: Path) -> None:
     """The machine around a simulation is not the one that the findings are about."""
     argv = [sys.executable, "-m", "envcheck", "simulate", "h200x8", "--", sys.executable, "-m", "envcheck"]

@@ -260,7 +260,7 @@ def test_doctor_writes_a_file(tmp_path: Path) -> None:
 def test_doctor_refuses_before_it_looks(tmp_path: Path) -> None:
     """A folder, and a place that is not there, are refused in a sentence with exit code 2."""
     (tmp_path / "d.html").mkdir()
-    for place in ("d.html", "no/such.html"):
+    for place in ("d.html", "no/such.html", ""):
         done = envcheck("doctor", "-o", place, cwd=tmp_path)
 
         assert (done.returncode, done.stdout) == (2, "")

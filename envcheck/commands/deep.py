@@ -102,7 +102,9 @@ def _telling() -> Callable[[str], None]:
 
 
 def _sentence(err: EnvcheckError) -> str:
-    return "Then ask again:" if err.next_step.startswith("envcheck ") else err.next_step or "Then ask again."
+    if err.next_step.startswith("envcheck "):
+        return "Install what the tests want, then ask again:"
+    return err.next_step or "Then ask again."
 
 
 def _command(err: EnvcheckError) -> tuple[str, ...]:

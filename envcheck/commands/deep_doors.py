@@ -77,7 +77,7 @@ def _here(asked: Asked, recipe: Recipe | None, own: Path) -> Door:
         tried.append(python)
     wanted = " or ".join(kit.name for kit in KITS)
     raise UntoldError(
-        f"no Python with {wanted} for {VENDORS[asked.vendor].title} was found (looked at {', '.join(tried)})",
+        f"no Python with {wanted} for --device {asked.vendor} was found (looked at {', '.join(tried)})",
         f"envcheck provision --{f'recipe {recipe.name}' if recipe else f'device {asked.vendor}'}",
     )
 

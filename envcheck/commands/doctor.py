@@ -119,7 +119,7 @@ def _watch(asked: dict[str, Any], site: Settings) -> int:
 
 def _format(asked: dict[str, Any]) -> str:
     """What the report is written as; refused before the machine is asked where that, or its place, cannot be."""
-    if not (asked["output"] or asked["format"] or asked["as_json"]):
+    if asked["output"] is None and not (asked["format"] or asked["as_json"]):
         return "table"
     from pathlib import Path
 
@@ -180,13 +180,20 @@ def _fixable(asked: dict[str, Any]) -> None:
 
 
 def _fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, site: Settings) -> int:
+    from envcheck import language
+    from envcheck.model import Severity
     from installers.fixes.proposed import proposed
 
     def look() -> list[Finding]:
         return _findings(asked, _facts(asked, site), site)
 
-    code: int = _fixes().fix(proposed(findings, facts), look, _terms(asked))
-    return code
+    fixes = proposed(findings, facts)
+    code: int = _fixes().fix(fixes, look, _terms(asked))
+    mended = {one.finding.name for one in fixes}
+    left = sorted({f.name for f in findings if f.severity is Severity.FAIL and not f.waived} - mended)
+    if left:
+        click.echo(language.say(f"left for you, as envcheck doctor tells: {', '.join(left)}"))
+    return max(code, int(bool(left)))
 
 
 def _listing(as_json: bool, site: Settings) -> str:

@@ -10,7 +10,7 @@ from envcheck.errors import UsageError
 
 def check(path: Path) -> None:
     """Refuse, before the machine is asked, a place where no file can be; UsageError says why."""
-    if path.is_dir():
+    if path.is_dir():  # also an empty text, which is the folder that we are in
         raise UsageError(f"{path} is a folder", f"name a file in it: {path / 'report.html'}")
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent}", f"mkdir -p {path.parent}")
