@@ -30,7 +30,7 @@ def read(text: str) -> dict[str, Value] | None:
         if not colon and not left.strip(" \t\r"):
             continue
         key = _key(left) if colon else None
-        if key is None or key in found:
+        if key is None or key in found or "[" in right:  # tls switch[0](0:disable, 1:enable): several on one line
             return None
         found[key] = _value(right.strip(" \t\r"))
     return found or None
