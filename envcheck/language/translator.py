@@ -30,18 +30,17 @@ LOOSE = 9  # a pattern with fewer letters of its own would take a tool's words f
 
 @dataclass(frozen=True)
 class Pattern:
-    """A sentence with values: `literal` counts the characters that are not values, the more the better a match."""
+    """A sentence with values: `letters` counts those of its own, the more the better a match."""
 
     parts: tuple[str, ...]
     into: str
-    literal: int
-    loose: bool
+    letters: int
 
     @classmethod
     def of(cls, source: str, into: str) -> Pattern:
         parts = tuple(source.split("{}"))
         letters = sum(c.isalpha() for part in parts for c in part)
-        return cls(parts, into, sum(map(len, parts)), letters < LOOSE)
+        return cls(parts, into, letters)
 
     def values(self, text: str) -> list[str] | None:
         """What stands for each {}, each as short as can be; None where the text is another sentence."""
@@ -112,9 +111,9 @@ class Translator:
         found = [
             (p, values) for p in candidates if (values := p.values(text)) is not None and all(map(_closed, values))
         ]
-        for pattern, values in sorted(found, key=lambda pair: -pair[0].literal):
+        for pattern, values in sorted(found, key=lambda pair: (-pair[0].letters, -sum(map(len, pair[0].parts)))):
             said = [self._said(value, depth + 1) for value in values]
-            if not (pattern.loose and any(map(ENGLISH.search, said))):
+            if not (pattern.letters < LOOSE and any(map(ENGLISH.search, said))):
                 return str(pattern.into.format(*said))
         return None
 
