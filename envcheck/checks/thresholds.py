@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from envcheck.language import say
 from envcheck.model import Facts
 from envcheck.units import GIB
 
@@ -61,5 +62,5 @@ def listing(given: Mapping[str, float], file: str) -> str:
     for name, known in THRESHOLDS.items():
         mine = given.get(name)
         value = f"{known.value:g}" if mine is None else f"{mine:g} ({file}; default {known.value:g})"
-        lines += [f"{name} = {value}", f"    {known.source}"]
+        lines += [f"{name} = {say(value)}", f"    {say(known.source)}"]
     return "\n".join(lines)
