@@ -272,20 +272,26 @@ _ANY = ("default", "empty", "alpaca", "chatml", "vanilla", "fewshot", "intern")
 
 def template(paper: Paper) -> Iterator[Remark]:
     """LLaMA-Factory's chat template of another family than the model."""
-    for config in paper.configs:
-        model, chosen = config.get("model_name_or_path"), config.get("template")
-        if config.family != "llamafactory" or model is None or chosen is None or not model.values or not chosen.values:
-            continue
-        name, style = model.values[0].lower(), chosen.values[0].lower()
+    for model, chosen in _templates(paper):
+        name, style = model.lower(), chosen.text.lower()
         for family, styles in _TEMPLATES:
             if (
                 family in name.rpartition("/")[2]
                 and not style.startswith((*styles, *_ANY))
                 and not re.search(r"deepseek|distill", name)
             ):
-                yield warn(
-                    Word("", chosen.value_start, chosen.value_end),
-                    f"the template {style} on a model of {family}",
-                    f"{styles[0]}, or as the model's page says.",
-                )
+                seen = f"the template {style} on a model of {family}"
+                yield warn(chosen, seen, f"{styles[0]}, or as the model's page says.")
                 break
+
+
+def _templates(paper: Paper) -> Iterator[tuple[str, Word]]:
+    """Model and template of each configuration, and of each command line."""
+    for config in paper.configs:
+        model, chosen = config.get("model_name_or_path"), config.get("template")
+        if config.family == "llamafactory" and model and chosen and model.values and chosen.values:
+            yield model.values[0], Word(chosen.values[0], chosen.value_start, chosen.value_end)
+    for job in paper.jobs:
+        given, style = job.option("model_name_or_path"), job.option("template")
+        if job.launcher.name == "llamafactory-cli" and given and style and given.value and style.values:
+            yield given.value, style.values[0]

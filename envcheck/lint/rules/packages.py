@@ -84,7 +84,8 @@ def upgrade_all(paper: Paper) -> Iterator[Remark]:
 
 
 def gpu_lists(paper: Paper) -> Iterator[Remark]:
-    """A list of packages for NVIDIA's cards on others."""
+    """A list of packages for NVIDIA's cards on others, or such packages one by one."""
+    yield from cuda_packages(paper)
     if paper.device not in ("npu", "iluvatar") and not any(_foreign(job.option("device")) for job in paper.jobs):
         return
     for install in installs(paper):
@@ -97,6 +98,20 @@ def gpu_lists(paper: Paper) -> Iterator[Remark]:
                     seen,
                     "envcheck recipes has the packages for this device; or cut the list down.",
                 )
+
+
+# Made of CUDA's kernels; what NPUs have in their place comes with torch-npu, or under names of its own.
+_CUDA = re.compile(r"flash-attn|xformers|bitsandbytes|transformer-engine|nvidia-\w[\w-]*|cupy-cuda\w+|onnxruntime-gpu")
+
+
+def cuda_packages(paper: Paper) -> Iterator[Remark]:
+    if paper.device != "npu":
+        return
+    for install in installs(paper):
+        for name, _, _, word in install.packages:
+            if _CUDA.fullmatch(name):
+                seen = f"{name} is made for NVIDIA's cards: on an NPU it does not build, or does nothing"
+                yield warn(word, seen, "Leave it out.")
 
 
 def _foreign(given: object) -> bool:

@@ -22,6 +22,8 @@ _DATA = (
     "config_file",
     "tokenizer_model",
 )
+# Read from a folder where the value begins with a slash; else they may be a hub's names.
+_MODELS = ("model_name_or_path", "model", "model_path", "adapter_name_or_path", "resume_from_checkpoint")
 
 
 def clone_name(paper: Paper) -> Iterator[Remark]:
@@ -85,6 +87,9 @@ def _needs(job: Job) -> Iterator[tuple[str, Word]]:
                     (".json", ".jsonl", ".yaml", ".txt")
                 ):
                     yield part.strip(), word
+    for name in _MODELS:
+        given = job.option(name)
+        yield from ((word.text, word) for word in (given.values if given else ()) if word.text.startswith("/"))
     preload = job.command.environment.get("LD_PRELOAD")
     for part in re.split(r"[ :]", preload.text) if preload else ():
         if part.startswith("/") and preload:

@@ -138,7 +138,7 @@ def device_lists(paper: Paper) -> Iterator[Remark]:
 def visible_count(paper: Paper) -> Iterator[Remark]:
     """As many processes as visible devices."""
     for job in paper.jobs:
-        visible = _visible(job)
+        visible = _visible(job, paper.device)
         processes = _own_processes(job)
         if visible is None or processes is None or not job.trains:
             continue
@@ -155,8 +155,10 @@ def visible_count(paper: Paper) -> Iterator[Remark]:
             yield warn(job.told("processes") or place, seen, "Make the two equal, unless it is meant.")
 
 
-def _visible(job: Job) -> tuple[str, int, Word] | None:
+def _visible(job: Job, device: str) -> tuple[str, int, Word] | None:
     for name, word in sorted(job.command.environment.items()):
+        if (device, name) in (("npu", "CUDA_VISIBLE_DEVICES"), ("nvidia", "ASCEND_RT_VISIBLE_DEVICES")):
+            continue  # told by visible_name, no_effect
         if _LISTS.fullmatch(name) and re.fullmatch(r"\d+(,\d+)*", word.text) and not word.soft:
             return name, word.text.count(",") + 1, word
     return None
