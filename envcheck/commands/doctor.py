@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,7 +74,7 @@ def doctor(**asked: Any) -> None:
     if asked["list_checks"]:
         click.echo(_listing(asked["as_json"], site))
         return
-    if asked["hosts"] or asked["hostfile"] or _is_folder(asked["replay"]):
+    if asked["hosts"] or asked["hostfile"] or asked["exclude"] or _is_folder(asked["replay"]):
         from envcheck.commands import fleet
 
         raise SystemExit(
@@ -300,13 +301,21 @@ def _offer(asked: dict[str, Any], device: str) -> Offer | None:
     """The named job and its recipe; None when none is named."""
     if not (asked["model"] or asked["method"] or asked["framework"]):
         return None
+    from installers.recipes import catalogue
+
+    return catalogue.select(
+        _recipes(asked["recipes_folder"]), asked["model"], asked["method"], device, asked["framework"]
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _recipes(folder: str | None) -> Any:
+    """Read once: they are asked for each machine of a fleet."""
     from pathlib import Path
 
     from installers.recipes import catalogue
 
-    folder = asked["recipes_folder"]
-    recipes = catalogue.load_all(Path(folder) if folder else None)
-    return catalogue.select(recipes, asked["model"], asked["method"], device, asked["framework"])
+    return catalogue.load_all(Path(folder) if folder else None)
 
 
 def _replayed(path: str, device: str) -> Facts:

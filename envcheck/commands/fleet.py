@@ -89,6 +89,7 @@ def _asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tuple[
     """What `each` makes of every host, in the hosts' order; made beside the asking, in one thread."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    from envcheck import runner
     from envcheck.fleet import asking, carrying, hosts
 
     names = hosts.chosen(asked["hosts"], asked["hostfile"], asked["exclude"])
@@ -97,7 +98,7 @@ def _asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tuple[
     made: dict[str, Future[Any]] = {}
     pool = ThreadPoolExecutor(1)
     try:
-        with _progress(len(names)) as step:
+        with runner.no_child_left(), _progress(len(names)) as step:
 
             def done(said: Said) -> None:
                 made[said.host] = pool.submit(each, said)

@@ -81,6 +81,7 @@ def _classes() -> tuple[Any, Any]:
     class Talk(EventHandler):  # type: ignore[misc]
         def __init__(self, said: said.Said, errand: Errand, done: Callable[[said.Said], None]) -> None:
             self.said, self.errand, self.done = said, errand, done
+            self.answered = False
 
         def ev_start(self, worker: Any) -> None:
             self.began = time.monotonic()
@@ -90,9 +91,10 @@ def _classes() -> tuple[Any, Any]:
                 self.said.err_line(msg)
                 return
             word = self.said.out_line(msg)
-            if word == "want":
-                worker.write(self.errand.parcel)
-            if word in ("want", "have"):
+            if word in ("want", "have") and not self.answered:  # once, however often it asks
+                self.answered = True
+                if word == "want":
+                    worker.write(self.errand.parcel)
                 worker.set_write_eof()
 
         def ev_hup(self, worker: Any, node: str, rc: int) -> None:
