@@ -25,7 +25,7 @@ MARKS = {". ": "", "; ": "；", ": ": "：", ", ": "，"}  # the most that parts
 LETTERS = re.compile("[A-Za-z]{2}")
 ENGLISH = re.compile(r"[A-Za-z]{2,} (?:[a-z]|\d+\b(?!\.))")
 TIDY = re.compile(r"(?<=[，；。：（）]) | (?=[，；。：（）])")  # full-width marks have their own room
-LOOSE = 9  # a pattern with fewer letters of its own would take a tool's words for ours
+LOOSE = 9  # letters of its own; a pattern with fewer could take a tool's words for ours
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,12 @@ class Pattern:
         parts = tuple(source.split("{}"))
         letters = sum(c.isalpha() for part in parts for c in part)
         return cls(parts, into, letters)
+
+    @property
+    def vague(self) -> bool:
+        """Whether a tool's words may look like it."""
+        bounded = self.parts[0][:4].isalpha() and self.parts[-1]
+        return self.letters < (LOOSE // 2 if bounded else LOOSE)
 
     def values(self, text: str) -> list[str] | None:
         """What stands for each {}, each as short as can be; None where the text is another sentence."""
@@ -113,7 +119,7 @@ class Translator:
         ]
         for pattern, values in sorted(found, key=lambda pair: (-pair[0].letters, -sum(map(len, pair[0].parts)))):
             said = [self._said(value, depth + 1) for value in values]
-            if not (pattern.letters < LOOSE and any(map(ENGLISH.search, said))):
+            if not (pattern.vague and any(map(ENGLISH.search, said))):
                 return str(pattern.into.format(*said))
         return None
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck import screen, stopping
 from envcheck.errors import INTERRUPTED, UsageError
+from envcheck.language import say
 from envcheck.reports.judged import Report, exit_code
 from envcheck.reports.text import as_text
 
@@ -64,9 +65,10 @@ def _screen(report: str, height: int, every_s: float, took_s: float) -> Text:
     from rich.text import Text
 
     head, areas, *end = report.rstrip("\n").split("\n\n")
-    now = f"{datetime.now():%H:%M:%S}, looked for {took_s:.1f} s, again every {every_s:g} s; Ctrl-C ends"
+    now = say(f"{datetime.now():%H:%M:%S}, looked for {took_s:.1f} s, again every {every_s:g} s; Ctrl-C ends")
     above = [head, *"\n".join(end).split("\n"), ""]
     lines, room = areas.split("\n"), height - len(above) - 3
     if len(lines) > max(1, room):
-        lines = [*lines[: max(1, room - 1)], f"... {len(lines) - max(1, room - 1)} more lines: envcheck doctor"]
+        more = say(f"... {len(lines) - max(1, room - 1)} more lines: envcheck doctor")
+        lines = [*lines[: max(1, room - 1)], more]
     return Text.from_ansi("\n".join([*above, *lines, "", now]))
