@@ -16,7 +16,7 @@ from doctor_helpers import simulated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envcheck import checks, facts, snapshot
+from envcheck import checks, facts, schemas, snapshot
 from envcheck.errors import UsageError
 from envcheck.fleet import hosts, judging, reach, told, voted
 from envcheck.fleet.onboard import MARK
@@ -245,6 +245,7 @@ def test_one_document() -> None:
     fleet = fleet_of((), (), ("driver-old",))
     text = told.document(fleet, strict=False)
     said = json.loads(text)
+    pytest.importorskip("jsonschema").validate(said, schemas.schema("fleet"))
 
     assert text.isascii()
     assert [one["answered"] for one in said["hosts"].values()] == [True] * 3

@@ -53,7 +53,7 @@ COMMANDS = (
     ("solve", "", ("solve", "--device", "nvidia", "--driver", "550.54.15", "--json")),
     ("lint", "", ("lint", str(ROOT / "tests/data/golden/train_qwen-7b_swift_infer.0.sh"), "--json")),
 )
-UNTRIED = {"bundle"}  # it fetches an image; written from the code alone
+UNTRIED = {"bundle", "fleet"}  # one fetches an image, written from the code alone; the other is tried in test_fleet
 
 
 @pytest.mark.parametrize("name", NAMES)
