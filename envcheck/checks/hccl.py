@@ -42,7 +42,8 @@ def _numbers(facts: Facts, table: Mapping[str, tuple[int, int, int]]) -> Finding
     said = {name: facts.environment[name] for name in table if facts.environment.get(name)}
     wrong = [name for name, text in said.items() if not _fits(text, *table[name])]
     if not said:
-        return skip(f"{' and '.join(table) if len(table) < 3 else 'none'} is set: the defaults count")
+        few = len(table) < 3
+        return skip(f"{' and '.join(table)}: not set, the default counts" if few else "none is set: the defaults count")
     if not wrong:
         return ok(", ".join(f"{name}={text}" for name, text in said.items()))
     name = wrong[0]

@@ -24,7 +24,8 @@ TAILS = (", ", "; ", ": ", "(")  # how a fragment begins that another text stand
 MARKS = {". ": "", "; ": "；", ": ": "：", ", ": "，"}  # the most that parts first
 LETTERS = re.compile("[A-Za-z]{2}")
 ENGLISH = re.compile(r"[A-Za-z]{2,} (?:[a-z]|\d+\b(?!\.))")
-TIDY = re.compile(r"(?<=[，；。：（）]) | (?=[，；。：（）])")  # full-width marks have their own room
+# Full-width marks have their own room, and Chinese characters stand together.
+TIDY = re.compile(r"(?<=[，；。：（）]) | (?=[，；。：（）])|(?<=[一-鿿]) (?=[一-鿿])")
 LOOSE = 9  # letters of its own; a pattern with fewer could take a tool's words for ours
 
 
