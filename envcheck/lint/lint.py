@@ -21,7 +21,9 @@ MOST_OF_RULE = 100  # a file that breaks one more often is no launch script
 
 @dataclass(frozen=True)
 class Result:
-    """`read`: how many scripts and configurations there were; `waived` the remarks that the file waives."""
+    """`read`: how many scripts and configurations there were, `known` of them what a known program reads; `waived` the
+    remarks that the file waives.
+    """
 
     source: Source
     remarks: tuple[Remark, ...]
@@ -29,6 +31,7 @@ class Result:
     read: int = 0
     device: str = ""
     shellcheck: bool = False
+    known: int = 0
 
 
 def lint(
@@ -51,6 +54,7 @@ def lint(
         len(made.scripts) + len(made.configs),
         made.device,
         others and shells.program() is not None,
+        len(made.scripts) + sum(bool(config.family) for config in made.configs),
     )
 
 

@@ -75,14 +75,19 @@ def _end(result: Result, style: Style, strict: bool) -> Iterator[str]:
     counts = Counter(remark.severity for remark in result.remarks)
     words = ((Severity.FAIL, "fail"), (Severity.WARN, "warn"), (Severity.UNKNOWN, "cannot be told"))
     parts = [f"{counts[severity]} {word}" for severity, word in words if counts[severity]]
-    said = ", ".join(parts) or (
-        "nothing to remark" if result.read else "no shell, YAML or JSON in it: nothing was read"
-    )
+    said = ", ".join(parts) or _nothing(result)
     waived = f"; {len(result.waived)} waived in the file" if result.waived else ""
     fixes = sum(remark.fix is not None for remark in result.remarks)
     yield from textwrap.wrap(f"{said}{waived}", max(30, style.width))
     if fixes:
         yield f"--fix mends {fixes} of them in a copy"
+
+
+def _nothing(result: Result) -> str:
+    """What was not judged does not look as if it were well."""
+    if not result.read:
+        return "no shell, YAML or JSON in it: nothing was read"
+    return "nothing to remark" if result.known else "no training's configuration that is known: only its form was read"
 
 
 def as_json(result: Result, strict: bool) -> str:

@@ -73,6 +73,8 @@ def kind_of(source: Source, asked: str = "") -> str:
     head = source.raw.lstrip(b"\xef\xbb\xbf \t\r\n")
     if suffix in _DOCUMENTS:
         return "document"
+    if suffix in (".py", ".ipynb") or re.match(rb"#![^\n]{0,80}python", head):
+        raise UsageError(f"{source.name} is Python, which lint does not read", "name the script that starts it")
     if suffix in (".sh", ".bash", ".slurm", ".sbatch") or head.startswith(b"#!"):
         return "bash"
     if head.startswith(b"{"):
