@@ -1,38 +1,62 @@
-"""docs/checks.md: python -m envcheck.checks > docs/checks.md"""
+"""docs/checks/: python -m envcheck.checks docs/checks"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from pathlib import Path
 
 from envcheck.checks import CHECKS, field
 from envcheck.checks.check import Check
+from envcheck.deep import table
+from envcheck.reports.judged import TITLES
+
+ALL = (*CHECKS, *table.checks())
+MADE = "Made from the table of checks by `python -m envcheck.checks docs/checks`."
 
 
-def page() -> str:
-    """One table an area, out of the table of checks, and one of the failures that they tell."""
-    lines = [
-        "# The checks of `envcheck doctor`",
-        "",
-        f"{len(CHECKS)} checks, made from the table in `envcheck/checks/__init__.py` by `python -m envcheck.checks`.",
-        "Each answers OK, SKIP (does not apply), UNKNOWN (could not be told), WARN or FAIL, these with a remedy.",
-        "All read what the machine shows at once, unless the cost says more.",
-    ]
-    for area, checks in groupby(CHECKS, key=lambda check: check.area):
-        lines += ["", f"## {area}", "", *_area(checks)]
-    return "\n".join([*lines, "", *_field()]) + "\n"
+def pages() -> dict[str, str]:
+    """By file: one page an area, one of the failures that they tell, and where to find them."""
+    areas = {area: [check for check in ALL if check.area == area] for area in dict.fromkeys(c.area for c in ALL)}
+    made = {f"{area}.md": "\n".join(_area(area, checks)) for area, checks in areas.items()}
+    return {"README.md": "\n".join(_index(areas)), **made, "field.md": "\n".join(_field())}
 
 
-def _area(checks: Iterable[Check]) -> Iterator[str]:
-    yield "| check | says | reads | when | what to do | for | cost | source |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+def _index(areas: dict[str, list[Check]]) -> Iterator[str]:
+    yield "# The checks of `envcheck doctor`"
+    yield ""
+    yield f"{len(ALL)} checks. Each answers OK, SKIP (does not apply), UNKNOWN (could not be told), WARN or FAIL, these"
+    yield "with a remedy. All read what the machine shows at once, unless the cost says more."
+    yield MADE
+    yield ""
+    yield "| area | checks | what they look at |"
+    yield "| --- | --- | --- |"
+    for area, checks in areas.items():
+        names = ", ".join(f"`{check.name.partition('.')[2]}`" for check in checks)
+        yield f"| [{TITLES.get(area, area)}]({area}.md) | {len(checks)} | {names} |"
+    yield ""
+    yield "[Failures of the field](field.md): what users lost days to, and what tells each beforehand."
+    yield "[Checks of your own, waivers and thresholds](../settings.md); [remedies that are applied](../fixes.md)."
+    yield ""
+
+
+def _area(area: str, checks: Iterable[Check]) -> Iterator[str]:
+    yield f"# {TITLES.get(area, area)}: the checks `{area}.*`"
+    yield ""
+    yield f"{MADE} [All areas](README.md)."
     for c in checks:
-        told = (c.says, c.reads, c.rule, c.fix, c.applies_to, c.cost.value, c.source)
-        yield f"| `{c.name}` | {' | '.join(told)} |"
+        yield f"\n## `{c.name}`\n"
+        yield f"{c.says}\n"
+        yield f"- reads: {c.reads} ({c.cost.value})"
+        yield f"- says: {c.rule}"
+        yield f"- to do: {c.fix}"
+        yield f"- for: {c.applies_to}"
+        yield f"- source: {c.source}"
+    yield ""
 
 
 def _field() -> Iterator[str]:
-    yield "## Failures of the field"
+    yield "# Failures of the field"
     yield ""
     yield "What users of these cards lost days to, and what tells it beforehand: checks of `envcheck doctor`, rules of"
     yield "`envcheck lint`, gates of `envcheck train`; or why no reading can.  From `envcheck/checks/field.toml`."
@@ -41,7 +65,11 @@ def _field() -> Iterator[str]:
     yield "| --- | --- | --- |"
     for failure in field.failures():
         yield f"| {failure.number} | {failure.symptom} | {field.told_by(failure)} |"
+    yield ""
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    place = Path(sys.argv[1])
+    place.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (place / name).write_text(text, encoding="utf-8")
