@@ -162,6 +162,10 @@ def flood(fleet: Fleet, host: Host) -> None:
     host.login_script("yes | tr -d '\\n'; exit 0\n")
 
 
+def begs(fleet: Fleet, host: Host) -> None:
+    host.tool("python3", "#!/bin/sh\nyes 'envcheck-fleet want'\n")
+
+
 def crash(fleet: Fleet, host: Host) -> None:
     host.tool("python3", "#!/bin/sh\necho 'python3: error while loading libz' >&2; exit 127\n")
 
@@ -180,6 +184,7 @@ def crash(fleet: Fleet, host: Host) -> None:
         (junk, "WARN", "answered, and its login script prints", "Welcome to the cluster"),
         (only_junk, "UNKNOWN", "something else than a snapshot", "This account is closed"),
         (flood, "UNKNOWN", "it sent more than", ""),
+        (begs, "UNKNOWN", "it sent more than", ""),
         (crash, "UNKNOWN", "something else than a snapshot (status 127)", "error while loading libz"),
     ),
     ids=lambda value: value.__name__ if callable(value) else "",

@@ -69,7 +69,7 @@ def _classes() -> tuple[Any, Any]:
         def _read(self, sname: str, size: int = 65536) -> bytes:
             data: bytes = super()._read(sname, size)
             self.taken += len(data)
-            if self.taken > said.BYTES_LIMIT:
+            if self.taken > said.BYTES_LIMIT or self.worker.eh.said.lines > said.LINES_LIMIT:
                 self.worker.eh.said.flood = True
                 self.worker.abort()
                 raise EngineClientEOF

@@ -6,7 +6,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from envcheck.fleet.said import BYTES_LIMIT, Said
+from envcheck.fleet.said import BYTES_LIMIT, LINES_LIMIT, Said
 from envcheck.model import Finding, Remedy, Severity
 
 NAME = "fleet.reach"
@@ -87,7 +87,7 @@ def _told_by_word(said: Said) -> Finding | None:
 def _limits(said: Said) -> Finding | None:
     if said.flood:
         words = Remedy("Look at what its login scripts print.", (f"ssh {shlex.quote(said.host)} true | head",))
-        return _finding(said, UNKNOWN, f"it sent more than {BYTES_LIMIT >> 20} MiB", words)
+        return _finding(said, UNKNOWN, f"it sent more than {BYTES_LIMIT >> 20} MiB, or {LINES_LIMIT} lines", words)
     if said.hung:
         begun = "its probes" if said.words else "ssh, or a login script there,"
         words = Remedy(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from envcheck.fleet.onboard import MARK
 
-BYTES_LIMIT = 24 << 20  # of both streams of a host; a snapshot of 16 cards is 30 KB as it travels
+BYTES_LIMIT = 8 << 20  # of both streams of a host; a snapshot of 16 cards is 30 KB as it travels
+LINES_LIMIT = 20_000  # each is looked at by itself, while other hosts wait
 KEPT = 4096  # characters of what was said beside it
 _MARK = MARK.encode() + b" "
 
@@ -30,10 +31,12 @@ class Said:
     hung: bool = False
     flood: bool = False
     elapsed_s: float = 0.0
+    lines: int = 0
     _parts: list[bytes] = field(default_factory=list)
 
     def out_line(self, line: bytes) -> str:
         """The marked word that the line holds, else ""."""
+        self.lines += 1
         if not line.startswith(_MARK):
             if line.strip() and len(self.junk) < KEPT:
                 self.junk += line[:KEPT].decode("utf-8", "replace") + "\n"
@@ -51,6 +54,7 @@ class Said:
 
     def err_line(self, line: bytes) -> None:
         """The end is kept: ssh's reason is its last line."""
+        self.lines += 1
         self.err = (self.err + line[:KEPT].decode("utf-8", "replace") + "\n")[-KEPT:]
 
     def _data(self, text: bytes) -> None:
