@@ -97,6 +97,11 @@ def summary(findings: Sequence[Finding]) -> str:
     return say(VERDICTS[Severity.UNKNOWN if untold else worst])
 
 
+def aside(text: str) -> str:
+    """In brackets, behind a sentence."""
+    return f"{say(' (')}{text}{say(')')}"
+
+
 def title(area: str) -> str:
     return say(TITLES[area]) if area in TITLES else safe(area)
 

@@ -11,6 +11,7 @@ from envcheck.language import say
 from envcheck.model import Finding, Severity, VendorFacts
 from envcheck.reports.judged import (
     Report,
+    aside,
     counted,
     counts,
     head,
@@ -33,7 +34,7 @@ def render(report: Report) -> str:
     lines = [
         f"# {_words(head(report.facts))}",
         "",
-        f"**{MARKS[verdict(report.findings)]} {_words(summary(report.findings))}**{f' ({told})' if told else ''}",
+        f"**{MARKS[verdict(report.findings)]} {_words(summary(report.findings))}**{aside(told) if told else ''}",
         "",
         *_next(report),
         "",

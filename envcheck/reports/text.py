@@ -15,6 +15,7 @@ from envcheck.language.width import columns, wrap
 from envcheck.model import Facts, Finding, Severity
 from envcheck.reports.judged import (
     Report,
+    aside,
     counted,
     counts,
     explains,
@@ -121,7 +122,7 @@ def area_line(findings: Sequence[Finding]) -> str:
         return say(f"{well}, {len(left)} {'follows' if len(left) == 1 else 'follow'} from {causes}")
     first = [f.seen for f in judged if f.name in HEADLINES] or [judged[0].seen]
     many = say(f"{len(judged)} {'check' if len(judged) == 1 else 'checks'}")
-    return f"{say('; ').join(map(safe, first))} ({many})"
+    return f"{say('; ').join(map(safe, first))}{aside(many)}"
 
 
 # Whose words an area's line borrows when all is well.
@@ -140,7 +141,7 @@ HEADLINES = (
 
 def _details(alike: list[Finding], unjudged: list[str], style: Style) -> Iterator[str]:
     finding = alike[0]
-    device = f" ({say(VENDORS[finding.device].title)})" if finding.device in VENDORS else ""
+    device = aside(say(VENDORS[finding.device].title)) if finding.device in VENDORS else ""
     names = ", ".join(dict.fromkeys(safe(f.name) for f in alike))
     yield from _wrapped(
         f"{names}{device}{say(': ')}{safe(finding.seen)}", style, f"    {style.mark(finding.severity)} ", 8
@@ -164,7 +165,7 @@ def _squeezed(line: str) -> str:
 
 def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[str]:
     worst, told, step = verdict(findings), counts(findings), next_step(findings)
-    yield from _wrapped(f"{summary(findings)}{f' ({told})' if told else ''}", style, f"{style.mark(worst)} ", 4)
+    yield from _wrapped(f"{summary(findings)}{aside(told) if told else ''}", style, f"{style.mark(worst)} ", 4)
     if step:
         words, _, command = step.partition("\n")
         yield from _wrapped(words, style, say("Next: "), 6)
