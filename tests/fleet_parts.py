@@ -91,7 +91,7 @@ class Fleet:
 
     def __init__(self, folder: Path, size: int) -> None:
         self.folder, self.tag = folder, f"ef{os.getpid() % 100000}"
-        self.net = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
+        self.net = f"10.{120 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
         self.home, self.key = folder / "user", folder / "user" / ".ssh" / "id_test"
         self.hosts = [Host(self, n + 1) for n in range(size)]
 
