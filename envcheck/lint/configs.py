@@ -76,18 +76,24 @@ def _gather(config: Config, root: Node, text: str) -> None:
 
 
 def _entry(block: Block, offsets: _Offsets, name: str, key: Any, value: Any, path: tuple[str, ...]) -> Entry:
-    kind = value.tag.rpartition(":")[2]
+    kind = _foreign(value.tag) or value.tag.rpartition(":")[2]
     values: tuple[str, ...] = ()
     if value.id == "scalar":
         values = (str(value.value),)
     elif value.id == "sequence":
         values = tuple(str(item.value) for item in value.value[:200] if item.id == "scalar")
-        kind = "seq"
+        kind = next((tag for item in value.value[:200] if (tag := _foreign(item.tag))), _foreign(value.tag) or "seq")
     places = [offsets(mark.index) for mark in (key.start_mark, key.end_mark, value.start_mark, value.end_mark)]
     start, end, value_start, value_end = (block.at(place) for place in places)
     if value.id != "scalar" or value_end < value_start:
         value_end = value_start + 1
     return Entry(name, values, start, end, value_start, value_end, kind, path)
+
+
+def _foreign(tag: str) -> str:
+    """A tag that is none of YAML's own; "" for these."""
+    name = tag.removeprefix("tag:yaml.org,2002:")
+    return name if name.startswith(("python/", "!")) else ""
 
 
 class _Offsets:

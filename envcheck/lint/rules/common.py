@@ -58,4 +58,7 @@ def near(name: str, names: frozenset[str], cutoff: float = 0.8) -> str:
     """The known name that is spelt most like this one; "" for none."""
     if len(name) > 80:
         return ""
+    turned = (name[:n] + name[n + 1] + name[n] + name[n + 2 :] for n in range(len(name) - 1))
+    if len(name) > 3 and (found := next((each for each in turned if each in names), "")):
+        return found  # two letters changed places, which the ratio counts as two faults
     return next(iter(difflib.get_close_matches(name, sorted(names), 1, cutoff)), "")

@@ -209,6 +209,20 @@ def options_unknown(paper: Paper) -> Iterator[Remark]:
                 )
 
 
+def filters(paper: Paper) -> Iterator[Remark]:
+    """deepspeed's runner takes numbers or names of cards, and refuses both."""
+    for job in paper.jobs:
+        if job.launcher.name != "deepspeed":
+            continue
+        names = [given for given in (job.says("include"), job.says("exclude")) if given is not None]
+        counts = [given for given in (job.says("num_gpus"), job.says("num_nodes")) if given is not None]
+        if names and counts:
+            seen = f"--{counts[0].name} beside --{names[0].name}: deepspeed refuses to start"
+            yield fail(counts[0], seen, "Keep one of the two.")
+        elif len(names) > 1:
+            yield fail(names[1], "--include beside --exclude: deepspeed refuses to start", "Keep one of the two.")
+
+
 _LAUNCH_ONLY = frozenset(
     ["nproc_per_node", "nnodes", "node_rank", "rdzv_backend", "rdzv_endpoint", "num_machines", "machine_rank", "npus"]
 )

@@ -332,6 +332,32 @@ _PLACEHOLDER = re.compile(
 )
 
 
+# Programs that take a secret as a word of its own, or behind a short option: (program, words before it, the option).
+_HANDED = (
+    (("wandb", "login"), ""),
+    (("swanlab", "login"), "-k"),
+    (("docker", "login"), "-p"),
+    (("podman", "login"), "-p"),
+    (("sshpass",), "-p"),
+)
+
+
+def _handed_over(command: Command) -> Word | None:
+    """The word that is a secret by its place; None where there is none, or nobody knows it."""
+    words = unwrapped(command.words)
+    texts = [word.text for word in words]
+    for names, option in _HANDED:
+        if (bare(command), *texts[1 : len(names)]) != names:
+            continue
+        rest = words[len(names) :]
+        for n, word in enumerate(rest):
+            before = rest[n - 1].text if n else ""
+            placed = before == option if option else not word.text.startswith("-") and before != "--host"
+            if placed and word.known and not word.soft and len(word.text) > 2 and not _PLACEHOLDER.search(word.text):
+                return word
+    return None
+
+
 def secrets(paper: Paper) -> Iterator[Remark]:
     """Never with the value in the sentence."""
     do = "Read it from a file that only you may read; launchers write their environment into logs."
@@ -355,8 +381,11 @@ def secrets(paper: Paper) -> Iterator[Remark]:
                     (named and word.known and len(word.text) > 5 and not _PLACEHOLDER.search(word.text))
                     or _SECRET_SHAPE.search(word.text)
                     or re.search(r"://[^/\s:@]+:[^/\s:@]{3,}@", word.text)
+                    or re.search(r"(?i)^authorization: *(bearer|basic|token) +[\w.~+/=-]{8,}$", word.text)
                 ):
                     spots[word.start] = Word("", word.start, word.end)
                 before = word.text
+            if (handed := _handed_over(command)) is not None:
+                spots[handed.start] = Word("", handed.start, handed.end)
         for at in sorted(spots):
             yield warn(spots[at], "a secret stands in the script, for everyone who gets to read it", do)

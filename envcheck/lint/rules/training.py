@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -232,6 +233,29 @@ def precision(paper: Paper) -> Iterator[Remark]:
             yield fail(
                 _at(quant), "bitsandbytes has no way to an NPU: a quantised training ends at once", "LoRA in bf16."
             )
+
+
+def batch(paper: Paper) -> Iterator[Remark]:
+    """Megatron's global batch is a multiple of micro batch x data parallel; the rest of the processes is these."""
+    for job in paper.jobs:
+        whole, micro = job.option("global_batch_size"), job.option("micro_batch_size")
+        total, small = _int(whole), _int(micro)
+        if whole is None or not total or not small or total < 0 or small < 0 or job.option("rampup_batch_size"):
+            continue
+        data = _data_parallel(job)
+        if total % (small * data):
+            words = f"{small} x {data} data parallel" if data > 1 else f"the micro batch {small}"
+            yield fail(_at(whole), f"a global batch of {total} is no multiple of {words}: Megatron ends", "A multiple.")
+
+
+def _data_parallel(job: Job) -> int:
+    """How many copies of the model train; 1 where nobody says, of which every number is a multiple."""
+    degrees = [job.option(*names) for names in (TP, PP, ("context_parallel_size",))]
+    sizes = [_int(given) if given is not None else 1 for given in degrees]
+    if job.open or not job.world or not all(size and size > 0 for size in sizes):
+        return 1
+    model = math.prod(size or 1 for size in sizes)
+    return job.world // model if job.world % model == 0 else 1  # told by training.world
 
 
 def rates(paper: Paper) -> Iterator[Remark]:

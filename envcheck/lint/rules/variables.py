@@ -15,7 +15,7 @@ from envcheck.lint.rules.common import fail, graded, listed, near, swap, unknown
 _LISTS = re.compile(r"(CUDA|ASCEND_RT|ILUVATAR_GPU|HIP|NPU|XPU)_VISIBLE_DEVICES")
 
 
-def _environment(paper: Paper) -> Iterator[tuple[Script, Assign]]:
+def environment(paper: Paper) -> Iterator[tuple[Script, Assign]]:
     """What the script puts into the environment, also docker run -e."""
     for script in paper.scripts:
         for assign in script.assigns:
@@ -34,7 +34,7 @@ def _environment(paper: Paper) -> Iterator[tuple[Script, Assign]]:
 
 def unknown_name(paper: Paper) -> Iterator[Remark]:
     told: set[tuple[int, str]] = set()
-    for script, assign in _environment(paper):
+    for script, assign in environment(paper):
         single = near(assign.name, tables.singles(), 0.93) if assign.name not in tables.singles() else ""
         if single and not any(use.name == assign.name for use in script.uses):
             name = Word("", assign.start, assign.start + len(assign.name.encode()))
@@ -66,7 +66,7 @@ def _misspelt(name: str) -> bool:
 
 
 def gone(paper: Paper) -> Iterator[Remark]:
-    for _, assign in _environment(paper):
+    for _, assign in environment(paper):
         row = tables.gone().get(assign.name)
         if row:
             name = Word("", assign.start, assign.start + len(assign.name))
@@ -81,7 +81,7 @@ def no_effect(paper: Paper) -> Iterator[Remark]:
     if not paper.device or paper.device == "cpu":
         return
     told: set[tuple[int, str]] = set()
-    for script, assign in _environment(paper):
+    for script, assign in environment(paper):
         vendors, key = tables.vendors_of(assign.name), (id(script), assign.name)
         if _misspelt(assign.name):
             continue  # that is told; what it would do here is another question
@@ -93,7 +93,7 @@ def no_effect(paper: Paper) -> Iterator[Remark]:
 
 def visible_list(paper: Paper) -> Iterator[Remark]:
     """The runtimes stop at the first entry that is no number, without a word."""
-    for _, assign in _environment(paper):
+    for _, assign in environment(paper):
         text = assign.word.text
         if not _LISTS.fullmatch(assign.name) or not assign.word.known or not text or re.search(r"GPU-|MIG-|-1$", text):
             continue
@@ -253,7 +253,7 @@ _DEBUG = {
 
 
 def loud(paper: Paper) -> Iterator[Remark]:
-    for _, assign in _environment(paper):
+    for _, assign in environment(paper):
         if assign.word.text in _DEBUG.get(assign.name, ()) and not (assign.name.endswith("SUBSYS") and _debugs(paper)):
             yield warn(
                 assign,
@@ -263,12 +263,12 @@ def loud(paper: Paper) -> Iterator[Remark]:
 
 
 def _debugs(paper: Paper) -> bool:
-    return any(a.name == "FLAGCX_DEBUG" and a.word.text == "TRACE" for _, a in _environment(paper))
+    return any(a.name == "FLAGCX_DEBUG" and a.word.text == "TRACE" for _, a in environment(paper))
 
 
 def interfaces(paper: Paper) -> Iterator[Remark]:
     """*_SOCKET_IFNAME against the interfaces of the machine; prefixes and exclusions as NCCL reads them."""
-    for _, assign in _environment(paper):
+    for _, assign in environment(paper):
         if not assign.name.endswith("_SOCKET_IFNAME") or not assign.word.known or not assign.word.text:
             continue
         text = assign.word.text
