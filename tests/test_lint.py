@@ -155,6 +155,15 @@ def test_what_is_not_known_is_not_called_well(tmp_path: Path) -> None:
     assert code(python) == 2
 
 
+@pytest.mark.parametrize(("name", "text"), [("a.md", "# Words alone\n"), ("a.md", ""), ("a.rst", "Words\n")])
+def test_nothing_to_read_is_not_well(tmp_path: Path, name: str, text: str) -> None:
+    """A document without a script or a configuration cannot be told to be right: exit code 3, and said."""
+    (tmp_path / name).write_text(text)
+    done = run(str(tmp_path / name))
+
+    assert code(done) == 3 and "nothing was read" in done.stdout
+
+
 def test_standard_input() -> None:
     """- reads standard input, as whatever kind is said."""
     assert code(run("-", "--kind", "bash", text="a = 5\n")) == 1

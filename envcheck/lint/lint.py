@@ -119,8 +119,8 @@ def _waived(file: Source, remark: Remark, waivers: dict[int, set[str]]) -> bool:
 
 
 def exit_code(result: Result, strict: bool) -> int:
-    """0 clean, 1 something fails, 3 something cannot be told, or warns where that counts."""
+    """0 clean, 1 something fails, 3 something cannot be told, warns where that counts, or there was nothing to read."""
     worst = [remark.severity for remark in result.remarks]
     if Severity.FAIL in worst:
         return 1
-    return 3 if Severity.UNKNOWN in worst or (strict and Severity.WARN in worst) else 0
+    return 3 if not result.read or Severity.UNKNOWN in worst or (strict and Severity.WARN in worst) else 0
