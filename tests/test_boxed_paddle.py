@@ -101,7 +101,7 @@ def envcheck(engine: Engine, folder: Path, device: str, *words: str, **more: str
     )
 
 
-def tested_deeply(engine: Engine, folder: Path, device: str) -> None:
+def deeply(engine: Engine, folder: Path, device: str) -> None:
     """doctor --deep finds the container by itself, and works on its cards."""
     small = {"ENVCHECK_DEEP_SECONDS": "0.05", "ENVCHECK_DEEP_MIB": "4"}
     job = ("--device", device, "--recipes", str(folder / "recipes"))
@@ -127,7 +127,7 @@ def test_sixteen_cards(engine: Engine, python_image: str, index: Index, tmp_path
         assert f"16 cards of type {KINDS[device][0]} multiplied rightly" in proof
         assert "16 processes added up to the right values" in proof
         if device == "npu":
-            tested_deeply(engine, tmp_path, device)
+            deeply(engine, tmp_path, device)
 
         (tmp_path / "home/environments" / f"boxed-{device}" / ".envcheck/state.json").unlink()
         bad = provision(engine, python_image, index, tmp_path, device, 'FAKE_SILENT = "1"')
