@@ -75,15 +75,16 @@ def lint(file: str, **asked: Any) -> int:
 
 
 def _fixed(file: str, result: Result) -> None:
+    from envcheck.language import say
     from envcheck.lint import fix
 
     raw, mended = fix.corrected(result)
     if raw == result.source.raw:
-        click.echo("nothing of it can be mended without you: no copy is written")
+        click.echo(say("nothing of it can be mended without you: no copy is written"))
         return
     there = fix.write(file, raw)
     click.echo(fix.diff(result.source, raw, there), nl=False)
-    click.echo(f"{there}: {mended} mended")
+    click.echo(f"{there}{say(': ')}{say(f'{mended} mended')}")
 
 
 def _machine(file: str, asked: dict[str, Any]) -> Machine:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from envcheck.language import say
+from envcheck.language.width import wrap
 from envcheck.lint.lint import Result, exit_code
 from envcheck.lint.model import Remark
 from envcheck.model import Severity
@@ -26,7 +27,7 @@ def as_text(result: Result, style: Style, strict: bool = False) -> str:
 
 def _remark(result: Result, remark: Remark, style: Style) -> Iterator[str]:
     line, column = result.source.place(remark.start)
-    word = _WORDS[remark.severity]
+    word = say(_WORDS[remark.severity])
     shown = f"\033[{_COLOURS[remark.severity]}m{word}\033[0m" if style.colour else word
     name = "-" if result.source.name == "-" else result.source.name.rpartition("/")[2]
     yield f"{shown} {safe(name)}:{line}:{column} {remark.rule}{' (shellcheck)' if remark.origin != 'envcheck' else ''}"
@@ -34,8 +35,8 @@ def _remark(result: Result, remark: Remark, style: Style) -> Iterator[str]:
     text = source_line(result, remark)
     width = (end_column if end_line == line else len(text) + 1) - column
     yield from _quoted(text, column, max(1, width), style.width)
-    yield from _wrapped(remark.seen, "  ", style.width)
-    yield from _wrapped(remark.remedy, "  next: ", style.width)
+    yield from _wrapped(say(remark.seen), "  ", style.width)
+    yield from _wrapped(say(remark.remedy), f"  {say('next: ')}", style.width)
     yield ""
 
 
@@ -66,21 +67,19 @@ def _quoted(text: str, column: int, width: int, room: int) -> Iterator[str]:
 
 def _wrapped(text: str, lead: str, width: int) -> list[str]:
     plain = safe(redact(text))
-    room = max(30, width)
-    how = {"subsequent_indent": "  ", "break_long_words": False, "break_on_hyphens": False}
-    return textwrap.wrap(plain, room, initial_indent=lead, **how) if plain else []  # type: ignore[arg-type]
+    return wrap(plain, max(30, width), lead, "  ") if plain else []
 
 
 def _end(result: Result, style: Style, strict: bool) -> Iterator[str]:
     counts = Counter(remark.severity for remark in result.remarks)
     words = ((Severity.FAIL, "fail"), (Severity.WARN, "warn"), (Severity.UNKNOWN, "cannot be told"))
-    parts = [f"{counts[severity]} {word}" for severity, word in words if counts[severity]]
-    said = ", ".join(parts) or _nothing(result)
-    waived = f"; {len(result.waived)} waived in the file" if result.waived else ""
+    parts = [say(f"{counts[severity]} {word}") for severity, word in words if counts[severity]]
+    said = say(", ").join(parts) or say(_nothing(result))
+    waived = say("; ") + say(f"{len(result.waived)} waived in the file") if result.waived else ""
     fixes = sum(remark.fix is not None for remark in result.remarks)
-    yield from textwrap.wrap(f"{said}{waived}", max(30, style.width))
+    yield from wrap(f"{said}{waived}", max(30, style.width))
     if fixes:
-        yield f"--fix mends {fixes} of them in a copy"
+        yield say(f"--fix mends {fixes} of them in a copy")
 
 
 def _nothing(result: Result) -> str:

@@ -1,0 +1,88 @@
+"""envcheck lint in Chinese: what its rules saw, the report's own words, and English for programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import language_parts
+import pytest
+from click.testing import CliRunner
+from lint_cases import CASES
+
+from envcheck import language
+from envcheck.commands.lint import lint as command
+from envcheck.language import translator
+from envcheck.lint import rules
+
+ROOT = Path(__file__).parent.parent
+FILES = [path for path in sorted(Path(rules.__file__).parent.glob("*.py")) if path.stem not in ("__init__", "common")]
+# Said as parts of others, or with so few words that they could be a tool's own.
+LOOSE = {
+    "{} has no {}",
+    "{} has no --{}",
+    "{} in its lists",
+    "{}: it ends there",
+    "{} ({} {}): it refuses",
+    "{} is {}",
+    "today's {}",
+    "the configuration is {}",
+    "{} {}",
+    "{} has {} {}, which {} does not divide",
+    "{} has no {} (lists of {} {})",
+    "{} lacks a letter of {}: {}",
+    "no model of the name {} is published: {}",
+}
+
+
+@pytest.fixture
+def chinese() -> Iterator[None]:
+    language.choose(["--lang", "zh"], {})
+    yield
+    language.choose([], {})
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_what_a_rule_saw_has_its_chinese(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence of each remark stands in a table, values aside."""
+    for name in ("warn", "fail", "unknown"):
+        monkeypatch.setitem(language_parts.SAYERS, name, (1,))
+    monkeypatch.setitem(language_parts.SAYERS, "graded", (2,))
+    known = translator.load("zh").sentences
+
+    assert sorted({text for text in language_parts.sentences(file) if text not in known} - LOOSE) == []
+
+
+def test_report_is_chinese(tmp_path: Path, chinese: None) -> None:
+    """Severity, sentence, next step and sums are Chinese; the script's own line stays."""
+    script = tmp_path / "run.sh"
+    script.write_text("#!/bin/bash\nchmod 777 a\npython train.py --lr 1e-4 --max_steps 100 --warmup_steps 2000\n")
+    said = CliRunner().invoke(command, [str(script), "--no-shellcheck"], standalone_mode=False).stdout
+
+    assert "失败 run.sh:3:" in said and "警告 run.sh:2:" in said and "下一步：" in said and "1 项失败，2 项警告" in said
+    assert "chmod 777 a" in said
+    assert not re.search(r"[a-z]{2,} [a-z]{2,} [a-z]{2,} [a-z]{2,}", said.replace("chmod 777 a", ""))
+
+
+def test_programs_get_english(tmp_path: Path, chinese: None) -> None:
+    """JSON and SARIF are for programs."""
+    script = tmp_path / "run.sh"
+    script.write_text("#!/bin/bash\nchmod 777 a\n")
+    for form in ("--json", "--sarif"):
+        said = CliRunner().invoke(command, [str(script), "--no-shellcheck", form], standalone_mode=False).stdout
+        assert "everybody on the machine may write there" in said
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.rule.startswith("shell.")], ids=lambda c: f"{c.rule}{c.id}")
+def test_nothing_is_lost_in_translation(case, chinese: None, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A report in Chinese names the same rules at the same places as the English one."""
+    script = tmp_path / case.file
+    script.write_text(case.wrong)
+    argv = [str(script), "--no-shellcheck", "--device", case.device]
+    said = CliRunner().invoke(command, argv, standalone_mode=False).stdout
+    language.choose([], {})
+    plain = CliRunner().invoke(command, argv, standalone_mode=False).stdout
+    place = re.compile(rf"{re.escape(case.file)}:\d+:\d+ [\w.]+")
+
+    assert place.findall(said) == place.findall(plain) != []
