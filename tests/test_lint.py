@@ -155,9 +155,18 @@ def test_what_is_not_known_is_not_called_well(tmp_path: Path) -> None:
     assert code(python) == 2
 
 
-@pytest.mark.parametrize(("name", "text"), [("a.md", "# Words alone\n"), ("a.md", ""), ("a.rst", "Words\n")])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", "# Words alone\n"),
+        ("a.md", ""),
+        ("a.rst", "Words\n"),
+        ("a.sh", "#!/bin/bash\n# later\n"),
+        ("a.yaml", ""),
+    ],
+)
 def test_nothing_to_read_is_not_well(tmp_path: Path, name: str, text: str) -> None:
-    """A document without a script or a configuration cannot be told to be right: exit code 3, and said."""
+    """A document without a script, or a file of comments, cannot be told to be right: exit code 3, and said."""
     (tmp_path / name).write_text(text)
     done = run(str(tmp_path / name))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from envcheck.lint import configs, shells, source, walker
 from envcheck.lint.machine import Machine
-from envcheck.lint.model import Config, Remark, Source
+from envcheck.lint.model import Block, Config, Remark, Source
 from envcheck.lint.paper import Paper
 from envcheck.lint.table import RULES
 from envcheck.model import Severity
@@ -51,11 +51,16 @@ def lint(
         file,
         tuple(remark for remark in found if remark not in waived),
         tuple(waived),
-        len(made.scripts) + len(made.configs),
+        sum(map(_says, [*(each.block for each in made.scripts), *(each.block for each in made.configs)])),
         made.device,
         others and shells.program() is not None,
         len(made.scripts) + sum(bool(config.family) for config in made.configs),
     )
+
+
+def _says(block: Block) -> bool:
+    """More stands in it than blanks and comments."""
+    return any(line.strip() and not line.lstrip().startswith(b"#") for line in block.raw.splitlines())
 
 
 def paper_of(file: Source, machine: Machine, device: str = "auto", kind: str = "") -> Paper:
