@@ -46,12 +46,14 @@ def test_no_permission(engine_here: Part) -> None:
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-        problem = engine_problems.knock(engine_here.url)
-        os.write(tell, json.dumps([problem.kind, problem.next_step] if problem else []).encode())
-        os._exit(0)
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            problem = engine_problems.knock(engine_here.url)
+            os.write(tell, json.dumps([problem.kind, problem.next_step] if problem else []).encode())
+        finally:
+            os._exit(0)
     os.close(tell)
     os.waitpid(child, 0)
 
