@@ -100,6 +100,7 @@ def test_what_a_stranger_may_not_open_is_told(nodes: Path) -> None:
             os.write(write, json.dumps(told).encode())
         finally:
             os._exit(0)
+    os.close(write)
     os.waitpid(child, 0)
     said = json.loads(os.read(read, 4096))
 
