@@ -23,14 +23,15 @@ ROOT = Path(__file__).parent.parent
 def wheel(index: Path, name: str, version: str, files: Mapping[str, str] | None = None, needs: str = "") -> Path:
     """A wheel in the index: a module that knows its version, or the given files."""
     files = dict(files or {f"{name}/__init__.py": f"__version__ = {version!r}\n"})
-    info = f"{name}-{version}.dist-info"
+    file = name.replace("-", "_")  # a dash would end the name
+    info = f"{file}-{version}.dist-info"
     requires = f"Requires-Dist: {needs}\n" if needs else ""
     files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}"
     files[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     files[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
     folder = index / canonicalize_name(name)  # as pip asks for it
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
+    path = folder / f"{file}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for inside, text in files.items():
             archive.writestr(inside, text)
