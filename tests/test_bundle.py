@@ -234,7 +234,7 @@ def test_layer_of_another_image(tmp_path: Path) -> None:
 def test_any_damage(tmp_path_factory: pytest.TempPathFactory, whole: bytes, seed: int) -> None:
     """Wherever a bit is changed, the bundle is refused in a sentence: none of it is taken on trust.
 
-    One, since two in the owner's or the time's field of a tar's header, which nobody reads, can leave its sum as it was.
+    One, since two in the owner's or the time's field of a tar's header, which nobody reads, can leave its sum alone.
     """
     dice, raw = random.Random(seed), bytearray(whole)
     raw[dice.randrange(len(raw))] ^= 1 << dice.randrange(8)
