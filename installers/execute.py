@@ -146,8 +146,8 @@ def _plan_again(ground: Ground) -> list[Step]:
 
 def _one(step: Step, work: Work) -> str:
     """The step, its beginning and its end in the journal, whatever the end."""
-    journal.write(work.folder, step.name, "begun", what=step.title)
-    try:
+    try:  # the beginning, too: a Ctrl-C right behind it is told as one
+        journal.write(work.folder, step.name, "begun", what=step.title)
         done = steps.do(step, work)
     except BaseException as err:
         failed = isinstance(err, Exception)
