@@ -45,7 +45,6 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     wheel(index, "delta", "1.5")
     wheel(index, "lender", "1.0", {"lender/libs/libnobody-has.so.7.1": "a library", "lender/__init__.py": ""})
     wheel(index, "huggingface_hub", "1.0", {"huggingface_hub/__init__.py": CLIENT})
-    (index / "huggingface_hub").rename(index / "huggingface-hub")  # as indexes name it
     archive(index)
     setuptools(index)
     project(tmp_path / "project", SETUPTOOLS)
