@@ -114,7 +114,6 @@ def test_plugin_of_another_version(place: Place) -> None:
     """A device plugin of another version than the framework is refused before anything is installed."""
     root = place.folder / "index"
     wheel(root, "paddle_custom_npu", "3.0.0", {"plugin.py": ""})
-    (root / "paddle_custom_npu").rename(root / "paddle-custom-npu")
 
     err = refused(place, "paddlepaddle ==3.1.0", "paddle-custom-npu")
 

@@ -169,7 +169,6 @@ def test_in_a_container(box: Box, hub: Hub, tmp_path: Path) -> None:  # noqa: F8
     """Fetched inside, where the recipe looks: the files stand on the host, below the mount, whole; a hub that has
     nothing is told, and the next one tried."""
     wheel(tmp_path / "index", "huggingface_hub", "1.0", {"huggingface_hub/__init__.py": CLIENT})
-    (tmp_path / "index" / "huggingface_hub").rename(tmp_path / "index" / "huggingface-hub")  # as pip asks for it
     recipe = tmp_path / "recipes" / "boxed.toml"
     extra = recipe.read_text().partition("[[packages]]")[2].partition("[[packages]]")[0]
     package = "[[packages]]" + extra.replace('"first"', '"huggingface_hub"')
