@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from envcheck import __version__, errors, language
+from envcheck import __version__, errors, language, misuse
 from envcheck.language import commands
 
 # verb → where its command stands (attribute of the same name).  Imported only when asked for: --version stays quick.
@@ -35,7 +35,7 @@ COMMANDS = {
 }
 
 
-class Verbs(click.Group):
+class Verbs(misuse.Group):
     """A group that knows its commands by name and imports one when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -46,6 +46,12 @@ class Verbs(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         return commands.spoken(command)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)  # as it is; click's versions differ in where, and with which exit code
+            ctx.exit(errors.USAGE)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -116,11 +122,9 @@ def _plain(text: str) -> str:
 
 def _misused(err: click.ClickException) -> int:
     """What click has against the words of a command, as our other refusals look."""
-    said = " ".join(err.format_message().split())
-    context = getattr(err, "ctx", None)
     say = language.say
-    click.echo(f"envcheck{say(': ')}{say(f'{said[:1].lower()}{said[1:]}')}", err=True)
-    click.echo(f"  {say('next: ')}{context.command_path if context else 'envcheck'} --help", err=True)
+    click.echo(f"envcheck{say(': ')}{_plain(say(misuse.said(err)))}", err=True)
+    click.echo(f"  {say('next: ')}{_plain(say(misuse.next_step(err)))}", err=True)
     return errors.USAGE
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
-from envcheck import completing, options
+from envcheck import completing, misuse, options
 
 
-@click.group(invoke_without_command=True, short_help="The set-ups there are, each number with its source.")
+@click.group(
+    cls=misuse.Group, invoke_without_command=True, short_help="The set-ups there are, each number with its source."
+)
 @options.recipes_folder
 @options.json_output
 @click.pass_context

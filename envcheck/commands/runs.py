@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from envcheck import options, places
+from envcheck import misuse, options, places
 from envcheck.errors import UsageError
 
 
@@ -18,7 +18,11 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 folder = click.option("--runs", "folder", callback=_path, metavar="DIR", help="Those of this folder, not all.")
 
 
-@click.group(invoke_without_command=True, short_help="What was trained here and what trains now; follow and stop it.")
+@click.group(
+    cls=misuse.Group,
+    invoke_without_command=True,
+    short_help="What was trained here and what trains now; follow and stop it.",
+)
 @folder
 @options.json_output
 @click.pass_context

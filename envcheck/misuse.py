@@ -1,0 +1,76 @@
+"""What click has against the words of a command line, as our own refusals look: a sentence, and what to do.
+
+The nearest name is looked for here: which of click's versions offer one, of what, and in which order, differs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import click
+
+NEAR = 0.6
+LONGEST = 600  # characters: a word of the command line may have a hundred thousand
+CHOICE = re.compile(r"(['\"])(.*)\1 is not one of ", re.S)  # click's words of a value that is none of a Choice
+
+
+class Group(click.Group):
+    """Names the word that is no command of it; click's own says so in a text alone."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = str(args[0])
+        if word.startswith("-") or ctx.resilient_parsing or self.get_command(ctx, word):
+            return super().resolve_command(ctx, args)
+        raise NoSuchCommandError(word, ctx)
+
+
+class NoSuchCommandError(click.UsageError):
+    """`word` is none of the group's commands."""
+
+    def __init__(self, word: str, ctx: click.Context) -> None:
+        super().__init__(f"No such command {word!r}.", ctx)
+        self.word = word
+
+
+def said(err: click.ClickException) -> str:
+    """The sentence, in one line, without the names that click would offer."""
+    bare = isinstance(err, click.NoSuchOption)
+    text = " ".join((err.message if bare else err.format_message()).split())
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+    return f"{text[:1].lower()}{text[1:]}"
+
+
+def next_step(err: click.ClickException) -> str:
+    """The nearest that there is, and the help that names all."""
+    context = getattr(err, "ctx", None)
+    path = context.command_path if context else "envcheck"
+    near = nearest(err, context) if context else ""
+    return f"did you mean {near}? {path} --help" if near else f"{path} --help"
+
+
+def nearest(err: click.ClickException, context: click.Context) -> str:
+    """What was probably meant, as it is to be written; "" where nothing is near."""
+    match err:
+        case NoSuchCommandError() if isinstance(context.command, click.Group):
+            found = _near(err.word, context.command.list_commands(context))
+            return f"{context.command_path} {found}" if found else ""
+        case click.NoSuchOption():
+            return _near(err.option_name, _options(context))
+        case click.BadParameter(param=click.Parameter(type=click.Choice() as kind)):
+            value = CHOICE.search(err.message)
+            return _near(value[2], map(str, kind.choices)) if value else ""
+    return ""
+
+
+def _options(context: click.Context) -> list[str]:
+    params = context.command.get_params(context)  # with --help
+    return [word for param in params for word in (*param.opts, *param.secondary_opts) if word.startswith("--")]
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    import difflib  # only a slip pays for it
+
+    return next(iter(difflib.get_close_matches(word[:80].lower(), list(known), 1, NEAR)), "")

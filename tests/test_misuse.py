@@ -1,0 +1,106 @@
+"""Words that envcheck was not made for: a sentence, the next step, and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from envcheck import cli
+
+ROOT = Path(__file__).parent.parent
+
+
+def envcheck(*words: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    around = {**os.environ, "PYTHONPATH": str(ROOT), **env}
+    return subprocess.run(
+        [sys.executable, "-m", "envcheck", *words], cwd=cwd, env=around, capture_output=True, text=True, timeout=120
+    )
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What standard error says, when the exit code is 2 and nothing is on standard output."""
+    with pytest.raises(SystemExit) as left:
+        cli.entry(list(words))
+    said = capsys.readouterr()
+
+    assert (left.value.code, said.out) == (2, "")
+    return said.err
+
+
+def test_bare_shows_the_help() -> None:
+    """Without a word the help is shown, line by line, and nothing counts as fit."""
+    done, asked = envcheck(COLUMNS="80"), envcheck("--help", COLUMNS="80")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == asked.stdout
+    assert len(done.stderr.splitlines()) > 20
+
+
+@pytest.mark.parametrize("group", ["recipes", "runs"])
+def test_bare_groups_answer(group: str, tmp_path: Path) -> None:
+    """A group of commands by itself lists what it is about."""
+    done = envcheck(group, cwd=tmp_path, ENVCHECK_HOME=str(tmp_path))
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (("doktor",), "envcheck doctor"),
+        (("Doctor",), "envcheck doctor"),
+        (("runs", "folow"), "envcheck runs follow"),
+        (("recipes", "shwo"), "envcheck recipes show"),
+        (("doctor", "--formt", "html"), "--format"),
+        (("--versoin",), "--version"),
+        (("doctor", "--hepl"), "--help"),
+        (("doctor", "--format", "htm"), "html"),
+        (("doctor", "--format", "JSON"), "json"),
+        (("completion", "bahs"), "bash"),
+    ],
+)
+def test_the_nearest_is_offered(words: tuple[str, ...], near: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip in a command, an option or a choice is answered with what was probably meant."""
+    assert f"next: did you mean {near}? envcheck" in refused(capsys, *words)
+
+
+@pytest.mark.parametrize("words", [("frobnicate",), ("doctor", "--zzzz"), ("doctor", "--format", "0"), ("-x",), ("",)])
+def test_nothing_is_made_up(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nothing is near, the help is named alone."""
+    said = refused(capsys, *words)
+
+    assert "did you mean" not in said
+    assert said.endswith(" --help\n") and said.startswith("envcheck: ")
+
+
+def test_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
+    """The slip is answered in the language that was asked for."""
+    from envcheck import language
+
+    try:
+        said = refused(capsys, "doktor", "--lang", "zh")
+    finally:
+        language.choose([], {})
+
+    assert said == "envcheck：没有命令 'doktor'。\n  下一步：您是否要用 envcheck doctor？envcheck --help\n"
+
+
+@pytest.mark.parametrize("words", [("{}",), ("doctor", "--{}"), ("doctor", "--format", "{}"), ("lint", "--kind", "{}")])
+def test_a_word_of_any_length(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """A word without end is not answered with all of it."""
+    assert len(refused(capsys, *(word.format("d" * 100_000) for word in words))) < 900
+
+
+def test_every_group_names_its_commands() -> None:
+    """No group is left that would answer a slip in click's words alone."""
+    from envcheck.misuse import Group
+
+    context = click.Context(cli.main, info_name="envcheck")
+    known = [cli.main.get_command(context, name) for name in cli.COMMANDS]
+
+    assert [each.name for each in known if isinstance(each, click.Group) and not isinstance(each, Group)] == []
