@@ -6,13 +6,13 @@ A seat has a folder of its own there (`own`), and one on this host for what outl
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from envcheck import runner
+from envcheck.on_host import OnHost, emptied
 from envcheck.runner import CommandResult
 from envcheck.secrets import redact
 from installers import environment, mark
@@ -85,9 +85,10 @@ def answer(seat: Seat, argv: Sequence[str], *, timeout_s: float, env: Mapping[st
 
 
 @dataclass(frozen=True)
-class Host:
+class Host(OnHost):
     """A virtual environment of this host; `lock` is held by its commands too, so that nobody clears it under them."""
 
+    limit = LIMIT
     folder: Path
     lock: int | None = None
 
@@ -127,23 +128,4 @@ class Host:
         return runner.run(argv, timeout_s=timeout_s, env=env, cwd=self.notes, on_line=on_line, pass_fds=held)
 
     def fresh(self, name: str) -> str:
-        folder = self.notes / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        return str(folder)
-
-    def write(self, path: str, content: str) -> None:
-        Path(path).write_text(content, encoding="utf-8")
-
-    def read(self, path: str) -> str:
-        try:
-            with Path(path).open(encoding="utf-8", errors="replace") as file:
-                return file.read(LIMIT)
-        except OSError:
-            return ""
-
-    def names(self, folder: str) -> list[str]:
-        try:
-            return sorted(os.listdir(folder))  # noqa: PTH208 (strings, as a container's are)
-        except OSError:
-            return []
+        return emptied(self.notes / name)

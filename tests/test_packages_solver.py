@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from provision_helpers import Index, _Handler, serving, stock, wheel
 
+from envcheck.compat import judging, patterns
 from envcheck.errors import StepError
 from installers.bundles.lockfile import Wheel
 from installers.recipes.recipe import Package
@@ -257,8 +258,21 @@ def test_pins_and_unsaid() -> None:
     old = Found("opencv-python", "4.5.5.64")
 
     assert "the recipe wants ==1.26.4" in judged(Found("numpy", "1.25"), wanted=(Package("numpy", "==1.26.4"),))[0]
-    assert "its import fails with numpy 2" in judged(Found("numpy", "2.1"), there=(old,))[0]
+    assert "opencv-python 4.5.5.64 wants numpy<2: import cv2 fails" in judged(Found("numpy", "2.1"), there=(old,))[0]
     assert judged(Found("other", "1"), there=(old, Found("numpy", "2.1"))) == []
+
+
+def test_unsaid_comes_from_the_tables() -> None:
+    """Each row of the version tables that names a numpy as bad for a package, by a plain bound, is a reason here."""
+    rows = [row for row in judging.bad("numpy") if patterns.outside(row.version)]
+    known = {name for row in rows for name in row.others}
+
+    assert {"paddlepaddle", "paddlepaddle-gpu", "opencv-python", "paddleformers"} <= known
+    paddle = Found("paddlepaddle", "3.1.0", requires=("numpy>=1.21",))
+    assert "paddlepaddle 3.1.0 wants numpy<2.4" in judged(paddle, Found("numpy", "2.4.1"))[0]
+    assert judged(paddle, Found("numpy", "2.3.5")) == []
+    told = Found("paddleformers", "0.3.0", requires=("numpy<=1.26.4",))
+    assert len(judged(told, Found("numpy", "2.0"))) == 1
 
 
 def test_markers_count() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from envcheck import versions
@@ -44,6 +44,11 @@ def pair(
 
 def _of(asked: tuple[str, str], rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(row for row in rows if row.of == asked[0] and asked[1] in row.others)
+
+
+def bad(of: str, table: Table | None = None) -> Iterator[Row]:
+    """The rows that name what fails with a version of `of`."""
+    return (row for row in (table or loading.table()).rows if row.of == of and row.standing is Standing.BAD)
 
 
 def oldest(of: str, component: str, table: Table | None = None) -> tuple[str, Row] | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from envcheck import versions
 from envcheck.compat.model import COMPONENTS
+
+_OPPOSITE = {">=": "<", "<": ">=", ">": "<=", "<=": ">"}
+_BOUND = re.compile(r"(>=|<=|<|>)([^,]+)")
 
 
 def fits(component: str, version: str, patterns: Iterable[str]) -> bool | None:
@@ -26,6 +30,12 @@ def comparable(component: str, version: str) -> bool:
 def literal(pattern: str) -> bool:
     """Whether the pattern names one version, so that a solver may propose it."""
     return pattern != "any" and pattern[:1] not in "<>=!" and not pattern.lower().endswith(".x")
+
+
+def outside(patterns: Iterable[str]) -> str:
+    """What is left when none of the patterns may fit, as pip writes it; "" where one is more than a plain bound."""
+    bounds = [_BOUND.fullmatch(pattern) for pattern in patterns]
+    return ",".join(f"{_OPPOSITE[m[1]]}{m[2]}" for m in bounds if m) if all(bounds) else ""
 
 
 def _fits(component: str, version: str, pattern: str) -> bool | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from envcheck import runner
+from envcheck.on_host import OnHost, emptied
 from envcheck.runner import CommandResult
 
 LOG_BYTES = 1 << 16
@@ -83,9 +82,10 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Local:
+class Local(OnHost):
     """A Python of this host, with a folder for what the tests write."""
 
+    limit = LOG_BYTES
     python: str
     own: Path
 
@@ -95,22 +95,4 @@ class Local:
         return runner.run(argv, timeout_s=timeout_s, env=env, cwd=self.own, on_line=on_line)
 
     def fresh(self, name: str) -> str:
-        shutil.rmtree(self.own / name, ignore_errors=True)
-        (self.own / name).mkdir(parents=True)
-        return str(self.own / name)
-
-    def write(self, path: str, content: str) -> None:
-        Path(path).write_text(content, encoding="utf-8")
-
-    def read(self, path: str) -> str:
-        try:
-            with Path(path).open(encoding="utf-8", errors="replace") as file:
-                return file.read(LOG_BYTES)
-        except OSError:
-            return ""
-
-    def names(self, folder: str) -> list[str]:
-        try:
-            return sorted(os.listdir(folder))  # noqa: PTH208 (strings, as a container's are)
-        except OSError:
-            return []
+        return emptied(self.own / name)

@@ -33,11 +33,6 @@ PLUGINS = {
     "paddle-iluvatar-gpu": ("paddlepaddle", True),
     "torch-npu": ("torch", False),
 }
-# What the packages' own metadata do not say: package, its versions, dependency, what of it works, why.
-UNSAID = (
-    ("opencv-python", "<=4.5.5.64", "numpy", "<2", "its import fails with numpy 2 (tried with 4.5.5.64)"),
-    ("paddlepaddle", "<=3.3.1", "numpy", "<2.4", "float() of a one-element tensor fails from numpy 2.4 on (tried)"),
-)
 RANGE = "name a version that fits in the recipe, or look at the index"
 
 
@@ -220,15 +215,29 @@ def _equal(one: str, other: str) -> bool:
 
 def _broken(after: Mapping[str, Found], markers: Mapping[str, str]) -> Iterator[tuple[str, Requirement, str]]:
     """Whose wish for a touchy package does not come true: by metadata, and by what they do not say."""
-    for name, found in after.items():
-        for needs in _needs(found, markers):
-            there = after.get(_bare(needs.name))
-            if there and not within(there.version, str(needs.specifier)):
-                yield name, needs, ""
-    for name, versions, dependency, allowed, why in UNSAID:
-        one, other = after.get(name), after.get(dependency)
-        if one and other and within(one.version, versions) and not within(other.version, allowed):
-            yield name, Requirement(dependency + allowed), f": {why}"
+    told = set()
+    for name, needs in ((name, needs) for name, found in after.items() for needs in _needs(found, markers)):
+        there = after.get(_bare(needs.name))
+        if there and not within(there.version, str(needs.specifier)):
+            told.add((name, _bare(needs.name)))
+            yield name, needs, ""
+    for name, needs, why in (each for touchy in TOUCHY for each in _unsaid(touchy, after)):
+        if (name, needs.name) not in told:
+            yield name, needs, why
+
+
+def _unsaid(touchy: str, after: Mapping[str, Found]) -> Iterator[tuple[str, Requirement, str]]:
+    """What envcheck's tables know to fail, whether metadata say so or not."""
+    from envcheck.compat import judging, patterns
+
+    there = after.get(touchy)
+    for row in judging.bad(touchy) if there else ():
+        allowed = patterns.outside(row.version)
+        if not (there and allowed and patterns.fits(touchy, there.version, row.version)):
+            continue
+        for name, versions in row.others.items():
+            if name in after and patterns.fits(name, after[name].version, versions):
+                yield name, Requirement(touchy + allowed), f": {row.symptom}"
 
 
 def _needs(found: Found, markers: Mapping[str, str]) -> Iterator[Requirement]:
