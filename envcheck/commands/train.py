@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from envcheck import options, places
+from envcheck.commands import engines
 from envcheck.errors import UsageError
 
 
@@ -61,11 +62,12 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 @click.option("--detach", is_flag=True, help="Go on without this terminal; `envcheck runs` lists, follows, stops it.")
 @click.option("--as-script", is_flag=True, help="With --dry-run: print a shell script.")
 @click.option("--write", callback=_path, metavar="DIR", help="Write script, options and configuration there, and stop.")
+@engines.options
 @options.dry_run
 @options.yes
 @options.json_output
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF THE TRAINING]")
-def train(dry_run: bool, as_script: bool, write: Path | None, **asked: object) -> int:
+def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: object) -> int:
     """Start a fine-tuning run, but only if it will run.
 
     The gates come first: a closed one stops with exit code 1 and says what would open it.  Then one line of progress;
@@ -81,9 +83,12 @@ def train(dry_run: bool, as_script: bool, write: Path | None, **asked: object) -
     """
     from launch import preview, request, session
 
+    own, asked = engines.split(on, asked)
     wish = request.Request(**asked)  # type: ignore[arg-type]  # click has the same names and kinds
     if wish.gates and (dry_run or as_script or write is not None):
         raise UsageError("--gates looks at this machine, and what only shows the command does not", "leave one out")
+    if (engine := engines.module(on)) is not None:
+        return engine.train(wish, own, engines.Shown(dry_run, as_script, write))
     if write is not None and not dry_run:
         from launch.rendering import written
 
