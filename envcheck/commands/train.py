@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from envcheck import options, places
-from envcheck.commands import engines
+from envcheck import engines, options, places
 from envcheck.errors import UsageError
 
 

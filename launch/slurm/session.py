@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.commands.engines import Own, Shown
+from envcheck.engines import Own, Shown
 from envcheck.errors import UsageError
 from launch.request import Request
 
