@@ -92,6 +92,13 @@ class Block:
         own, there = self.lines[max(0, bisect.bisect_right(self.lines, (offset, 1 << 62)) - 1)]
         return there + offset - own
 
+    def inside(self, start: int, raw: bytes) -> Block:
+        """A part of it as a block of its own, by where it starts in the file."""
+        own, there = max((line for line in self.lines if line[1] <= start), key=lambda line: line[1])
+        base = own + start - there
+        lines = ((line - base, at) for line, at in self.lines if base < line < base + len(raw))
+        return Block(self.kind, raw, ((0, start), *lines))
+
     @property
     def script(self) -> bool:
         """A file of its own, by its first line or since the file is nothing else."""

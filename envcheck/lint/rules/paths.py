@@ -9,7 +9,7 @@ from envcheck.lint.jobs import Job
 from envcheck.lint.model import UNKNOWN, Remark, Script, Word
 from envcheck.lint.paper import Paper, bare, unwrapped
 from envcheck.lint.rules.common import fail, graded, listed, near, unknown, warn
-from envcheck.lint.walker import REMOTE
+from envcheck.lint.walking.inner import REMOTE
 
 _DATA = (
     "train_dataset_path",
