@@ -280,6 +280,11 @@ COLLECTORS = (
     *("caller", "paths", "processes", "kernel", "containers", "libraries", "loader", "rdma", "bus", "rank_table"),
 )
 
+# Name, digest of the registry, number of its own: one name should be one image on all machines.
+IMAGES = _run(
+    *("docker", "images", "--digests", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.Digest}} {{.ID}}"),
+    timeout_s=10.0,
+)
 LIBAIO = (_list("/usr/lib/*/libaio.so*"), _list("/usr/lib64/libaio.so*"))  # Debian's place, and others'
 HOST_QUESTIONS: tuple[Question, ...] = (
     *(Question("ask", (name,), 10.0) for name in COLLECTORS),
@@ -289,5 +294,6 @@ HOST_QUESTIONS: tuple[Question, ...] = (
     _read("/etc/docker/daemon.json"),
     _read("/var/lib/kubelet/cpu_manager_state"),
     _read("/etc/containerd/config.toml"),
+    IMAGES,
     _run("docker", "info", "--format", "{{json .}}"),
 )

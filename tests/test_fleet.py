@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from envcheck import checks, facts, schemas, snapshot
 from envcheck.errors import UsageError
-from envcheck.fleet import hosts, judging, reach, told, voted
+from envcheck.fleet import equal, hosts, judging, reach, told, voted
 from envcheck.fleet.onboard import MARK
 from envcheck.fleet.said import Said
 from envcheck.language import translator
@@ -161,7 +161,7 @@ PLAIN = Facts(
 def vote(**odd: Facts) -> dict[str, voted.Vote]:
     """Of three hosts as PLAIN and these."""
     fleet = {"n1": PLAIN, "n2": PLAIN, "n3": PLAIN, **odd}
-    return {v.subject: v for v in voted.votes({name: voted.values(one) for name, one in fleet.items()})}
+    return {v.subject: v for v in voted.votes({name: equal.values(one) for name, one in fleet.items()})}
 
 
 def differing(**odd: Facts) -> dict[str, tuple[str | None, dict[str, tuple[str, ...]]]]:
@@ -258,7 +258,7 @@ def test_it_is_said_in_chinese() -> None:
     """Why a host is not asked, what is voted on and what to do have their Chinese."""
     said = translator.load("zh")
     words = [text for why in (*reach.SSH, *reach.WORDS) for text in (why.seen, why.words)]
-    words += [line.words for line in voted.TABLE]
+    words += [line.words for line in equal.TABLE]
 
     assert [text for text in words if said(text) == text] == []
 
@@ -267,7 +267,7 @@ def test_a_hostile_host_moves_no_cursor() -> None:
     """What a host says of itself is shown without control characters."""
     nasty = replace(PLAIN, host=Host(kernel="6.1\x1b[2J\n[ok] all is well", architecture="aarch64", os="openEuler"))
     judge = judging.Bench(lambda told: [Finding("host.x", Severity.WARN, "a\x1b[31mb\u202e")])
-    listed = [judging.Host(n, tuple(judge._judge(one)), voted.values(one)) for n, one in (("n1", PLAIN), ("n2", nasty))]
+    listed = [judging.Host(n, tuple(judge._judge(one)), equal.values(one)) for n, one in (("n1", PLAIN), ("n2", nasty))]
     text = told.text(judging.fleet(listed), Style(width=100))
 
     assert "\x1b" not in text

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from envcheck import facts, snapshot
 from envcheck.errors import EnvcheckError
-from envcheck.fleet import reach, voted
+from envcheck.fleet import equal, reach, voted
 from envcheck.fleet.said import Said
 from envcheck.language.findings import localised as in_language
 from envcheck.model import Answer, Facts, Finding, Severity
@@ -23,7 +23,7 @@ class Host:
 
     name: str
     findings: tuple[Finding, ...]
-    said: Mapping[str, voted.Values] = field(default_factory=dict)
+    said: Mapping[str, equal.Values] = field(default_factory=dict)
 
     @property
     def answered(self) -> bool:
@@ -57,7 +57,7 @@ class Bench:
     def __init__(self, judge: Judge, device: str = "auto") -> None:
         self._judge, self._device = judge, device
         self._findings: dict[Finding, Finding] = {}
-        self._values: dict[tuple[tuple[str, str], ...], voted.Values] = {}
+        self._values: dict[tuple[tuple[str, str], ...], equal.Values] = {}
 
     def said(self, said: Said) -> Host:
         found = reach.reached(said)
@@ -72,10 +72,10 @@ class Bench:
     def answers(self, name: str, answers: Mapping[str, Answer], device: str, more: Sequence[Finding] = ()) -> Host:
         told = facts.read(answers, device if self._device == "auto" else self._device)
         findings = [*more, *self._judge(told)]
-        said = {line: self._once(values) for line, values in voted.values(told).items()}
+        said = {line: self._once(values) for line, values in equal.values(told).items()}
         return Host(name, tuple(self._findings.setdefault(f, f) for f in findings), said)
 
-    def _once(self, values: voted.Values) -> voted.Values:
+    def _once(self, values: equal.Values) -> equal.Values:
         return self._values.setdefault(tuple(sorted(values.items())), values)
 
 

@@ -21,8 +21,9 @@ from probes.text import plain
 SCHEMA = 1
 # Told in a row each; of packages, variables and interfaces there are too many: those that differ are told.
 ROWS = ("fleet.cards", "fleet.driver", "fleet.firmware", "fleet.toolkit", "fleet.architecture", "fleet.os",
-        "fleet.kernel", "fleet.numa", "fleet.python")  # fmt: skip
-COUNTED = {"fleet.packages": "packages", "fleet.mtu": "MTUs", "fleet.environment": "variables"}
+        "fleet.kernel", "fleet.numa", "fleet.python", "fleet.ports",
+        "fleet.tls", "fleet.rank_table", "fleet.synchronised")  # fmt: skip
+COUNTED = {"fleet.packages": "packages", "fleet.mtu": "MTUs", "fleet.image": "images", "fleet.environment": "variables"}
 WORDINGS = 3
 
 

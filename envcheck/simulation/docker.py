@@ -7,6 +7,7 @@ import json
 from envcheck.simulation.machine import Docker, Machine
 from envcheck.simulation.reply import Program, Reply
 from envcheck.units import GIB
+from envcheck.vendors import IMAGES
 
 
 def program(machine: Machine, engine: Docker) -> Program:
@@ -14,6 +15,7 @@ def program(machine: Machine, engine: Docker) -> Program:
     replies = {
         "info --format {{json .}}": Reply(json.dumps(_info(machine, engine)) + "\n"),
         "--version": Reply(f"Docker version {engine.version}, build 0000000\n"),
+        " ".join(IMAGES.what[1:]): Reply(""),
         "info --format {{.DockerRootDir}}": Reply("/var/lib/docker\n"),
     }
     return Program("docker", replies, (("", refusal),))
