@@ -10,6 +10,7 @@ from envcheck.lint import options
 from envcheck.lint.launchers import ALONE, CARRIERS, LAUNCHERS, Launcher
 from envcheck.lint.model import UNKNOWN, Command, Config, Script, Word
 from envcheck.lint.options import Given
+from envcheck.lint.wrappers import unwrapped
 
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 _TRAINS = re.compile(
@@ -136,8 +137,6 @@ def alone(config: Config) -> Job:
 
 
 def _job(script: Script, command: Command, configs: Sequence[Config]) -> Iterator[Job]:
-    from envcheck.lint.paper import unwrapped
-
     words = unwrapped(command.words)
     found = _launcher(words)
     if found is None and words and words[0].text.rpartition("/")[2] in CARRIERS:

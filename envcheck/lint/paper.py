@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from envcheck.lint.containers import ENGINES, Container, of_commands
 from envcheck.lint.jobs import Job, alone, jobs_of
 from envcheck.lint.machine import Machine
-from envcheck.lint.model import UNKNOWN, Command, Config, Script, Source, Word
+from envcheck.lint.model import UNKNOWN, Command, Config, Script, Source
+from envcheck.lint.wrappers import bare
 
 # What gives away for which cards a script is, the surest first.
 _SIGNS = {
@@ -21,7 +23,10 @@ _SIGNS = {
 
 @dataclass(frozen=True)
 class Paper:
-    """`device` is the vendor that is meant: as asked, else by the script's own words, else ""; `machine` the facts."""
+    """`device` is the vendor that is meant: as asked, else by the script's own words, else ""; `machine` the facts.
+
+    `described` are containers that no command starts; `steps` the scripts of a Dockerfile's RUN, among the others.
+    """
 
     source: Source
     scripts: tuple[Script, ...] = ()
@@ -29,6 +34,13 @@ class Paper:
     machine: Machine = field(default_factory=Machine)
     asked: str = "auto"
     document: bool = False
+    described: tuple[Container, ...] = ()
+    steps: tuple[Script, ...] = ()
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """By docker run, then those of compose files and Dockerfiles."""
+        return (*of_commands(self.commands(*ENGINES)), *self.described)
 
     @cached_property
     def jobs(self) -> tuple[Job, ...]:
@@ -66,47 +78,6 @@ class Paper:
             return None
         wanted = self.device or "cpu"
         return wanted == "cpu" or wanted in found
-
-
-WRAPPERS = {
-    "sudo": "ugpCD",
-    "env": "uC",
-    "nohup": "",
-    "exec": "a",
-    "time": "fo",
-    "nice": "n",
-    "stdbuf": "ioe",
-    "setsid": "",
-    "command": "",
-    "taskset": "c",
-    "numactl": "mNCp",
-    "timeout": "ks",
-    "ionice": "cn",
-}
-_TAKES_ONE = ("timeout", "taskset")  # a word of their own before the command: the limit, the mask
-
-
-def unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words of the program that is started in the end: without sudo, env, nohup, timeout and the like."""
-    for _ in range(6):
-        name = words[0].text.rpartition("/")[2] if words and words[0].known else ""
-        if name not in WRAPPERS or len(words) < 2:
-            return words
-        at = 1
-        while at < len(words) and (words[at].text.startswith("-") or (name == "env" and "=" in words[at].text)):
-            flag = words[at].text
-            takes = flag[:1] == "-" and flag[:2] != "--" and len(flag) == 2 and flag[1] in WRAPPERS[name]
-            at += 1 + takes
-        if name in _TAKES_ONE and at < len(words) and (name == "timeout" or words[at - 1].text not in ("-c",)):
-            at += 1
-        words = words[at:]
-    return words
-
-
-def bare(command: Command) -> str:
-    """The name of the program, without what wraps it."""
-    words = unwrapped(command.words)
-    return words[0].text.rpartition("/")[2] if words and words[0].known else ""
 
 
 def number(text: str | None) -> int | None:

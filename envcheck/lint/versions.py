@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envcheck.lint.model import Command, Script, Word
+from envcheck.lint.wrappers import unwrapped
 
 if TYPE_CHECKING:
     from envcheck.lint.paper import Paper
@@ -58,8 +59,6 @@ class Install:
 
 
 def installs(paper: Paper) -> Iterator[Install]:
-    from envcheck.lint.paper import unwrapped
-
     for script in paper.scripts:
         for command in script.commands:
             words = unwrapped(command.words)

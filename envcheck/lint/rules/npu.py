@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from envcheck.lint.model import Remark
-from envcheck.lint.paper import Paper, bare
+from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, warn
-from envcheck.lint.rules.containers import runs
+from envcheck.lint.wrappers import bare
 
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*nvidia/cuda(?:[:@]|$)|nvcr\.io/")
 # By transformers' argument, LLaMA-Factory's and ms-swift's; the words of each for the package flash-attn.
@@ -28,13 +28,13 @@ def cuda_container(paper: Paper) -> Iterator[Remark]:
     """An NPU does not come into a container by --gpus, and CUDA's images hold nothing for it."""
     if paper.device != "npu":
         return
-    for run in runs(paper):
-        for word in run.all("--gpus"):
+    for container in paper.containers:
+        for word in container.all("--gpus"):
             seen = "--gpus is for NVIDIA's cards: no NPU comes into the container by it"
             yield fail(word, seen, "--device /dev/davinci0 with the manager nodes, or --runtime ascend.")
-        if run.image is not None and _IMAGE.match(run.image.text):
-            seen = f"the image {run.image.text[:60]} is for NVIDIA's cards: it has no CANN"
-            yield fail(run.image, seen, "An image with CANN, as quay.io/ascend/cann with a version.")
+        if container.image is not None and _IMAGE.match(container.image.text):
+            seen = f"the image {container.image.text[:60]} is for NVIDIA's cards: it has no CANN"
+            yield fail(container.image, seen, "An image with CANN, as quay.io/ascend/cann with a version.")
 
 
 def cuda_tool(paper: Paper) -> Iterator[Remark]:

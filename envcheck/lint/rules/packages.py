@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from envcheck.lint import tables
 from envcheck.lint.model import Remark, Word
-from envcheck.lint.paper import Paper, bare, unwrapped
+from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, graded, listed, unknown, warn
 from envcheck.lint.versions import installs
+from envcheck.lint.wrappers import bare, unwrapped
 
 # Packages whose newest version may want another toolkit, driver or torch.
 _MATTER = frozenset(

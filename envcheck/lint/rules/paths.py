@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from envcheck.lint.jobs import Job
 from envcheck.lint.model import UNKNOWN, Remark, Script, Word
-from envcheck.lint.paper import Paper, bare, unwrapped
+from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, graded, listed, near, unknown, warn
 from envcheck.lint.walking.inner import REMOTE
+from envcheck.lint.wrappers import bare, unwrapped
 
 _DATA = (
     "train_dataset_path",

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from envcheck.lint.model import UNKNOWN, Command, Fix, Remark, Script, Use, Word
-from envcheck.lint.paper import Paper, bare, unwrapped
+from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, near, swap, warn
+from envcheck.lint.wrappers import bare, unwrapped
 
 # Set by the shell, the system or a job platform.
 _GIVEN = re.compile(

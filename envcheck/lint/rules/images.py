@@ -1,0 +1,82 @@
+"""Images: which one is run, of which version, and for which processor."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from envcheck.lint.containers import ENGINES, made, pulled
+from envcheck.lint.model import Remark, Word
+from envcheck.lint.paper import Paper
+from envcheck.lint.rules.common import fail, unknown, warn
+
+_ALIKE = 0.6  # of two names' letters: one is meant for the other
+
+
+def image_differs(paper: Paper) -> Iterator[Remark]:
+    """The document pulls one image and runs another."""
+    refs = [word for word in pulled(paper.commands(*ENGINES)) if word.known]
+    own = {*made(paper.commands(*ENGINES)), *(ref.text for ref in refs)}
+    for image in (container.image for container in paper.containers):
+        if image is None or not image.known or not refs or image.text in own:
+            continue
+        like = max((ref.text for ref in refs), key=lambda ref: _likeness(ref, image.text))
+        if _likeness(like, image.text) >= _ALIKE:
+            seen = f"{like} is pulled, and this is another one"
+            seen += ": it has no tag, the name's end is taken for its repository" if not _tag(image.text) else ""
+            yield fail(image, seen, f"Run {like}.")
+
+
+def _likeness(one: str, other: str) -> float:
+    """Of the names behind the registry."""
+    ends = [re.sub(r"^[\w.-]+\.[\w.:-]+/", "", text) for text in (one, other)]
+    return difflib.SequenceMatcher(None, ends[0][:200], ends[1][:200]).ratio()
+
+
+def _tag(reference: str) -> str:
+    return reference.rpartition("/")[2].partition(":")[2]
+
+
+def _images(paper: Paper) -> list[Word]:
+    """All that are pulled, run or built on, each once."""
+    found = [*pulled(paper.commands(*ENGINES)), *(c.image for c in paper.containers if c.image is not None)]
+    return list({word.text: word for word in reversed(found)}.values())[::-1]
+
+
+def latest(paper: Paper) -> Iterator[Remark]:
+    own = made(paper.commands(*ENGINES))
+    for word in _images(paper):
+        text = word.text
+        if not word.known or text in own or "@sha256:" in text or re.fullmatch(r"[0-9a-f]{12,64}", text):
+            continue
+        if _tag(text) in ("", "latest"):
+            how = "the tag latest" if _tag(text) else "no tag, that is latest"
+            yield warn(
+                word,
+                f"{text[:100]} has {how}: next month it is another",
+                "A tag with a version, or the digest.",
+            )
+
+
+def image_architecture(paper: Paper) -> Iterator[Remark]:
+    for word in _images(paper):
+        found = re.search(r"[:_-](x86_64|amd64|x86|aarch64|arm64|arm)([_.-]|$)", word.text)
+        if found:
+            yield from _for_processor(paper, word, found[1])
+    for container in paper.containers:
+        for word in container.all("--platform"):
+            found = re.fullmatch(r"linux/(amd64|arm64)(/v8)?", word.text)
+            if found:
+                yield from _for_processor(paper, word, found[1])
+
+
+def _for_processor(paper: Paper, word: Word, name: str) -> Iterator[Remark]:
+    named = "aarch64" if name.startswith(("arm", "aarch")) else "x86_64"
+    there = paper.machine.architecture
+    if there is None or paper.here is False:
+        seen = f"an image for {named}; what that machine is was not looked up"
+        yield unknown(word, seen, "uname -m; the other one has its own tag.")
+    elif there != named:
+        seen = f"an image for {named}, and this machine is {there}: exec format error"
+        yield fail(word, seen, f"The tag for {there}.")

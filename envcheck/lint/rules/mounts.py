@@ -1,0 +1,94 @@
+"""Mounts of containers: what they hide, what is not there to be mounted, and what is written beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.lint.containers import Mount
+from envcheck.lint.model import UNKNOWN, Remark
+from envcheck.lint.paper import Paper
+from envcheck.lint.rules.common import graded, listed, unknown, warn
+
+# (folder that is mounted over, image, what the image has there)
+_NEEDED = (
+    (r"/(usr|usr/local|opt|opt/conda|lib|lib64|bin|sbin|etc|root|root/\.local|venv)", r"", "the image's own programs"),
+    (
+        r"/usr/local/(Ascend|Ascend/ascend-toolkit|Ascend/cann|Ascend/nnal|corex|cuda|python.*)",
+        r"",
+        "the toolkit of the image",
+    ),
+    (
+        r"/app(/(data|src|examples))?",
+        r"llama-?factory",
+        "what the image has there: its data sets and dataset_info.json",
+    ),
+    (r"/(workspace/)?(ms-)?swift", r"swift", "the image's own checkout"),
+)
+
+
+def mount_over(paper: Paper) -> Iterator[Remark]:
+    for container in paper.containers:
+        image = container.image.text.lower() if container.image else ""
+        for mount in container.mounts:
+            what = _hidden(mount, image)
+            if what:
+                seen = f"the mount hides {what} below {mount.target}"
+                yield warn(mount.word, seen, "Mount it elsewhere, or fill the folder first.")
+
+
+def _hidden(mount: Mount, image: str) -> str:
+    target = mount.target.rstrip("/") or "/"
+    if mount.source.rstrip("/") == mount.target.rstrip("/"):
+        return ""  # the host's own toolkit, at its own place
+    found = (what for path, of, what in _NEEDED if re.fullmatch(path, target) and re.search(of, image))
+    return next(found, "")
+
+
+def mount_source(paper: Paper) -> Iterator[Remark]:
+    """Sources that the engine would make as empty folders."""
+    for container in paper.containers:
+        doubtful = []
+        for mount in container.mounts:
+            if not mount.source.startswith("/") or UNKNOWN in mount.source:
+                continue
+            there = paper.machine.exists(mount.source)
+            if there is False and paper.here is not False:
+                yield _missing(mount)
+            elif not there and not mount.strict:
+                doubtful.append(mount)
+        if doubtful and paper.machine.gather is not None:
+            yield _not_looked_up(doubtful)
+
+
+def _missing(mount: Mount) -> Remark:
+    seen = f"{mount.source[:100]} is not there"
+    seen += "" if mount.strict else ": the engine makes an empty folder of that name"
+    do = "Make it first, or mount what is meant; --mount type=bind refuses a missing source."
+    if mount.source.endswith("/npu-smi"):
+        do = "command -v npu-smi: on some hosts it is in sbin."
+    return graded(mount.source.startswith(("/usr", "/etc", "/lib", "/dev")), mount.word, seen, do)
+
+
+def _not_looked_up(mounts: list[Mount]) -> Remark:
+    seen = f"not looked up, for that machine is not this one: {listed(mount.source for mount in mounts)}"
+    return unknown(mounts[0].word, seen, "envcheck lint on the machine itself.")
+
+
+def output_lost(paper: Paper) -> Iterator[Remark]:
+    """Results that are written beside the folder that is mounted for them."""
+    targets = [mount.target.rstrip("/") for container in paper.containers for mount in container.mounts]
+    outs = [t for t in targets if re.search(r"/(outputs?|saves?|checkpoints?|results?)$", t)]
+    for job in paper.jobs if outs else ():
+        given = job.option("output_dir", "save", "output")
+        if given is None or not given.value or not job.trains or _inside(given.value, targets):
+            continue
+        seen = f"{given.value[:80]} is not below {listed(outs)}, which is mounted: it is lost with the container"
+        yield warn(given.values[0], seen, f"{outs[0]}/...")
+
+
+def _inside(path: str, targets: list[str]) -> bool:
+    """Below a folder that is mounted; of a relative path, below one whose name it begins with."""
+    if path.startswith("/"):
+        return any(path == target or path.startswith(f"{target}/") for target in targets)
+    return any(target.endswith(f"/{path.split('/')[0]}") for target in targets)
