@@ -35,7 +35,7 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
         checks.named((*asked["only"], *asked["skip"]), own.checks(site))
     bench = judging.Bench(judge, asked["device"])
     replay = asked["replay"]
-    hosts = _replayed(Path(replay), bench) if replay else _asked(asked, bench.said, site.questions)
+    hosts = _replayed(Path(replay), bench) if replay else each_asked(asked, bench.said, site.questions)
     fleet = judging.fleet(hosts)
     _report(asked, fleet)
     return exit_code(fleet.findings, asked["strict"])
@@ -67,7 +67,7 @@ def snapshot(asked: dict[str, Any]) -> int:
                 return said.host, reach.unreadable(said, err.message)
         return said.host, found
 
-    told = _asked(asked, written, ())
+    told = each_asked(asked, written, ())
     bad = [(host, found) for host, found in told if found.severity in (Severity.FAIL, Severity.UNKNOWN)]
     for host, found in bad:
         click.echo(f"envcheck: {host}: {found.seen}{f': {found.evidence[-1]}' if found.evidence else ''}", err=True)
@@ -85,7 +85,7 @@ def _refuse(asked: dict[str, Any]) -> None:
         raise UsageError(f"a fleet's report is a table or json, not {asked['format']}", "choose --format json")
 
 
-def _asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tuple[Question, ...]) -> list[Any]:
+def each_asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tuple[Question, ...]) -> list[Any]:
     """What `each` makes of every host, in the hosts' order; made beside the asking, in one thread."""
     from concurrent.futures import Future, ThreadPoolExecutor
 

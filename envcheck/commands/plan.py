@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from launch.memory.job import Job
     from launch.planner import LaunchPlan
     from launch.planner.asked import Machine
+    from launch.planner.spread import Spread
 
 NUMBER = click.IntRange(1, 1_000_000_000)
+DESCRIBED = ("cards", "nodes", "memory_gib", "used_gib")  # of machines that are not asked
 
 
 @click.command()
@@ -22,6 +24,7 @@ NUMBER = click.IntRange(1, 1_000_000_000)
 @options.method
 @options.device
 @options.framework
+@options.fleet
 @click.option("--cards", type=NUMBER, help="How many cards (Iluvatar: dies); else those of this machine.")
 @click.option("--nodes", type=NUMBER, help="How many machines those cards are in.")
 @click.option("--memory-gib", type=click.FloatRange(0.5, 4096), help="Memory of one card; else this machine's.")
@@ -65,6 +68,7 @@ def plan(**asked: Any) -> int:
     envcheck plan --model ./my-model --method lora --device nvidia --cards 8 --search
     envcheck plan --model qwen-7b --method lora --device npu --cards 1 --sweep seq-len=512..32768
     envcheck plan --rows jobs.csv -o predictions.csv
+    envcheck plan --model 300b --method sft --hosts node[01-08]                 on the cards of eight machines, over ssh
     """
     from envcheck.errors import UsageError
 
@@ -80,11 +84,12 @@ def plan(**asked: Any) -> int:
         raise UsageError("--calibrate corrects one plan, no --sweep or --search", "leave one of them out")
     if asked["output"] and asked["output"].suffix.lower() not in (".svg", ".png"):
         raise UsageError(f"-o {asked['output']}: only .svg and .png can be drawn", "name a file that ends in .svg")
-    machine = _machine(asked)
+    found = _spread(asked) if any(asked[name] for name in ("hosts", "hostfile", "exclude")) else None
+    machine = found.machine if found else _machine(asked)
     job = _job(machine, asked)
     if asked["sweep"]:
         return _sweep(job, asked)
-    return _search(job, asked) if asked["search"] else _one(machine, job, asked)
+    return _search(job, asked) if asked["search"] else _one(machine, job, asked, found)
 
 
 def _models(as_json: bool) -> int:
@@ -127,6 +132,32 @@ def _job(machine: Machine, asked: dict[str, Any]) -> Job:
     return layouts.laid_out(spread, asked["model"], asked["method"], asked)
 
 
+def _spread(asked: dict[str, Any]) -> Spread:
+    """The cards of all hosts, asked over ssh."""
+    from envcheck import facts
+    from envcheck.commands import fleet
+    from envcheck.errors import EnvcheckError, UsageError
+    from envcheck.fleet import judging, reach
+    from envcheck.fleet.said import Said
+    from launch.planner import spread
+
+    if told := [name for name in DESCRIBED if asked[name] is not None]:
+        raise UsageError(f"--{told[0].replace('_', '-')} describes cards, and the hosts of --hosts tell theirs",
+                         "leave one of them out")  # fmt: skip
+
+    def read(said: Said) -> tuple[str, Machine | str]:
+        if said.packed is None:
+            return said.host, reach.reached(said).seen
+        try:
+            answers, device = judging.opened(said.packed)
+        except EnvcheckError as err:
+            return said.host, err.message
+        known = facts.read(answers, device if asked["device"] == "auto" else asked["device"])
+        return said.host, spread.read(known, asked["device"])
+
+    return spread.spread(dict(fleet.each_asked(asked, read, ())))
+
+
 def _machine(asked: dict[str, Any]) -> Machine:
     """Described where its cards or memory are; else the one that this runs on."""
     from launch.planner import machines
@@ -149,7 +180,7 @@ def _machine(asked: dict[str, Any]) -> Machine:
     )
 
 
-def _one(machine: Machine, job: Job, asked: dict[str, Any]) -> int:
+def _one(machine: Machine, job: Job, asked: dict[str, Any], found: Spread | None = None) -> int:
     from launch.planner import machines
 
     answer, advised = machines.answer(machine, job), job
@@ -162,24 +193,29 @@ def _one(machine: Machine, job: Job, asked: dict[str, Any]) -> int:
         from launch.planner import picture
 
         _save(asked["output"], picture.plan_svg(answer))
-    _print(answer, None if machine.parted else advised, asked)
-    return _code(answer)
+    _print(answer, None if machine.parted else advised, asked, found)
+    left_out = found is not None and found.silent and _code(answer) == 0  # it fits on those that told of theirs
+    return 3 if left_out else _code(answer)
 
 
-def _print(answer: LaunchPlan, advised: Job | None, asked: dict[str, Any]) -> None:
+def _print(answer: LaunchPlan, advised: Job | None, asked: dict[str, Any], found: Spread | None = None) -> None:
     import json
 
+    from envcheck.fleet.hosts import folded
     from launch import planner
-    from launch.planner import advice, documents, layouts, show
+    from launch.planner import advice, documents, layouts, show, spread
 
     fits = answer.verdict == planner.FITS
     changes = advice.fitting(advised) if advised and not fits else () if advised else None
     left = advice.room(advised) if advised and fits else None
     layout = layouts.unsaid(answer.job, asked)
     if asked["as_json"]:
-        click.echo(json.dumps(documents.document(answer, documents.more(changes or (), left, layout)), indent=1))
+        more = documents.more(changes or (), left, layout) | (spread.document(found) if found else {})
+        click.echo(json.dumps(documents.document(answer, more), indent=1))
         return
     for line in show.screen(answer, changes, left, asked["explain"], layout, _columns()):
+        click.echo(line)
+    for line in show.wrapped(spread.lines(found, folded) if found else (), _columns()):
         click.echo(line)
 
 
