@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import click
+
+from envcheck import errors
 
 NEAR = 0.6
 LONGEST = 600  # characters: a word of the command line may have a hundred thousand
@@ -33,6 +36,29 @@ class NoSuchCommandError(click.UsageError):
     def __init__(self, word: str, ctx: click.Context) -> None:
         super().__init__(f"No such command {word!r}.", ctx)
         self.word = word
+
+
+def refuse_empty(command: click.Command) -> None:
+    """Have each option and argument of the command refuse an empty text: for a path it would mean this folder."""
+    for param in command.params:
+        if param.type is not click.UNPROCESSED:  # another program's words
+            param.consume_value = _filled(param)  # type: ignore[method-assign]  # before a type makes a path of it
+
+
+def _filled(param: click.Parameter) -> Any:
+    def consume_value(ctx: click.Context, opts: Any) -> Any:
+        value, source = type(param).consume_value(param, ctx, opts)
+        empty = value == "" or (isinstance(value, (tuple, list)) and "" in value)
+        if empty and source is COMMANDLINE and not ctx.resilient_parsing:
+            name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name.strip("[]")
+            raise errors.UsageError(f"{name}: an empty text", EMPTY)
+        return value, source
+
+    return consume_value
+
+
+COMMANDLINE = click.core.ParameterSource.COMMANDLINE
+EMPTY = "give a value, or leave it away; in a script: is the variable set that it comes from?"
 
 
 def said(err: click.ClickException) -> str:

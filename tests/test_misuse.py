@@ -96,6 +96,35 @@ def test_a_word_of_any_length(words: tuple[str, ...], capsys: pytest.CaptureFixt
     assert len(refused(capsys, *(word.format("d" * 100_000) for word in words))) < 900
 
 
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("explain", ""), "FILE|RUN|TEXT|CODE ..."),
+        (("explain", "SIGKILL", ""), "FILE|RUN|TEXT|CODE ..."),
+        (("lint", ""), "FILE"),
+        (("schema", ""), "DOCUMENT"),
+        (("recipes", "show", ""), "NAME"),
+        (("runs", "--runs", "", "show", "latest"), "--runs"),
+        (("simulate", "cpu", "--keep", "", "--", "true"), "--keep"),
+        (("plan", "--rows="), "--rows"),
+        (("doctor", "--only", "host", "--only", ""), "--only"),
+        (("doctor", "--config", ""), "--config"),
+    ],
+)
+def test_empty_texts_are_refused(words: tuple[str, ...], what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty text, as of a variable that is not set, is no folder, no file and no name."""
+    said = refused(capsys, *words)
+
+    assert said.startswith(f"envcheck: {what}: an empty text\n  next: ")
+
+
+def test_another_programs_empty_words_stay() -> None:
+    """Behind -- an empty word is the other program's."""
+    done = envcheck("simulate", "cpu", "--", sys.executable, "-c", "import sys; print(sys.argv[1:])", "", "x")
+
+    assert (done.returncode, done.stdout) == (0, "['', 'x']\n")
+
+
 def test_every_group_names_its_commands() -> None:
     """No group is left that would answer a slip in click's words alone."""
     from envcheck.misuse import Group

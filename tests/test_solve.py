@@ -27,7 +27,7 @@ REFUSALS = [
     (("--device", "cpu"), 2, "--device cpu has no driver"),
     (("--driver", "4.3.0"), 2, "--driver says no vendor"),
     (("--device", "npu", "--driver", "x.x.x"), 2, "--driver 'x.x.x' is no version"),
-    (("--device", "npu", "--driver", ""), 2, "--driver '' is no version"),
+    (("--device", "npu", "--driver", ""), 2, "--driver: an empty text"),
     (("--device", "npu", "--framework", "jax"), 2, "'jax' is not one of"),
     (("--device", "npu", "--architecture", "mips"), 2, "'mips' is not one of"),
     (("--replay", "there-is-none.json"), 2, "there-is-none.json"),

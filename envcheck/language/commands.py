@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from envcheck import language
+from envcheck import language, misuse
 from envcheck.language.width import columns, wrap
 
 
@@ -17,6 +17,7 @@ def spoken(command: click.Command) -> click.Command:
     """The command, and those below it, with --lang, and with help in the chosen language."""
     if not any(OPTION in param.opts for param in command.params):
         command.params.append(_option())
+        misuse.refuse_empty(command)
     if language.chosen() != "en":
         _translate(command)
     for below in (getattr(command, "commands", None) or {}).values():
