@@ -191,3 +191,17 @@ def test_what_is_asked() -> None:
     assert "identity" not in questions["qwen-7b-npu-llamafactory"].paths
     assert questions["qwen-7b-npu-swift"].names == ("AI-ModelScope/blossom-math-v2",)
     assert not [path for path in questions["qwen-7b-npu-swift"].paths if "blossom" in path]
+
+
+def test_ports_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted in the kernel's own tables, each port once; a table that cannot be read is no number."""
+    table, span = tmp_path / "tcp", tmp_path / "range"
+    row = "  0: 0100007F:{:04X} 00000000:0000 0A 00000000:00000000\n"
+    table.write_text("  sl  local_address rem_address   st\n" + row.format(22) + 2 * row.format(40000))
+    span.write_text("40000\t40009\n")
+    monkeypatch.setattr(sight, "PORT_RANGE", str(span))
+    monkeypatch.setattr(sight, "SOCKETS", (str(table), str(tmp_path / "none")))
+
+    assert sight.kernel_ports() == (9, 10)
+    span.write_text("wide\n")
+    assert sight.kernel_ports() is None

@@ -11,6 +11,7 @@ from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Job, Recipe
 from launch.command import Command
 from launch.gates.answers import answer, ok, skip, unseen
+from launch.programs.sight import PORT_RANGE
 from launch.situation import Situation
 
 MOST = 65535
@@ -31,10 +32,11 @@ def port(s: Situation) -> Finding:
 
 
 def ports(s: Situation) -> Finding:
-    """The ports that the vendor's collectives open on the host are free: HCCL's 16, or 32 from CANN 8.2 on."""
+    """The ports that the collectives open on the host are free: HCCL's 16, or 32 from CANN 8.2 on; for Gloo and NCCL,
+    who take what the kernel gives, enough of its range."""
     found = span(s.recipe, s.job, s.command, s.device, s.facts)
     if found is None:
-        return skip("gate.ports", "its collectives open no fixed ports")
+        return _kernel_ports(s)
     first, count = found
     seen, name = f"ports {first} to {first + count - 1}", VENDORS[s.device].port_env
     if first < 1 or first + count - 1 > MOST:
@@ -51,6 +53,22 @@ def ports(s: Situation) -> Finding:
     fix = f"sysctl -w net.ipv4.ip_local_reserved_ports={first}-{first + count - 1}"
     state = f"{len(taken)} taken" if taken else "free"
     return answer("gate.ports", not taken, f"{seen}: {state}", words, "ss -ltnp", fix, evidence=taken)
+
+
+def _kernel_ports(s: Situation) -> Finding:
+    """Each process listens once and connects to every other one, as Gloo's full mesh does."""
+    if (world := s.job.nodes * s.job.processes) < 2:
+        return skip("gate.ports", "one process has nobody to connect to")
+    if hidden := unseen("gate.ports", s):
+        return hidden
+    words = "Widen the range, or end who holds so many."
+    fix = 'sysctl -w net.ipv4.ip_local_port_range="32768 60999"'
+    if s.sight.kernel_ports is None:
+        return answer("gate.ports", None, f"could not read {PORT_RANGE}", "See how wide it is.", f"cat {PORT_RANGE}")
+    free, total = s.sight.kernel_ports
+    wanted = s.job.processes * world
+    seen = f"its collectives open {wanted} ports that the kernel chooses: {free} of its {total} are free"
+    return answer("gate.ports", free >= wanted, seen, words, "ss -ant | wc -l", fix)
 
 
 def span(recipe: Recipe, job: Job, command: Command, device: str, facts: Facts) -> Span | None:

@@ -25,6 +25,7 @@ GROUPS = (  # limit, use, and what of the use the kernel gives back when it is a
     ),
 )
 CONFIG_LIMIT, COMMIT = 1 << 20, 40
+PORT_RANGE, SOCKETS = "/proc/sys/net/ipv4/ip_local_port_range", ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
 
 def size(path: Path) -> int | None:
@@ -90,6 +91,19 @@ def port_error(port: int) -> str | None:
     return None
 
 
+def kernel_ports() -> tuple[int, int] | None:
+    """How many of the ports that the kernel hands out by itself no socket holds, and how many there are; None where
+    that cannot be read."""
+    try:
+        first, last = (int(text) for text in Path(PORT_RANGE).read_text().split())
+        texts = [Path(place).read_text() for place in SOCKETS if Path(place).exists()]
+        rows = [row.split() for text in texts for row in text.splitlines()]
+        held = {int(row[1].rpartition(":")[2], 16) for row in rows if row[0] != "sl"}
+    except (OSError, ValueError, IndexError):
+        return None
+    return sum(port not in held for port in range(first, last + 1)), max(0, last - first + 1)
+
+
 def model(folder: Path) -> dict[str, Any]:
     """Every shard by its header and the index; config.json's own values."""
     from installers.bundles import weights
@@ -141,6 +155,7 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
         "shm_free_bytes": left,
         "memory_bytes": memory_left(),
         "ports": {str(port): port_error(port) for port in asked.get("ports", ())},
+        "kernel_ports": kernel_ports(),
         "data": {path: sight_data.look(at(path)) for path in files},
         "sets": sets,
         "models": {path: model(at(path)) for path in asked.get("models", ()) if size(at(path))},

@@ -35,7 +35,8 @@ class Sight:
     run there, by pid; `environment` is what a command finds, `packages` are the versions installed.
 
     `shm_bytes` is the size of /dev/shm, `memory_bytes` what a limit of the place leaves of the host's memory; `image`
-    is the id of the container's; `ports` hold why each cannot be opened, None for free; `data`, `sets`, `models`,
+    is the id of the container's; `ports` hold why each cannot be opened, None for free; `kernel_ports` are those that
+    the kernel hands out by itself, free and in all; `data`, `sets`, `models`,
     `commits` are launch.programs.sight's answers by path.
     """
 
@@ -53,6 +54,7 @@ class Sight:
     memory_bytes: int | None = None
     image: str = ""
     ports: Mapping[int, str | None] = field(default_factory=dict)
+    kernel_ports: tuple[int, int] | None = None
     data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     sets: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -72,6 +74,7 @@ def answered(said: Mapping[str, Any]) -> dict[str, Any]:
         "environment": {str(name): str(text) for name, text in said["environment"].items()},
         "marks": {int(pid): str(run) for pid, run in said["marks"].items()},
         "ports": {int(port): why for port, why in said["ports"].items()},
+        "kernel_ports": tuple(said["kernel_ports"]) if said["kernel_ports"] else None,
     }
 
 
