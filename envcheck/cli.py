@@ -21,6 +21,7 @@ COMMANDS = {
     "bundle": "envcheck.commands.bundle",
     "train": "envcheck.commands.train",
     "runs": "envcheck.commands.runs",
+    "slurm": "envcheck.commands.slurm",
     "infer": "envcheck.commands.infer",
     "plan": "envcheck.commands.plan",
     "solve": "envcheck.commands.solve",

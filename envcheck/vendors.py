@@ -41,7 +41,8 @@ class Vendor:
     cards that `module_link` joins are a module, and over two modules the collectives want pairs of cards.
     A program opens `control_nodes` beside the cards' own; the driver is `kernel_modules` (patterns), any of which shows
     it, and `libraries`: (name, documented place), tried by name first; a container that gets its cards by hand gets
-    `driver_mounts` from the host.
+    `driver_mounts` from the host.  Of a site's names for its cards (Slurm's GRES) those are this vendor's that hold one
+    of `scheduler_words`, - and _ aside.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Vendor:
     kernel_modules: tuple[str, ...] = ()
     libraries: tuple[tuple[str, str], ...] = ()
     driver_mounts: tuple[str, ...] = ()
+    scheduler_words: tuple[str, ...] = ()
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -158,6 +160,7 @@ VENDORS: dict[str, Vendor] = {
         toolkit_variables=("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"),
         toolkit_folder="/usr/local/Ascend",
         idle_memory_mib=4096,  # 3412 MiB on an idle A3 die (driver 24.1.rc3.7), some 3.3 GB on 910B since 24.1
+        scheduler_words=("npu", "ascend", "davinci", "atlas", "910"),
         commands={
             "list": ("npu-smi info",),
             "health": ("npu-smi info -t health -i {id}",),
@@ -200,6 +203,7 @@ VENDORS: dict[str, Vendor] = {
         idle_memory_mib=1024,  # 64 MiB of an idle chip seen with 4.3.0; contexts of a monitor come on top
         toolkit_folder="/usr/local/corex",
         architectures=("x86_64",),  # the plugin's wheels and the driver's run file: x86_64 alone
+        scheduler_words=("iluvatar", "corex", "bi100", "biv100", "bi150", "biv150", "mr100", "mrv100"),
         commands={
             "list": ("ixsmi",),
             "health": ("ixsmi -q -i {id}",),
@@ -249,6 +253,7 @@ VENDORS: dict[str, Vendor] = {
         ),
         pci_classes=("03",),
         idle_memory_mib=1024,  # the driver reserves some 600 MiB of an idle H200; contexts of a monitor come on top
+        scheduler_words=("nvidia", "tesla", "geforce", "v100", "a100", "a800", "h20", "h100", "h800", "b200", "l40"),
         commands={
             "list": ("nvidia-smi",),
             "health": ("nvidia-smi -q -i {id}",),

@@ -1,0 +1,120 @@
+"""What the nodes of a job saw in themselves: a document of `train --gates --json` each, judged together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LIMIT = 64 << 20  # bytes of a document; one of 16 cards has 200 kB
+# A gate that is closed by the machine itself, whatever the job: a node that a site would want out of use.
+MACHINE = ("gate.doctor", "gate.devices", "gate.topology")
+MUTE = "look.answer"
+
+
+@dataclass(frozen=True)
+class Shut:
+    """A closed gate of a node: its name, what was seen, and what opens it."""
+
+    gate: str
+    seen: str
+    next_step: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`closed` has the nodes that are not fit; `bad` those of them that another node could replace."""
+
+    nodes: tuple[str, ...]
+    closed: Mapping[str, tuple[Shut, ...]]
+
+    @property
+    def bad(self) -> tuple[str, ...]:
+        """What all of several nodes have alike is the job's fault, and goes with it to any other node."""
+        own = {node: {shut.gate for shut in self.closed[node]} for node in self.closed}
+        common = set.intersection(*own.values()) if len(own) == len(self.nodes) > 1 else set()
+        alone = len(self.nodes) == 1
+        return tuple(node for node, gates in own.items() if (gates & {*MACHINE, MUTE} if alone else gates - common))
+
+    @property
+    def sick(self) -> Mapping[str, Shut]:
+        """The bad nodes whose machine itself is at fault, with the first reason."""
+        found = {node: [shut for shut in self.closed[node] if shut.gate in MACHINE] for node in self.bad}
+        return {node: shuts[0] for node, shuts in found.items() if shuts}
+
+
+def judged(folder: Path, nodes: Sequence[str]) -> Verdict:
+    """The documents that lie in the folder by the nodes' names."""
+    closed = {node: _shut(folder / f"{node}.json") for node in nodes}
+    return Verdict(tuple(nodes), {node: shuts for node, shuts in closed.items() if shuts})
+
+
+def _shut(path: Path) -> tuple[Shut, ...]:
+    said = read(path)
+    if said is None:
+        return (Shut(MUTE, "no answer: its envcheck did not start, or did not end in time", "see slurm.log"),)
+    if isinstance(error := said.get("error"), dict):
+        return (Shut("train", _text(error.get("message")), _text(error.get("next_step"))),)
+    gates = said.get("gates")
+    return tuple(_gate(gate) for gate in (gates if isinstance(gates, list) else ()) if _is_shut(gate))
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """None for what is no document of ours."""
+    try:
+        if path.stat().st_size > LIMIT:
+            return None
+        said = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) and isinstance(said.get("state"), str) else None
+
+
+def _is_shut(gate: Any) -> bool:
+    return isinstance(gate, dict) and gate.get("severity") == "FAIL" and isinstance(gate.get("name"), str)
+
+
+def _gate(gate: Mapping[str, Any]) -> Shut:
+    remedy = gate.get("remedy")
+    words = _text(remedy.get("words")) if isinstance(remedy, dict) else ""
+    evidence = gate.get("evidence")
+    lines = tuple(_text(line) for line in evidence if isinstance(line, str)) if isinstance(evidence, list) else ()
+    return Shut(_text(gate["name"]), _text(gate.get("seen")), words, lines[:8])
+
+
+def _text(value: object) -> str:
+    """What a node says moves no cursor and fills no page."""
+    return "".join(c if c.isprintable() else "?" for c in str(value or ""))[:400]
+
+
+def told(verdict: Verdict) -> Iterable[str]:
+    """For people: which nodes, then each reason once with all nodes that have it."""
+    from envcheck.fleet.hosts import folded
+
+    many = len(verdict.nodes)
+    if not verdict.closed:
+        yield f"envcheck: all gates of {folded(verdict.nodes)} are open"
+        return
+    yield f"envcheck: {len(verdict.closed)} of {many} nodes {'is' if many == 1 else 'are'} not fit: " + folded(
+        verdict.closed
+    )
+    alike: dict[Shut, list[str]] = {}
+    for node, shuts in verdict.closed.items():
+        for shut in shuts:
+            alike.setdefault(shut, []).append(node)
+    for shut, nodes in alike.items():
+        yield f"  {folded(nodes)}: {shut.gate}: {shut.seen}"
+        yield from (f"    {line}" for line in shut.evidence if line != shut.seen)
+        if shut.next_step:
+            yield f"    next: {shut.next_step}"
+
+
+def values(verdict: Verdict) -> dict[str, Any]:
+    """For programs, and for `envcheck runs`."""
+    closed = {
+        node: [vars(shut) | {"evidence": list(shut.evidence)} for shut in s] for node, s in verdict.closed.items()
+    }
+    return {"nodes": list(verdict.nodes), "closed": closed, "bad": list(verdict.bad)}
