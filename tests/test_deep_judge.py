@@ -11,9 +11,10 @@ import pytest
 from deep_parts import cards
 
 from envcheck.deep import floors, judge
+from envcheck.deep.bench import Bench
 from envcheck.deep.cards import Card, Chosen, Pair
 from envcheck.deep.door import Said
-from envcheck.deep.judge import Bench, judged
+from envcheck.deep.judge import judged
 from envcheck.model import Finding, Severity
 from launch.catalogue import links
 

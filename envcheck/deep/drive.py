@@ -16,7 +16,7 @@ from envcheck.deep.door import LOG_BYTES, Door, Said, Sizes
 from envcheck.runner import CommandResult
 from envcheck.secrets import redact
 
-PROGRAM = Path(__file__).with_name("program.py")
+PROGRAM = Path(__file__).with_name("program.py")  # beside the kits
 LOG_LINES = 8
 Say = Callable[[str], None]
 
@@ -46,9 +46,8 @@ def together(door: Door, sizes: Sizes, count: int) -> list[Said]:
     """The all-reduce, a rank for each of so many cards; an answer for each rank, else why there is none."""
     for attempt in (1, 2):
         folder = door.seat.fresh("allreduce")
-        door.seat.write(f"{folder}/program.py", PROGRAM.read_text("utf-8"))
         asked = _asked(door, sizes, {"what": "allreduce", "folder": folder})
-        argv = door.wrap((door.seat.python, *door.launch(folder, count), f"{folder}/program.py", json.dumps(asked)))
+        argv = door.wrap((door.seat.python, *door.launch(folder, count), _program(door, folder), json.dumps(asked)))
         done = door.seat.run(argv, timeout_s=sizes.start_s + sizes.patience_s + sizes.grace_s, env=door.env)
         log = "\n".join([done.out, done.err, *(door.seat.read(f"{folder}/log/{name}") for name in _logs(door, folder))])
         if attempt == 1 and done.status != 0 and "ddress already in use" in log:
@@ -98,8 +97,7 @@ def _child(
     door: Door, sizes: Sizes, asked: Mapping[str, Any], on_line: Say
 ) -> tuple[CommandResult, list[dict[str, Any]], bool]:
     """How it ended, what it said, and whether it was ended for saying nothing."""
-    program = f"{door.seat.fresh('deep')}/program.py"
-    door.seat.write(program, PROGRAM.read_text("utf-8"))
+    program = _program(door, door.seat.fresh("deep"))
     argv = door.wrap((door.seat.python, program, json.dumps(_asked(door, sizes, asked))))
     silence = _Silence(sizes, lambda: door.stop(argv))
 
@@ -113,6 +111,13 @@ def _child(
         done = door.seat.run(argv, timeout_s=whole_s, env=door.env, on_line=heard)
     late = silence.ended or done.hung or _TIMEOUT in done.err
     return done, [each for line in done.out.splitlines() for each in _parsed(line)], late
+
+
+def _program(door: Door, folder: str) -> str:
+    """Its path on the door's side, where it and its framework's file now stand."""
+    for name in ("program.py", f"{door.kit}_kit.py"):
+        door.seat.write(f"{folder}/{name}", PROGRAM.with_name(name).read_text("utf-8"))
+    return f"{folder}/program.py"
 
 
 def _asked(door: Door, sizes: Sizes, asked: Mapping[str, Any]) -> dict[str, Any]:

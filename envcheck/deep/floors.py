@@ -25,6 +25,10 @@ class Floor:
     def least(self) -> float:
         return self.rate * self.share
 
+    @property
+    def published(self) -> str:
+        return f"at least {100 * self.share:.0f} % of {self.rate:g}: {self.source}"
+
 
 class Link(Protocol):
     """A kind of link, as launch.catalogue.links has it: `gbs` of one link, or `pcie`, a part of the card's own port."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from envcheck.checks.common import fail, follows, ok, plural, ranges, skip, unknown, warn
+from envcheck.checks.common import fail, follows, ok, plural, skip, unknown, warn
 from envcheck.deep import floors
-from envcheck.deep.cards import Card, Chosen
+from envcheck.deep.bench import Bench
+from envcheck.deep.cards import Card
 from envcheck.deep.door import Said
 from envcheck.model import Finding
 from envcheck.units import MIB, mib
@@ -16,47 +17,9 @@ from envcheck.vendors import VENDORS
 # A product of bf16 is rounded to 8 bits when it is done: 2^-8 of a value, and once more for each partial sum that a
 # library keeps in bf16 (torch allows it by default).  Four of these, of the largest value; their mean square is less.
 WORST, SQUARE = 2**-6, 2**-7
-SHOWN, OUTLIER = 16, 0.1
+OUTLIER = 0.1
 SPEEDS = {"matmul": ("tflops",), "copy": ("up_gbs", "down_gbs")}
 WORDS = {"matmul": "the product", "memory": "the memory", "copy": "the copies", "peer": "the copies between cards"}
-
-
-@dataclass(frozen=True)
-class Bench:
-    """All that a judge reads: `said` of every test, `outlier` by test the part by which a card may be slower than its
-    peers, `command` what can be run by hand."""
-
-    chosen: Chosen
-    said: tuple[Said, ...] = ()
-    outlier: Mapping[str, float] = field(default_factory=dict)
-    links: tuple[floors.Link, ...] = ()
-    command: Callable[[str, Sequence[int]], str] = lambda test, cards: ""
-    patience_s: float = 0.0
-
-    def of(self, test: str) -> list[Said]:
-        return [said for said in self.said if said.test == test]
-
-    def named(self, cards: Sequence[int]) -> str:
-        labels = {card.index: card.label for card in self.chosen.cards}
-        words = [labels.get(n, str(n)) for n in cards]
-        listed = ranges(list(map(int, words))) if words[2:] and all(map(str.isdecimal, words)) else ", ".join(words)
-        return words[0] if words == ["cpu"] else f"device{'s' * bool(words[1:])} {listed}"
-
-    def floor(self, test: str) -> floors.Floor | None:
-        names = {card.name for card in self.chosen.cards}
-        return floors.of_card(next(iter(names))).get(test) if len(names) == 1 else None
-
-    @property
-    def on_cards(self) -> bool:
-        return self.chosen.vendor != "cpu"
-
-    def shown(self, test: str, lines: Sequence[str], cards: Sequence[int] = ()) -> tuple[str, ...]:
-        """Evidence: the command, for these cards or the first, and the figures."""
-        command = self.command(test, cards)
-        return (*((f"$ {command}",) if command else ()), *lines[:SHOWN])
-
-
-Figure = Callable[[Said], float]
 
 
 def judged(bench: Bench, names: Iterable[str]) -> dict[str, list[Finding]]:
@@ -98,7 +61,7 @@ def matmul(bench: Bench) -> Iterator[Finding]:
         worst = max(s.figures["worst"] for s in wrong)
         seen = f"{bench.named(_cards(wrong))}: a product is wrong, by up to {100 * worst:.2g} % of the largest value"
         words = "Take the card out of use, and tell its keeper: what it computes cannot be trusted."
-        yield fail(seen, words, *_health(bench, wrong), evidence=bench.shown("matmul", _errors(wrong), _cards(wrong)))
+        yield fail(seen, words, *bench.health(wrong), evidence=bench.shown("matmul", _errors(wrong), _cards(wrong)))
     right = [s for s in good if _right(s)]
     lacking = [s for s in right if s.figures.get("why")]
     if lacking and bench.on_cards:
@@ -106,7 +69,7 @@ def matmul(bench: Bench) -> Iterator[Finding]:
         yield warn(seen, "Train in float16, or look why the plugin has no such kernel.")
     sort = "float32" if lacking else "bf16"
     floor = None if lacking else bench.floor("matmul")
-    yield from _figures(bench, "matmul", right, lambda s: float(s.figures["tflops"]), f"TFLOP/s in {sort}", floor)
+    yield from _figures(bench, "matmul", right, "tflops", f"TFLOP/s in {sort}", floor)
 
 
 def memory(bench: Bench) -> Iterator[Finding]:
@@ -116,7 +79,7 @@ def memory(bench: Bench) -> Iterator[Finding]:
         if s.figures["wrong"]:
             seen = f"{bench.named(s.cards)}: {s.figures['wrong']} of {s.figures['pieces']} pieces read back otherwise"
             words = "Take the card out of use, and tell its keeper: its memory loses what is written."
-            yield fail(seen, words, *_health(bench, [s]), evidence=bench.shown("memory", _sizes([s]), s.cards))
+            yield fail(seen, words, *bench.health([s]), evidence=bench.shown("memory", _sizes([s]), s.cards))
         elif s.figures.get("full"):
             seen = f"{bench.named(s.cards)}: {mib(s.figures['mib'])} of {mib(s.figures['wanted_mib'])} could be had"
             words = "Look who holds the rest of what the tool shows as free."
@@ -146,7 +109,7 @@ def copy(bench: Bench) -> Iterator[Finding]:
     how = "page-locked" if locked else "pageable"
     for way, key in (("host to card", "up_gbs"), ("card to host", "down_gbs")):
         unit = f"GB/s {way}, {how} memory"
-        yield from _figures(bench, "copy", right, lambda s, key=key: float(s.figures[key]), unit, floor)  # type: ignore[misc]
+        yield from _figures(bench, "copy", right, key, unit, floor)
 
 
 def peer(bench: Bench) -> Iterator[Finding]:
@@ -166,7 +129,7 @@ def peer(bench: Bench) -> Iterator[Finding]:
         shown = bench.shown("peer", [f"{s.figures['mib']} MiB from the first to the second"], s.cards)
         if floor and rate < floor.least:
             words = f"It is made for {floor.rate:g}: look at the link's state, and whether peer access is on."
-            yield warn(seen, words, *_topology(bench), evidence=(*shown, _published(floor)))
+            yield warn(seen, words, *bench.topology(), evidence=(*shown, floor.published))
         else:
             yield replace(ok(seen), evidence=shown)
 
@@ -187,7 +150,7 @@ def allreduce(bench: Bench) -> Iterator[Finding]:
         way = f"did not end in {bench.patience_s:.0f} s" if s.hung else f"failed: {s.error}"
         silent = f" (no answer of rank {', '.join(map(str, s.cards))})" if s.cards else ""
         words = "Read the last words of the ranks; is the loopback interface up, and no firewall on the cards' ports?"
-        yield fail(f"adding up over all cards {way}{silent}", words, *_topology(bench), evidence=s.evidence)
+        yield fail(f"adding up over all cards {way}{silent}", words, *bench.topology(), evidence=s.evidence)
     wrong = [s for s in said if not s.error and s.figures["wrong"]]
     if wrong:
         numbers = ", ".join(str(s.cards[0]) for s in wrong)
@@ -210,7 +173,7 @@ def _bus(bench: Bench, said: list[Said]) -> Iterator[Finding]:
     tied = floor is not None and {link.rstrip("0123456789") for link in bench.chosen.links} == {floor.link}
     if floor and tied and rate < floor.least:
         words = f"{floor.least:.0f} are to be had on such cards: look at the links' state, and at NCCL_* variables."
-        yield warn(seen, words, *_topology(bench), evidence=(*shown, _published(floor)))
+        yield warn(seen, words, *bench.topology(), evidence=(*shown, floor.published))
     else:
         yield replace(ok(seen), evidence=shown)
 
@@ -228,7 +191,7 @@ def broken(bench: Bench, test: str) -> Iterator[Finding]:
             else "Read the last words of the process; the vendor's log has more."
         )
         seen = f"{bench.named(s.cards)}, {WORDS[test]}: {how}"
-        yield fail(seen, words, *_health(bench, [s]), evidence=bench.shown(test, s.evidence, s.cards))
+        yield fail(seen, words, *bench.health([s]), evidence=bench.shown(test, s.evidence, s.cards))
     if not said:
         yield _lost(bench)
 
@@ -250,12 +213,12 @@ def _right(said: Said) -> bool:
 
 
 def _figures(
-    bench: Bench, test: str, right: list[Said], figure: Figure, unit: str, floor: floors.Floor | None
+    bench: Bench, test: str, right: list[Said], key: str, unit: str, floor: floors.Floor | None
 ) -> Iterator[Finding]:
     """Who is slower than the others, who is below the floor, and else what all of them do."""
     if not right:
         return
-    values = {s.cards[0]: figure(s) for s in right}
+    values = {s.cards[0]: float(s.figures[key]) for s in right}
     usual, part, slow = _usual(values), bench.outlier.get(test, OUTLIER), _slow(bench, test, values)
     below = [n for n, value in values.items() if floor and value < floor.least]
     lines = [f"{bench.named([n])}: {value:.3g} {unit}" for n, value in values.items()]
@@ -265,11 +228,11 @@ def _figures(
         far = f"by more than {100 * part:.0f} %"
         seen = f"slower than the others, {far}: {parts}, where {usual:.3g} {unit} is usual"
         words = "Look at its temperature, its power limit, its clocks and its slot: all cards wait for the slowest."
-        yield warn(seen, words, *_health(bench, [s for s in right if s.cards[0] in slow]), evidence=shown)
+        yield warn(seen, words, *bench.health([s for s in right if s.cards[0] in slow]), evidence=shown)
     if below and floor:
         seen = f"{bench.named(below)}: {min(values[n] for n in below):.3g} {unit}, {floor.least:.3g} are to be had"
         words = f"{100 * floor.share:.0f} % of the published {floor.rate:g}: look at power limit, clocks and slot."
-        yield warn(seen, words, *_health(bench, right[:1]), evidence=(*shown, _published(floor)))
+        yield warn(seen, words, *bench.health(right[:1]), evidence=(*shown, floor.published))
     if not slow and not below:
         spread = "" if len(values) == 1 else f" ({min(values.values()):.3g} to {max(values.values()):.3g})"
         who = f"{plural(len(values), 'card')} at " if bench.on_cards else ""
@@ -290,7 +253,7 @@ def _changed(bench: Bench, test: str, wrong: list[Said]) -> Iterator[Finding]:
     for s in wrong:
         words = "Take the card out of use, and tell its keeper: its bus or link changes what it carries."
         seen = f"{bench.named(s.cards)}, {WORDS[test]}: what arrived is not what was sent"
-        yield fail(seen, words, *_health(bench, [s]), evidence=bench.shown(test, _sizes([s]), s.cards))
+        yield fail(seen, words, *bench.health([s]), evidence=bench.shown(test, _sizes([s]), s.cards))
 
 
 def _cards(said: Sequence[Said]) -> list[int]:
@@ -304,20 +267,6 @@ def _errors(said: Sequence[Said]) -> list[str]:
 
 def _sizes(said: Sequence[Said]) -> list[str]:
     return [f"card {s.cards[0]}: {s.figures['mib']} MiB" for s in said]
-
-
-def _health(bench: Bench, said: Sequence[Said]) -> tuple[str, ...]:
-    labels = {card.index: card.label.partition(" ")[0] for card in bench.chosen.cards}
-    number = labels.get(said[0].cards[0], "0") if said and said[0].cards else "0"
-    return tuple(c.replace("{id}", number) for c in VENDORS[bench.chosen.vendor].commands.get("health", ()))
-
-
-def _topology(bench: Bench) -> tuple[str, ...]:
-    return VENDORS[bench.chosen.vendor].commands.get("topology", ())
-
-
-def _published(floor: floors.Floor) -> str:
-    return f"at least {100 * floor.share:.0f} % of {floor.rate:g}: {floor.source}"
 
 
 def users(cards: Sequence[Card]) -> str:

@@ -2,13 +2,16 @@
 
 Usage: program.py ASKED, a JSON object: `what` is look, cards, peer or allreduce; `kit` paddle or torch; `kind` the
 framework's name of the device.  Each answer is a line ENVCHECK {...}; `allreduce`, started once for each rank by the
-framework's launcher, writes FOLDER/rank-N.json instead.  Judges nothing.  Must run with Python 3.8 and stand alone.
+framework's launcher, writes FOLDER/rank-N.json instead.  Judges nothing.  Must run with Python 3.8 and stand alone but
+for the file of its framework, paddle_kit.py or torch_kit.py, in the same folder.
 """
 
 from __future__ import annotations
 
 import ctypes
 import faulthandler
+import functools
+import importlib
 import json
 import os
 import signal
@@ -21,155 +24,6 @@ MIB = 1 << 20
 CHECKED = 1024  # rows of the product that is compared with the processor's: 2 GFLOP there
 PATTERNS = (0x55555555, -0x55555556)  # every bit once on, once off; neighbouring pieces differ
 Figures = dict[str, Any]
-
-
-class Paddle:
-    """What the tests need of paddle; `index` counts its devices of this kind."""
-
-    def __init__(self, kind: str) -> None:
-        import paddle
-
-        self.kind, self.p, self.version, self.index = kind, paddle, str(paddle.__version__), 0
-
-    def count(self) -> int:
-        if self.kind == "gpu":
-            return int(self.p.device.cuda.device_count())
-        names = self.p.device.get_available_custom_device()
-        return 1 if self.kind == "cpu" else sum(name.startswith(self.kind + ":") for name in names)
-
-    def own(self) -> int:
-        """The device that the launcher gives to this rank."""
-        return int(os.environ.get(f"FLAGS_selected_{self.kind}s") or 0)
-
-    def select(self, index: int) -> None:
-        self.index = index
-        self.p.set_device(self.kind if self.kind == "cpu" else f"{self.kind}:{index}")
-
-    def place(self, index: int) -> Any:
-        p = self.p
-        own = {"cpu": lambda: p.CPUPlace(), "gpu": lambda: p.CUDAPlace(index)}
-        return own.get(self.kind, lambda: p.CustomPlace(self.kind, index))()
-
-    def on_host(self, make: Callable[[], Any]) -> Any:
-        self.p.set_device("cpu")
-        try:
-            return make()
-        finally:
-            self.select(self.index)
-
-    def normal(self, rows: int, seed: int) -> Any:
-        self.p.seed(seed)
-        return self.on_host(lambda: self.p.randn([rows, rows]))
-
-    def ramp(self, count: int) -> Any:
-        return self.on_host(lambda: (self.p.arange(count, dtype="int32") % 7 + 1).astype("float32"))
-
-    def full(self, count: int, value: float, kind: str) -> Any:
-        return self.p.full([count], value, dtype=kind)
-
-    def cast(self, tensor: Any, kind: str) -> Any:
-        return tensor.astype(kind)
-
-    def up(self, tensor: Any, index: int) -> Any:
-        return tensor._copy_to(self.place(index), True)
-
-    def down(self, tensor: Any) -> Any:
-        return tensor.cpu()
-
-    def pinned(self, tensor: Any) -> Any:
-        return tensor.pin_memory()
-
-    def fetch(self, tensor: Any, like: Any) -> Any:
-        return tensor._copy_to(like.place, True)
-
-    def wait(self, *indices: int) -> None:
-        for index in indices if self.kind != "cpu" else ():
-            self.p.device.synchronize(f"{self.kind}:{index}")
-
-    def meet(self) -> tuple[int, int]:
-        import paddle.distributed as dist
-
-        if self.kind != "gpu":
-            self.select(self.own())
-        dist.init_parallel_env()
-        self.index = self.own()
-        return int(dist.get_rank()), int(dist.get_world_size())
-
-    def all_reduce(self, tensor: Any) -> None:
-        self.p.distributed.all_reduce(tensor)
-
-    def leave(self) -> None:
-        """Nothing to do: paddle's own end tidies up."""
-
-
-class Torch:
-    """The same of torch; torch_npu gives it the kind npu."""
-
-    def __init__(self, kind: str) -> None:
-        import torch
-
-        if kind == "npu":
-            import torch_npu  # noqa: F401 (registers the device)
-        self.kind, self.t, self.version, self.index = kind, torch, str(torch.__version__), 0
-        self.module = getattr(torch, kind)
-
-    def count(self) -> int:
-        return 1 if self.kind == "cpu" else int(self.module.device_count())
-
-    def own(self) -> int:
-        return int(os.environ["LOCAL_RANK"])
-
-    def select(self, index: int) -> None:
-        self.index = index
-        if self.kind != "cpu":
-            self.module.set_device(index)
-
-    def place(self, index: int) -> str:
-        return self.kind if self.kind == "cpu" else f"{self.kind}:{index}"
-
-    def normal(self, rows: int, seed: int) -> Any:
-        return self.t.randn(rows, rows, generator=self.t.Generator().manual_seed(seed))
-
-    def ramp(self, count: int) -> Any:
-        return (self.t.arange(count, dtype=self.t.int32) % 7 + 1).to(self.t.float32)
-
-    def full(self, count: int, value: float, kind: str) -> Any:
-        return self.t.full((count,), value, dtype=getattr(self.t, kind), device=self.place(self.index))
-
-    def cast(self, tensor: Any, kind: str) -> Any:
-        return tensor.to(getattr(self.t, kind))
-
-    def up(self, tensor: Any, index: int) -> Any:
-        return tensor.to(self.place(index), copy=True)
-
-    def down(self, tensor: Any) -> Any:
-        return tensor.cpu()
-
-    def pinned(self, tensor: Any) -> Any:
-        return tensor.pin_memory()
-
-    def fetch(self, tensor: Any, like: Any) -> Any:
-        return self.t.empty_like(like, pin_memory=like.is_pinned()).copy_(tensor)
-
-    def wait(self, *indices: int) -> None:
-        for index in indices if self.kind != "cpu" else ():
-            self.module.synchronize(index)
-
-    def meet(self) -> tuple[int, int]:
-        import torch.distributed as dist
-
-        self.select(self.own())
-        dist.init_process_group({"npu": "hccl", "cuda": "nccl"}.get(self.kind, "gloo"))
-        return dist.get_rank(), dist.get_world_size()
-
-    def all_reduce(self, tensor: Any) -> None:
-        self.t.distributed.all_reduce(tensor)
-
-    def leave(self) -> None:
-        self.t.distributed.destroy_process_group()
-
-
-KITS: dict[str, Callable[[str], Any]] = {"paddle": Paddle, "torch": Torch}
 
 
 def seconds(kit: Any, deed: Callable[[], Any], budget_s: float, *cards: int) -> float:
@@ -334,10 +188,10 @@ OF_A_CARD: dict[str, Callable[[Any, int, Figures], Figures]] = {"matmul": matmul
 def tests(kit: Any, asked: Figures) -> Iterator[tuple[str, list[int], Callable[[], Figures]]]:
     for unit in asked["units"]:
         if asked["what"] == "peer":
-            yield "peer", unit, lambda unit=unit: peer(kit, unit, asked)  # type: ignore[misc]
+            yield "peer", unit, functools.partial(peer, kit, unit, asked)
             continue
         for name in asked["tests"]:
-            yield name, unit, lambda unit=unit, name=name: on_one(kit, name, unit[0], asked)  # type: ignore[misc]
+            yield name, unit, functools.partial(on_one, kit, name, unit[0], asked)
 
 
 def on_one(kit: Any, name: str, card: int, asked: Figures) -> Figures:
@@ -361,7 +215,8 @@ def main(asked: Figures) -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: nobody is left working when who asked is gone
     faulthandler.enable()
     faulthandler.dump_traceback_later(asked["start_s"], exit=True)
-    kit = KITS[asked["kit"]](asked["kind"])
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (PYTHONSAFEPATH leaves it out)
+    kit = importlib.import_module(f"{asked['kit']}_kit").Kit(asked["kind"])
     faulthandler.dump_traceback_later(asked["patience_s"], exit=True)
     if asked["what"] == "allreduce":
         return all_reduce(kit, asked)

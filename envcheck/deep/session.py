@@ -11,6 +11,7 @@ from typing import Any
 
 from envcheck.checks.common import fail, ok, plural, unknown
 from envcheck.deep import drive, floors, judge
+from envcheck.deep.bench import Bench
 from envcheck.deep.cards import Chosen
 from envcheck.deep.door import Door, Said, Sizes
 from envcheck.deep.drive import Say
@@ -39,7 +40,7 @@ def beforehand(chosen: Chosen, door: Door, wish: Wish) -> str:
     """What it will disturb, in words for the person who decides."""
     free, sizes, ranks = chosen.free, wish.sizes, _ranks(chosen, wish)
     cpu = chosen.vendor == "cpu"
-    where = f" ({judge.Bench(chosen).named([card.index for card in free])})"
+    where = f" ({Bench(chosen).named([card.index for card in free])})"
     who = "this machine's processor" if cpu else f"{len(free)} × {VENDORS[chosen.vendor].title}{where}"
     deeds = [TESTS[test] for test in _tests(chosen, wish)]
     deeds += [f"copies between {plural(len(chosen.pairs), 'pair')} of cards"] if _pairs(chosen, wish) else []
@@ -64,7 +65,7 @@ def examine(chosen: Chosen, door: Door, wish: Wish, say: Say) -> dict[str, list[
         return found
     said = _measured(chosen, door, wish, sizes, say)
     by_hand = partial(_by_hand, chosen, door, sizes)
-    bench = judge.Bench(chosen, tuple(said), wish.outlier, wish.links, by_hand, sizes.patience_s)
+    bench = Bench(chosen, tuple(said), wish.outlier, wish.links, by_hand, sizes.patience_s)
     return {**found, **judge.judged(bench, wish.names)}
 
 
@@ -125,7 +126,7 @@ def _of_cards(chosen: Chosen, door: Door, wish: Wish, sizes: Sizes, say: Say, la
     fill = {card.index: card.memory_mib for card in chosen.free}
     tests = _tests(chosen, wish)
     said = [_placed(s, tests) for s in drive.on_cards(door, sizes, tests, fill, say, labels)] if tests else []
-    for test, slow in judge.slow(judge.Bench(chosen, tuple(said), wish.outlier)).items():
+    for test, slow in judge.slow(Bench(chosen, tuple(said), wish.outlier)).items():
         say(f"{test} once more, {', '.join(labels[n] for n in slow)}")
         some = {n: fill[n] for n in slow}
         again = {(s.test, s.cards): s for s in drive.on_cards(door, sizes, (test,), some, say, labels)}
