@@ -164,6 +164,14 @@ def test_one_rank_tells() -> None:
     assert [step.loss for step in steps_of(text)] == [1, 2]
 
 
+def test_warning_of_another_rank_on_the_line() -> None:
+    """A step behind a piece of another rank's warning is the step of who wrote it; those that follow count."""
+    warning = "[rank1]:[W1121 10:48:48.589371640 reducer.cpp:1529] Warning: find_unused_parameters=True was"
+    text = f"{warning}{{'loss': 4.7, 'epoch': 1}} specified\n{{'loss': 4.6, 'epoch': 2}}\n"
+
+    assert [step.loss for step in steps_of(text)] == [4.7, 4.6]
+
+
 @given(
     st.text() | st.from_regex(r"\{.{0,20}['\"]loss['\"]: .{0,20}\}") | st.from_regex(r".{0,9}%\|.{0,9}\| \d/\d \[.*")
 )

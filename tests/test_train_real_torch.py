@@ -124,14 +124,18 @@ def worker(folder: Path, rank: str) -> psutil.Process:
     return next(p for p in left(folder) if p.environ().get("LOCAL_RANK") == rank)
 
 
+def words(folder: Path) -> str:
+    return "\n".join(log.read_text() for log in folder.glob("runs/*/log/launcher.log"))
+
+
 def test_trainer_of_transformers(torch_environment: Path, tmp_path: Path) -> None:
     """A Trainer in two processes: its steps are read once each, and another job's variables are left out."""
     made = Torch(torch_environment, tmp_path, "trainer_program.py", TRAINER)
     done = made.run("train", "--json")
 
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stderr + words(tmp_path)
     said = json.loads(done.stdout)
-    assert [step for step, _ in said["loss"]] == [1, 2, 3, 4]
+    assert [step for step, _ in said["loss"]] == [1, 2, 3, 4], words(tmp_path)
     assert all(3 < loss < 7 for _, loss in said["loss"])  # a guess among 128 tokens: ln 128 is 4.85
     assert {"PET_NNODES", "MASTER_ADDR"} <= set(said["left_out"]["stale"])
     assert left(tmp_path) == []

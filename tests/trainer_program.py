@@ -19,3 +19,4 @@ class Noise(torch.utils.data.Dataset):
 shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
 model = LlamaForCausalLM(LlamaConfig(vocab_size=128, max_position_embeddings=64, **shape))
 Trainer(model=model, args=asked, train_dataset=Noise()).train()
+torch.distributed.destroy_process_group()  # its threads may abort an interpreter that ends over them

@@ -23,7 +23,9 @@ _BAR = re.compile(
     r"^(?:(?:Train\w{0,20}|\d{1,9}\|\d{1,12}\|Loss: ([^ ]{1,40})): )?\s{0,3}\d{1,3}%\|[^|]{0,400}\| "
     r"(\d{1,12})/(\d{1,12}) \[[^]]{0,80}\]?"
 )
-_RANK = re.compile(r"^\[?(?:rank|default)[ _]?(\d{1,6})\]?: ?", re.IGNORECASE)
+# Not torch's warnings ([rank1]:[W1121 10:48:48.58 reducer.cpp:1529] ...): another rank's step may stand on their line,
+# as C++ writes them in pieces.
+_RANK = re.compile(r"^\[?(?:rank|default)[ _]?(\d{1,6})\]?: ?(?!\[[A-Z]\d{4} )", re.IGNORECASE)
 
 
 def read(line: str) -> Step | None:
