@@ -96,7 +96,8 @@ def test_prometheus_figures() -> None:
     assert told["envcheck_device_memory_bytes", "0", None] == 143771 * 1024**2
     assert told["envcheck_device_memory_used_bytes", "0", None] == 20480 * 1024**2
     assert told["envcheck_device_utilization_ratio", "0", None] == pytest.approx(0.97)
-    assert told["envcheck_check_status", None, "devices.memory"] == Severity.WARN
+    assert told["envcheck_check_status", None, "devices.processes"] == Severity.WARN
+    assert told["envcheck_check_status", None, "devices.memory"] == Severity.SKIP  # follows from it
     assert told["envcheck_examined_timestamp_seconds", None, None] == NOW.timestamp()
     assert ("envcheck_device_ecc_uncorrected_errors", "0", None) in told
     mig = parser.text_string_to_metric_families(formats.render("prometheus", report_of("a100x8-mig")))

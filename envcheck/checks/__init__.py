@@ -11,8 +11,13 @@ from dataclasses import replace
 from envcheck.checks import (
     bus,
     cuda,
+    device_access,
+    device_health,
+    device_kinds,
     device_order,
     device_owners,
+    device_processes,
+    device_use,
     devices,
     driver,
     driver_parts,
@@ -47,7 +52,12 @@ CHECKS: tuple[Check, ...] = (
     *driver_parts.CHECKS,
     *fabric.CHECKS,
     *devices.CHECKS,
+    *device_access.CHECKS,
+    *device_health.CHECKS,
+    *device_processes.CHECKS,
+    *device_use.CHECKS,
     *device_owners.CHECKS,
+    *device_kinds.CHECKS,
     *device_order.CHECKS,
     *links.CHECKS,
     *toolkit.CHECKS,
@@ -78,12 +88,24 @@ def run_all(
     """The findings of all checks and the site's `own`, or of those that `only` names (checks, areas), less `skip`."""
     chosen, left_out = named(only, own), named(skip, own)
     checks = [c for c in (*CHECKS, *own) if (not chosen or c.name in chosen) and c.name not in left_out]
-    return [_grounded(finding, checks) for check in checks for finding in run(check, facts)]
+    found = [finding for check in checks for finding in run(check, facts)]
+    names = {check.name for check in checks}
+    roots = {(f.name, f.device) for f in found if f.severity > Severity.SKIP and not f.follows}
+    return [_grounded(finding, names, roots) if finding.follows else finding for finding in found]
 
 
-def _grounded(finding: Finding, checks: Iterable[Check]) -> Finding:
-    """What follows from a check that was left out is not told: skipped, it would look as if it did not matter."""
-    if not finding.follows or finding.follows in {check.name for check in checks}:
+def _grounded(finding: Finding, names: set[str], roots: set[tuple[str, str]]) -> Finding:
+    """A cause is told once: what follows from it is skipped.
+
+    Where the cause is not told, what was judged all the same is told as it is, and what could not be judged is UNKNOWN:
+    skipped, it would look as if it did not matter.
+    """
+    if finding.severity > Severity.SKIP:
+        if (finding.follows, finding.device) not in roots:
+            return replace(finding, follows="")
+        seen = f"{finding.seen}; follows from {finding.follows}"
+        return replace(finding, severity=Severity.SKIP, seen=seen, remedy=None)
+    if finding.follows in names:
         return finding
     words = "Ask for that one, too."
     remedy = Remedy(words, (f"envcheck doctor --only {finding.follows}",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from envcheck.model import Answer, Device, Facts, Finding, Remedy, Severity, VendorFacts
 from envcheck.vendors import VENDORS, Vendor
@@ -26,6 +27,11 @@ def skip(seen: str) -> Finding:
 def follows(cause: str, seen: str = "") -> Finding:
     """SKIP, because the check `cause` tells already why nothing can be judged here."""
     return Finding("", Severity.SKIP, seen or f"follows from {cause}", follows=cause)
+
+
+def told_by(cause: str, own: Finding) -> Finding:
+    """`own`, which is told only where the check `cause` does not tell it already; no cause: always."""
+    return replace(own, follows=cause)
 
 
 def unknown(seen: str, words: str = "", *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
@@ -161,11 +167,18 @@ def plural(n: int, word: str) -> str:
 
 
 def incomplete(facts: Facts, v: VendorFacts) -> str:
-    """The check that says that devices are missing: none that compares them with each other can judge the rest."""
-    slots = len({d.bus_id for d in v.devices if d.bus_id}) or len(v.devices)
+    """The check that says that devices are missing: none that counts them can judge the rest."""
     if v.document and v.document.truncated:
         return "driver.whole_answer"
-    return "devices.count" if v.pci and not in_container(facts) and slots < len(v.pci) else ""
+    return "devices.count" if missing(facts, v) else ""
+
+
+def missing(facts: Facts, v: VendorFacts) -> int:
+    """How many devices the tool does not list, though the bus shows them; each slot has as many as the others."""
+    slots = len({d.bus_id for d in v.devices if d.bus_id}) or len(v.devices)  # two chips of a Duo card share one Bus-Id
+    if not v.devices or not v.pci or in_container(facts):
+        return 0
+    return max(0, len(v.pci) - slots) * (len(v.devices) // slots)
 
 
 def in_container(facts: Facts) -> bool:

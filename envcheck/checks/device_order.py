@@ -1,4 +1,4 @@
-"""How devices are numbered and which generation they are: what a launch, and a plugin, makes of them."""
+"""How devices are numbered, by the tool, by their nodes and by a list: what a launch makes of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,59 @@ from itertools import pairwise
 
 from envcheck import versions
 from envcheck.checks.check import ILUVATAR, NPU, NVIDIA, Check, of_devices
-from envcheck.checks.common import figures, label, not_told, of_device, ok, skip, unknown, vendor, warn
+from envcheck.checks.common import (
+    fail,
+    figures,
+    label,
+    not_told,
+    of_device,
+    ok,
+    quote,
+    ranges,
+    skip,
+    unknown,
+    vendor,
+    warn,
+)
 from envcheck.checks.toolkit import toolkit_version
+from envcheck.facts import die_id
 from envcheck.model import Device, Facts, Finding, VendorFacts
 
 REMAPS_SINCE = "8.1.RC1"  # vllm-ascend#672: older CANN looks a remapped device up by its physical id, and fails
-OLD_TRAINING = re.compile(r"910(A|Pro|Premium)", re.IGNORECASE)  # PaddleCustomDevice#1186: release/2.6 is their branch
-INFERENCE = re.compile(r"310")
+
+
+def numbering(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The tool's numbers are those of the device nodes: /dev/davinci16 is not NPU 16 everywhere."""
+    ids = sorted({n for d in v.devices if (n := die_id(d)) is not None})
+    nodes = sorted(int(found[1]) for path in v.nodes or () if (found := re.search(r"(\d+)$", path)))
+    if not ids or v.nodes is None:
+        yield unknown("numbers or device nodes could not be told")
+    elif not nodes:
+        yield skip("no device node to compare with")
+    elif set(ids) <= set(nodes):
+        yield ok("the tool's numbers are those of the device nodes")
+    else:
+        seen = f"the tool counts {ranges(ids)}, the nodes are {ranges(nodes)}"
+        words = "Name devices for containers by their node, not by the NPU id."
+        shown = quote(facts.answers.get(vendor(v).presence[1].key))
+        yield warn(seen, words, "npu-smi info -m", evidence=shown)
+
+
+def visible(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+    """The list of visible devices is clean: a blank or a number that is not there cuts it silently."""
+    name = vendor(v).visible_env
+    if facts.environment is None:
+        yield not_told(facts, "ask environment")
+        return
+    value = facts.environment.get(name)
+    if value is None:
+        yield skip(f"{name} is not set: all devices are seen")
+    elif wrong := _wrong_list(value, len(v.devices)):
+        words = "Write ascending numbers with commas alone, each once."
+        right = f"export {name}={','.join(map(str, range(len(v.devices))))}"
+        yield fail(f"{name}={value}: {wrong}", words, right, evidence=figures("environment", **{name: value}))
+    else:
+        yield ok(f"{name}={value}")
 
 
 def remapped(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -67,28 +113,15 @@ def order(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok("indices follow the bus")
 
 
-def generation(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """The chips are of a generation that today's plugins train on."""
-    if not all(d.name for d in v.devices):
-        yield unknown("the tool does not name the chips")
-        return
-    old = next((d for d in v.devices if OLD_TRAINING.search(d.name or "")), None)
-    infer = next((d for d in v.devices if INFERENCE.search(d.name or "")), None)
-    if old:
-        words = "Use the plugin's branch release/2.6 and an image of that time: 3.x knows 910B and later alone."
-        yield warn(
-            f"{old.name}: no chip of the plugin's",
-            words,
-            "envcheck recipes",
-            evidence=of_device(v, old, "memory_total_mib"),
-        )
-    elif infer:
-        words = "Train on a 910B or later: this one is for inference, and packages are built for each chip."
-        yield warn(
-            f"{infer.name}: for inference", words, "envcheck recipes", evidence=of_device(v, infer, "memory_total_mib")
-        )
-    else:
-        yield ok(", ".join(sorted({str(d.name) for d in v.devices})))
+def _wrong_list(value: str, devices: int) -> str:
+    if re.search(r"GPU-|MIG-", value):
+        return ""  # UUIDs name what they mean
+    if not re.fullmatch(r"\d{1,4}(,\d{1,4})*", value):
+        return "holds something else than numbers and commas"
+    numbers = [int(n) for n in value.split(",")]
+    if numbers != sorted(set(numbers)):
+        return "is not ascending, or names one twice"
+    return f"there are {devices} devices" if devices and numbers[-1] >= devices else ""
 
 
 def _place(device: Device) -> tuple[int, ...]:
@@ -97,6 +130,23 @@ def _place(device: Device) -> tuple[int, ...]:
 
 
 CHECKS: tuple[Check, ...] = (
+    of_devices(
+        "devices.numbering",
+        numbering,
+        reads="npu-smi info, /dev",
+        source="vllm-ascend#8519",
+        vendors=NPU,
+        rule="WARN when the tool's numbers are not those of the nodes",
+        fix="Name devices for containers by their node.",
+    ),
+    of_devices(
+        "devices.visible",
+        visible,
+        reads="the environment",
+        source="CANN's environment variable reference; ms-swift NPU page, Q7",
+        rule="FAIL for blanks, doubles, and numbers that are not there",
+        fix="Ascending numbers with commas alone.",
+    ),
     of_devices(
         "devices.remapped",
         remapped,
@@ -114,15 +164,5 @@ CHECKS: tuple[Check, ...] = (
         vendors=(*ILUVATAR, *NVIDIA),
         rule="WARN when indices do not follow the bus, or kinds differ without CUDA_DEVICE_ORDER=PCI_BUS_ID",
         fix="Name devices by UUID; set CUDA_DEVICE_ORDER.",
-    ),
-    of_devices(
-        "devices.generation",
-        generation,
-        reads="npu-smi info",
-        source="PaddleCustomDevice#1186, ascend-device-plugin#9",
-        vendors=NPU,
-        frameworks=("paddle",),
-        rule="WARN for 910A and its kin, and for 310",
-        fix="Another machine, or the plugin's branch for the chip.",
     ),
 )

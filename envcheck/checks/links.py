@@ -4,80 +4,111 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import wraps
 
 from envcheck.checks.check import Check, of_devices
-from envcheck.checks.common import commands, fail, follows, incomplete, ok, plural, quote, skip, unknown, vendor, warn
+from envcheck.checks.common import (
+    CardJudge,
+    commands,
+    fail,
+    follows,
+    missing,
+    ok,
+    plural,
+    quote,
+    skip,
+    unknown,
+    vendor,
+    warn,
+)
 from envcheck.model import Facts, Finding, Topology, VendorFacts
 
 UNKNOWN_RELATIONS = (None, "", "NA", "N/A", "?")
+Profile = tuple[tuple[str, int], ...]  # relation, and to how many devices
 
 
-def topology(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+def of_listed(judge: Callable[[Facts, VendorFacts], Finding]) -> CardJudge:
+    """The devices that the tool lists are compared; what one that it lost would show is told with its loss."""
+
+    @wraps(judge)
+    def judged(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+        lost = missing(facts, v)
+        if v.document and v.document.truncated:
+            yield follows("driver.whole_answer")
+        elif len(v.devices) == 1 and not lost:
+            yield skip("one device")
+        elif len(v.devices) > 1 and (v.topology or not lost):
+            yield judge(facts, replace(v, topology=_listed(v)))
+        if lost:
+            yield follows("devices.count", f"less {plural(lost, 'device')} not listed; follows from devices.count")
+
+    return judged
+
+
+@of_listed
+def topology(facts: Facts, v: VendorFacts) -> Finding:
     """The topology is complete: a relation for each pair of devices."""
-    if len(v.devices) == 1:
-        yield skip("one device")
-    elif cause := incomplete(facts, v):
-        yield follows(cause)
-    elif v.topology is None:
-        yield unknown("the tool does not tell the topology", "Ask it by hand.", *commands(v, "topology"))
-    elif blanks := _blanks(v.topology):
+    if v.topology is None:
+        return unknown("the tool does not tell the topology", "Ask it by hand.", *commands(v, "topology"))
+    if blanks := _blanks(v.topology):
         seen = f"{len(blanks)} pairs have no relation, the first {blanks[0][0]} to {blanks[0][1]}"
         words = "Reseat the board, or upgrade the driver: a link is lost, or not known to it."
-        yield fail(seen, words, *commands(v, "topology"), evidence=_row(facts, v, blanks[0][0]))
-    elif len(v.topology.names) != len(v.devices):
+        return fail(seen, words, *commands(v, "topology"), evidence=_row(facts, v, blanks[0][0]))
+    if len(v.topology.names) != len(v.devices):
         seen = f"the topology names {len(v.topology.names)} devices, the list {len(v.devices)}"
         shown = _row(facts, v, v.topology.names[-1])
-        yield warn(seen, "Compare both by hand.", *commands(v, "topology"), *commands(v, "list"), evidence=shown)
-    else:
-        yield ok(f"{len(v.topology.names)} devices, {_summary(v.topology)}")
+        return warn(seen, "Compare both by hand.", *commands(v, "topology"), *commands(v, "list"), evidence=shown)
+    return ok(f"{len(v.topology.names)} devices, {_summary(v.topology)}")
 
 
-def uniform(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@of_listed
+def uniform(facts: Facts, v: VendorFacts) -> Finding:
     """No device is tied to its peers by slower links than the others are."""
-    if len(v.devices) == 1:
-        yield skip("one device")
-        return
-    if cause := incomplete(facts, v):
-        yield follows(cause)
-        return
     if v.topology is None or len(v.topology.names) < 2:
-        yield follows("links.topology")
-        return
-    rows = {name: _profile(v.topology, name) for name in v.topology.names}
-    usual, _ = Counter(rows.values()).most_common(1)[0]
+        return follows("links.topology")
+    rows, lost = {name: _profile(v.topology, name) for name in v.topology.names}, missing(facts, v)
     rare = Counter(rows.values())
-    odd = sorted((name for name, row in rows.items() if row != usual), key=lambda name: rare[rows[name]])
-    if not odd:
-        yield ok(f"each device has {_words(usual)}")
-    else:
+    usual, _ = rare.most_common(1)[0]
+    odd = sorted((n for n, row in rows.items() if _apart(row, usual) > lost), key=lambda name: rare[rows[name]])
+    if odd:
         first = [name for name in odd if rows[name] == rows[odd[0]]]  # the rarest row: its peers miss one link each
         seen = f"{', '.join(first[:4])}: {_words(rows[first[0]])}, where most have {_words(usual)}"
         words = f"Reseat the card, or leave it out with {vendor(v).visible_env}: collectives run at the slowest link."
-        yield warn(seen, words, *commands(v, "topology"), evidence=_row(facts, v, first[0]))
+        return warn(seen, words, *commands(v, "topology"), evidence=_row(facts, v, first[0]))
+    alike = _words(usual)
+    return ok(f"each device has {alike}" if len(rare) == 1 else f"most devices have {alike}")
 
 
-def numa(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@of_listed
+def numa(facts: Facts, v: VendorFacts) -> Finding:
     """The devices are spread evenly over NUMA nodes."""
-    if len(v.devices) == 1:
-        yield skip("one device")
-        return
-    if cause := incomplete(facts, v):
-        yield follows(cause)
-        return
     near = v.topology and (v.topology.numa_affinity or v.topology.cpu_affinity)
     sets = Counter(said for name in v.topology.names if (said := near.get(name))) if v.topology and near else Counter()
     if v.topology is not None and not near:
-        yield skip("this tool's topology has no such column")
-    elif not sets or v.topology is None or sum(sets.values()) < len(v.topology.names):
-        yield unknown("the tool does not tell which CPUs are near each device")
-    elif len(set(sets.values())) > 1:
+        return skip("this tool's topology has no such column")
+    if not sets or v.topology is None or sum(sets.values()) < len(v.topology.names):
+        return unknown("the tool does not tell which CPUs are near each device")
+    if max(sets.values()) - min(sets.values()) > missing(facts, v):
         seen = ", ".join(f"{plural(n, 'device')} at {said}" for said, n in sets.most_common())
         words = "Bind each rank to the CPUs near its device, or choose an even set of devices."
         shown = _row(facts, v, v.topology.names[0])
-        yield warn(seen, words, *commands(v, "topology"), "lscpu | grep NUMA", evidence=shown)
-    else:
-        yield ok(f"{len(sets)} sets of CPUs with {next(iter(sets.values()))} devices each")
+        return warn(seen, words, *commands(v, "topology"), "lscpu | grep NUMA", evidence=shown)
+    least, most = min(sets.values()), max(sets.values())
+    if least < most:
+        return ok(f"{len(sets)} sets of CPUs with {least} or {most} devices each")
+    return ok(f"{len(sets)} sets of CPUs with {most} devices each")
+
+
+def _listed(v: VendorFacts) -> Topology | None:
+    """Without devices that the list has lost, where the names can be told apart by their numbers."""
+    if v.topology is None or len(v.topology.names) <= len(v.devices):
+        return v.topology
+    numbers = {next((n for n in (d.phy_id, d.npu, d.index) if n is not None), -1) for d in v.devices}
+    pairs = zip(v.topology.devices, v.topology.names, strict=True)
+    kept = [device for device, name in pairs if (found := re.search(r"\d+$", name)) and int(found[0]) in numbers]
+    return replace(v.topology, devices=tuple(kept)) if len(kept) == len(v.devices) else v.topology
 
 
 def _row(facts: Facts, v: VendorFacts, name: str) -> tuple[str, ...]:
@@ -98,12 +129,17 @@ def _blanks(topology: Topology) -> list[tuple[str, str]]:
     ]
 
 
-def _profile(topology: Topology, name: str) -> tuple[tuple[str, int], ...]:
+def _profile(topology: Topology, name: str) -> Profile:
     row = topology.matrix.get(name) or {}
     return tuple(sorted(Counter(str(row.get(other)) for other in topology.names if other != name).items()))
 
 
-def _words(profile: tuple[tuple[str, int], ...]) -> str:
+def _apart(one: Profile, other: Profile) -> int:
+    """By how many links two rows differ; a lost device takes one from each."""
+    return (Counter(dict(one)) - Counter(dict(other))).total()
+
+
+def _words(profile: Profile) -> str:
     return " and ".join(f"{n} × {relation}" for relation, n in profile)
 
 
@@ -126,7 +162,7 @@ CHECKS: tuple[Check, ...] = (
         uniform,
         reads="the tool's topology",
         source="collectives run at the slowest link",
-        rule="WARN when a device has slower links than most",
+        rule="WARN when a device has slower links than most, more of them than devices are missing",
         fix="Reseat the card, or leave it out.",
     ),
     of_devices(
@@ -134,7 +170,7 @@ CHECKS: tuple[Check, ...] = (
         numa,
         reads="the tool's topology",
         source="ms-swift's NPU page: CPU affinity",
-        rule="WARN when devices are spread unevenly",
+        rule="WARN when devices are spread unevenly, by more than are missing",
         fix="Bind ranks to the processors near their device.",
     ),
 )

@@ -152,7 +152,7 @@ def _details(alike: list[Finding], unjudged: list[str], style: Style) -> Iterato
         else:
             yield from _wrapped(line, style, "        | ", 10)
     if unjudged:
-        yield from _wrapped(f"{say('Not judged because of it: ')}{', '.join(unjudged)}", style, "        ", 8)
+        yield from _wrapped(f"{say('What follows from it: ')}{', '.join(unjudged)}", style, "        ", 8)
     if finding.remedy:
         yield from _wrapped(safe(finding.remedy.words), style, "        ", 8)
         yield from (f"          {safe(command)}" for command in finding.remedy.commands)  # never wrapped: for pasting

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from envcheck.checks import occupied
 from envcheck.checks.common import label
 from envcheck.checks.thresholds import limit
-from envcheck.model import Device, Facts, Finding, Process, Severity, VendorFacts
+from envcheck.model import Device, Facts, Finding, Severity, VendorFacts
 from envcheck.reports.judged import counted, safe
 from envcheck.units import mib
 from envcheck.vendors import VENDORS
@@ -98,18 +99,12 @@ def _share(used: float | None, total: float | None) -> float | None:
 
 
 def _owners(v: VendorFacts, d: Device) -> Iterator[str]:
-    mine = [p for p in v.processes or () if _holds(p, d)]
+    mine = [p for p in v.processes or () if occupied.on(p, d)]
     for p in mine[:OWNERS_LIMIT]:
         size = "" if p.memory_mib is None else f", {mib(p.memory_mib)}"
         yield f"{safe(p.name or '?')} (pid {'?' if p.pid is None else p.pid}{size})"
     if len(mine) > OWNERS_LIMIT:
         yield f"+ {len(mine) - OWNERS_LIMIT}"
-
-
-def _holds(p: Process, d: Device) -> bool:
-    """`device` of a process is the NPU id, else the index; a chip that one side does not name is no difference."""
-    same = p.device is not None and p.device == (d.index if d.npu is None else d.npu)
-    return same and (p.chip is None or d.chip is None or p.chip == d.chip)
 
 
 def _address(bus_id: str) -> str:

@@ -28,7 +28,7 @@ EN = {
     "evidence": "Evidence",
     "more_lines": "more lines: envcheck doctor --json",
     "source": "Source",
-    "explains": "Not judged because of it",
+    "explains": "What follows from it",
     "waived": "waived",
     "well": "checks are well",
     "well_one": "check is well",

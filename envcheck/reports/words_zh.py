@@ -21,7 +21,7 @@ ZH = {
     "evidence": "依据",
     "more_lines": "行未显示：envcheck doctor --json",
     "source": "来源",
-    "explains": "因此未判断",
+    "explains": "由此引起",
     "waived": "已豁免",
     "well": "项检查正常",
     "well_one": "项检查正常",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.checks.thresholds import limit_bytes
-from envcheck.model import Disk, Facts, Finding, Severity
+from envcheck.model import Disk, Facts, Finding, Severity, VendorFacts
 from envcheck.vendors import VENDORS
 from installers.fixes.deeds import Deed, End, Remount, Sysctl, Unset
 
@@ -101,7 +101,7 @@ def left_over(finding: Finding, facts: Facts) -> Iterator[Fix]:
 
     import psutil
 
-    for pid in sorted({p.pid for v in facts.vendors for p in v.processes or () if p.pid is not None}):
+    for pid in sorted({pid for v in facts.vendors for pid in _on_cards(facts, v)}):
         try:
             process = psutil.Process(pid)
             own = process.uids().real == os.getuid()
@@ -113,12 +113,24 @@ def left_over(finding: Finding, facts: Facts) -> Iterator[Fix]:
             continue
 
 
+def _on_cards(facts: Facts, v: VendorFacts) -> Iterator[int]:
+    """By the ids of this namespace: what the tool lists, where it counts as we do, and who has a node open."""
+    from envcheck import sight
+    from envcheck.checks import occupied
+
+    me = sight.caller(facts)
+    if me is None or me.host_pids is not False:
+        yield from (p.pid for p in v.processes or () if p.pid is not None)
+    yield from (h.pid for h in occupied.holders(facts, v))
+
+
 FIXES: Mapping[str, Callable[[Finding, Facts], Iterator[Fix]]] = {
     "host.shm": shm,
     "job.shm": shm,
     "host.hugepages": hugepages,
     "host.stale_variables": stale,
     "network.port_range": ports,
+    "devices.leftovers": left_over,
     "devices.processes": left_over,
     "devices.memory": left_over,
 }

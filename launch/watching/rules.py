@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from envcheck.checks.devices import HEALTH
+from envcheck.checks.device_health import HEALTH
 from envcheck.model import Finding, Remedy, Severity
 from envcheck.units import mib
 from launch.logs import eta
