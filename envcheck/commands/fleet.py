@@ -46,6 +46,7 @@ def snapshot(asked: dict[str, Any]) -> int:
     from pathlib import Path
 
     from envcheck import snapshot as recording
+    from envcheck.checks.common import plural
     from envcheck.errors import FIT, UNFIT
     from envcheck.fleet import judging, reach
     from envcheck.model import Severity
@@ -71,7 +72,7 @@ def snapshot(asked: dict[str, Any]) -> int:
     bad = [(host, found) for host, found in told if found.severity in (Severity.FAIL, Severity.UNKNOWN)]
     for host, found in bad:
         click.echo(f"envcheck: {host}: {found.seen}{f': {found.evidence[-1]}' if found.evidence else ''}", err=True)
-    click.echo(f"{len(told) - len(bad)} of {len(told)} hosts in {folder}", err=True)
+    click.echo(f"{len(told) - len(bad)} of {plural(len(told), 'host')} in {folder}", err=True)
     return UNFIT if bad else FIT
 
 

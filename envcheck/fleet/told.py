@@ -79,15 +79,28 @@ def _vote(vote: voted.Vote) -> dict[str, Any]:
 def _head(fleet: Fleet) -> str:
     names, silent = [h.name for h in fleet.hosts], [h.name for h in fleet.hosts if not h.answered]
     asked = f"{len(names)} {'host' if len(names) == 1 else 'hosts'}"
-    missing = f"all but {folded(silent)} answered" if silent else "all answered"
-    return say(f"envcheck doctor on {folded(names)}: {asked}, {missing}")
+    return say(f"envcheck doctor on {folded(names)}: {asked}, {_answered(names, silent)}")
+
+
+def _answered(names: Sequence[str], silent: Sequence[str]) -> str:
+    if len(names) == 1:
+        return "it did not answer" if silent else "it answered"
+    if len(silent) == len(names):
+        return "none answered"
+    return f"all but {folded(silent)} answered" if silent else "all answered"
 
 
 def _counted(fleet: Fleet, wrong: Sequence[Alike]) -> str:
     """Findings that several hosts share count once here."""
     told = counts([*(one.finding for one in wrong), *fleet.odd])
     well = sum(verdict(host.findings) is Severity.OK for host in fleet.hosts)
-    return f" ({say(f'{well} of {len(fleet.hosts)} hosts are well')}{f'; {told}' if told else ''})"
+    return f" ({say(_well(well, len(fleet.hosts)))}{f'; {told}' if told else ''})"
+
+
+def _well(well: int, of: int) -> str:
+    if of == 1:
+        return "the host is well" if well else "the host is not well"
+    return f"{well} of {of} hosts {'is' if well == 1 else 'are'} well"
 
 
 def _next(fleet: Fleet, wrong: Sequence[Alike], style: Style) -> Iterator[str]:
