@@ -16,7 +16,6 @@ def as_json(own: tuple[Check, ...] = ()) -> str:
     return json.dumps(
         {"schema": SCHEMA, "checks": [_line(check, symptoms.get(check.name, ())) for check in (*CHECKS, *own)]},
         indent=2,
-        ensure_ascii=False,
     )
 
 

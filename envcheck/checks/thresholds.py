@@ -9,6 +9,8 @@ from envcheck.language import say
 from envcheck.model import Facts
 from envcheck.units import GIB
 
+SCHEMA = 1
+
 
 @dataclass(frozen=True)
 class Threshold:
@@ -64,3 +66,20 @@ def listing(given: Mapping[str, float], file: str) -> str:
         value = f"{known.value:g}" if mine is None else f"{mine:g} ({file}; default {known.value:g})"
         lines += [f"{name} = {say(value)}", f"    {say(known.source)}"]
     return "\n".join(lines)
+
+
+def as_json(given: Mapping[str, float], file: str) -> str:
+    """As `listing`, for programs; `unit` is what the name ends with."""
+    import json
+
+    rows = [
+        {
+            "name": name,
+            "value": given.get(name, known.value),
+            "default": known.value,
+            "unit": name.rpartition("_")[2],
+            "source": known.source,
+        }
+        for name, known in THRESHOLDS.items()
+    ]
+    return json.dumps({"schema": SCHEMA, "file": file, "thresholds": rows}, indent=2)

@@ -66,13 +66,8 @@ def doctor(**asked: Any) -> None:
     envcheck doctor --hosts node[01-08]               eight machines over ssh, and which is the odd one
     """
     site = settings.load(asked["config"])
-    if asked["show_thresholds"]:
-        from envcheck.checks import thresholds
-
-        click.echo(thresholds.listing(site.thresholds, site.file))
-        return
-    if asked["list_checks"]:
-        click.echo(_listing(asked["as_json"], site))
+    if asked["show_thresholds"] or asked["list_checks"]:
+        click.echo(_listing(asked, site))
         return
     if asked["hosts"] or asked["hostfile"] or asked["exclude"] or _is_folder(asked["replay"]):
         from envcheck.commands import fleet
@@ -197,7 +192,18 @@ def _fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, site: Set
     return max(code, int(bool(left)))
 
 
-def _listing(as_json: bool, site: Settings) -> str:
+def _listing(asked: dict[str, Any], site: Settings) -> str:
+    """--list-checks, --show-thresholds: for people, or one document."""
+    as_json = asked["as_json"] or asked["format"] == "json"
+    if asked["output"] not in (None, "-") or asked["format"] not in (None, "table", "json"):
+        from envcheck.errors import UsageError
+
+        what = "--list-checks" if asked["list_checks"] else "--show-thresholds"
+        raise UsageError(f"{what} is no report: it prints a list, or JSON", "leave --format and -o out, or add --json")
+    if asked["show_thresholds"]:
+        from envcheck.checks import thresholds
+
+        return (thresholds.as_json if as_json else thresholds.listing)(site.thresholds, site.file)
     if as_json:
         from envcheck.checks import listing, own
 
