@@ -167,11 +167,19 @@ class Remedy:
 
 
 @dataclass(frozen=True)
+class Accepted:
+    """A waiver that holds: `until` is its last day, as 2027-01-31."""
+
+    reason: str
+    until: str
+
+
+@dataclass(frozen=True)
 class Finding:
     """What a check saw: `name` is area.property; `source` says where the rule comes from, `device` which vendor's.
 
     `follows` names the check that tells the cause: this one could judge nothing, and says no more.  `waived` says until
-    when and why a person has accepted it: it counts for no verdict.
+    when and why a person has accepted it, `accepted` the same for programs: it counts for no verdict.
     """
 
     name: str
@@ -183,6 +191,7 @@ class Finding:
     device: str = ""
     follows: str = ""
     waived: str = ""
+    accepted: Accepted | None = None
 
 
 @dataclass(frozen=True)

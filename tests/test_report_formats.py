@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from datetime import date
 from pathlib import Path
 
 import published
@@ -15,11 +16,13 @@ from defusedxml import ElementTree
 from report_helpers import FAULTY, NOW, hostile, report_of
 
 from envcheck import schemas
+from envcheck.checks import own
 from envcheck.commands import doctor
 from envcheck.errors import UsageError
 from envcheck.model import Facts, Finding, Remedy, Severity
 from envcheck.reports import Report, formats, write
 from envcheck.reports.formats import FORMATS
+from envcheck.settings import Settings, Waiver
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in the extra `test`")
 xmlschema = pytest.importorskip("xmlschema", reason="xmlschema is in the extra `test`")
@@ -102,6 +105,26 @@ def test_prometheus_figures() -> None:
     assert ("envcheck_device_ecc_uncorrected_errors", "0", None) in told
     mig = parser.text_string_to_metric_families(formats.render("prometheus", report_of("a100x8-mig")))
     assert "envcheck_device_utilization_ratio" not in {family.name for family in mig}
+
+
+def test_prometheus_names_waivers() -> None:
+    """Each waiver is a series of its own with check, reason and last day, whatever characters a person wrote."""
+    reason = 'known "so" \\n C:\\new\nline {a="b"} # \u202e ✓'
+    site = Settings(
+        "x.toml", waivers=(Waiver("host.swap", reason, date(2027, 1, 31)), Waiver("host.shm", "y", date.max))
+    )
+    names = ("host.swap", "host.swap", "host.shm", "host.disk")
+    found = own.waived([Finding(n, s, "x") for n in names for s in (Severity.FAIL, Severity.WARN)], site, NOW.date())
+    text = formats.render("prometheus", Report(tuple(found), Facts()))
+    families = {family.name: family.samples for family in parser.text_string_to_metric_families(text)}
+    told = {s.labels["check"]: s.labels for s in families["envcheck_waived"]}
+
+    assert len(families["envcheck_waived"]) == 2 and {s.value for s in families["envcheck_waived"]} == {1}
+    assert told["host.shm"] == {
+        "check": "host.shm", "device": "", "severity": "fail", "reason": "y", "until": "9999-12-31"
+    }  # fmt: skip
+    assert told["host.swap"]["reason"].startswith('known "so" \\n C:\\new')
+    assert told["host.swap"]["reason"].endswith("✓") and told["host.swap"]["until"] == "2027-01-31"
 
 
 ANSWERS = {

@@ -10,7 +10,7 @@ from importlib import metadata
 from envcheck.checks.check import Check, Cost, of_machine
 from envcheck.checks.common import command, figures, graded, not_told, ok, plural, quote, unknown, warn
 from envcheck.checks.searching import DEADLINE_S, places
-from envcheck.model import Facts, Finding, Severity
+from envcheck.model import Accepted, Facts, Finding, Severity
 from envcheck.settings import OwnCheck, Settings
 
 GROUP = "envcheck.checks"  # an entry point names a Check, or a list of them
@@ -25,11 +25,15 @@ def checks(settings: Settings) -> tuple[Check, ...]:
 
 def waived(findings: Iterable[Finding], settings: Settings, today: datetime.date) -> list[Finding]:
     """The findings; those that a waiver accepts today say so, with reason and last day."""
-    holding = {w.check: f"until {w.expires}: {w.reason}" for w in settings.waivers if w.expires >= today}
-    return [
-        replace(f, waived=holding[f.name]) if f.name in holding and f.severity >= Severity.UNKNOWN else f
-        for f in findings
-    ]
+    holding = {w.check: Accepted(w.reason, str(w.expires)) for w in settings.waivers if w.expires >= today}
+
+    def judged(f: Finding) -> Finding:
+        if f.name not in holding or f.severity < Severity.UNKNOWN:
+            return f
+        it = holding[f.name]
+        return replace(f, waived=f"until {it.until}: {it.reason}", accepted=it)
+
+    return [judged(f) for f in findings]
 
 
 def _waivers(settings: Settings) -> Check:

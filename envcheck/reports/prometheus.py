@@ -54,6 +54,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _metric("envcheck_check_status", words, _statuses(findings))
     words = "Findings by severity; waived ones apart."
     yield from _metric("envcheck_findings", words, _counts(findings))
+    words = "A finding that a waiver of envcheck.toml accepts: its reason, and its last day."
+    yield from _metric("envcheck_waived", words, _waivers(findings))
     yield from _metric("envcheck_device_info", "What the device calls itself.", _named(report.facts.vendors))
     for name, (words, figure) in DEVICE.items():
         yield from _metric(name, words, _figures(report.facts.vendors, figure))
@@ -91,6 +93,15 @@ def _counts(findings: Iterable[Finding]) -> Iterator[Sample]:
     for severity in Severity:
         yield {"severity": severity.name.lower()}, sum(f.severity is severity and not f.waived for f in found)
     yield {"severity": "waived"}, sum(bool(f.waived) for f in found)
+
+
+def _waivers(findings: Iterable[Finding]) -> Iterator[Sample]:
+    """One for a check and device, the worst of its findings: a series twice is an error."""
+    worst = {(safe(f.name), safe(f.device)): f for f in sorted(findings, key=lambda f: f.severity) if f.waived}
+    for (name, device), f in sorted(worst.items()):
+        reason, until = (f.accepted.reason, f.accepted.until) if f.accepted else (f.waived, "")
+        labels = {"check": name, "device": device, "severity": f.severity.name.lower()}
+        yield {**labels, "reason": reason, "until": until}, 1
 
 
 def _named(vendors: Iterable[VendorFacts]) -> Iterator[Sample]:
