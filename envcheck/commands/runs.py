@@ -86,7 +86,7 @@ def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None) -> i
     from launch.runs import known, shown
     from launch.watch import Teller
 
-    run = known.find(name, folder or outer[0])
+    run = following.begun(known.find(name, folder or outer[0]), lambda text: click.echo(text, err=True))
     teller = Teller(of=following.of(run))
     try:
         ended = following.follow(run, teller)

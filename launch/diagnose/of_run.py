@@ -26,7 +26,7 @@ def named(word: str) -> Run | None:
 
 def explain(run: Run, shown: Path | None = None) -> Report:
     """Its logs, and the first failed worker as the record has it.  `shown` is the folder as it was written."""
-    logs = (shown or run.folder) / "log"
+    logs = (shown or run.folder) / ("" if run.elsewhere else "log")
     failed = _failed(run)
     read = session.explain_files([logs])
     first = _log(logs, failed)

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from envcheck import errors
 from envcheck.errors import StepError, UsageError
@@ -34,7 +35,7 @@ class Strangers:
 
 def follow(run: Run, say: Callable[[Step], None]) -> Run:
     """Until it has ended; what was said before is said again."""
-    watch = Watch(run.folder / "log", Strangers(), say)
+    watch = Watch(logs(run), Strangers(), say)
     while True:
         now = known.read(run.folder) or run
         watch.look(final=not now.running)
@@ -43,12 +44,30 @@ def follow(run: Run, say: Callable[[Step], None]) -> Run:
         time.sleep(LOOK_EVERY_S)
 
 
+def begun(run: Run, say: Callable[[str], None]) -> Run:
+    """Once it trains, or is over: a scheduler's job may wait first."""
+    if not run.elsewhere:
+        return run
+    from launch.slurm import seen
+
+    return seen.wait(run, say, known.read)
+
+
+def logs(run: Run) -> Path:
+    """Where its launcher writes; of a job of several nodes that is its first one's."""
+    if not run.elsewhere:
+        return run.folder / "log"
+    from launch.slurm import seen
+
+    return seen.logs(run)
+
+
 def now(run: Run) -> str:
     """The last step that the logs of a running one tell, in words."""
     if not run.running:
         return ""
     steps: list[Step] = []
-    Watch(run.folder / "log", Strangers(), steps.append).look(final=True)
+    Watch(logs(run), Strangers(), steps.append).look(final=True)
     return words(steps[-1], of(run)) if steps else ""
 
 
@@ -69,6 +88,10 @@ def code(run: Run) -> int:
 
 def stop(run: Run, wait_s: float = STOP_S) -> Run:
     """As Ctrl-C does.  UsageError when it does not run, StepError when it does not end in time."""
+    if run.running and run.elsewhere:
+        from launch.slurm import seen
+
+        return seen.stop(run, known.read)
     if not run.running or run.pid is None:
         raise UsageError(f"the run {run.id} does not run: it is {run.state}", "envcheck runs lists those that do")
     try:

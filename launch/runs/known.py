@@ -18,6 +18,7 @@ from launch.record import NAME
 
 LIMIT = 64 << 20  # bytes of a record; a run of 200,000 steps has 4 MB
 FOLDERS = 1000
+QUEUED = "queued"  # at a scheduler, which has not started it yet
 LOST = "lost"  # says "running", and nobody runs it: its envcheck was killed, or the machine went down
 
 
@@ -36,7 +37,12 @@ class Run:
 
     @property
     def running(self) -> bool:
-        return self.state == "running"
+        return self.state in ("running", QUEUED)
+
+    @property
+    def elsewhere(self) -> bool:
+        """A scheduler runs it, on machines of its own."""
+        return isinstance(self.said.get("slurm"), dict)
 
     def text(self, key: str) -> str:
         value = self.said.get(key)
@@ -44,9 +50,12 @@ class Run:
 
 
 def remember(runs: Path) -> None:
-    """So that a run is found from wherever one asks.  Not being able to write it down ends nothing."""
+    """So that a run is found from wherever one asks.  Not being able to write it down ends nothing.
+
+    A node's part of a job is found with the job, in whose folder it lies.
+    """
     with contextlib.suppress(OSError):
-        if str(runs) not in _index():
+        if not (runs.parent / NAME).is_file() and str(runs) not in _index():
             places.home().mkdir(parents=True, exist_ok=True)
             with _file().open("a", encoding="utf-8") as file:
                 file.write(f"{runs}\n")
@@ -82,6 +91,10 @@ def read(folder: Path) -> Run | None:
     said = _record(folder)
     if said is None:
         return None
+    if isinstance(said.get("slurm"), dict):
+        from launch.slurm import seen
+
+        return seen.read(folder, said)
     pid = _alive(said)
     if said["state"] == "running" and pid is None:
         said = _record(folder) or said

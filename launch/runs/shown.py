@@ -50,6 +50,7 @@ def as_page(run: Run, now: str = "") -> str:
         ("state", STATES.get(run.state, run.state) + _code(status)),
         ("trains", f"{run.text('model')} by {run.text('method')}, recipe {run.text('recipe')}"),
         ("on", f"{run.text('device')}{', in the container ' + run.text('container') if run.text('container') else ''}"),
+        ("job", _job(run)),
         ("started", f"{run.text('started')}, {_long(run)}"),
         ("now", now),
         ("loss", _loss(run)),
@@ -60,9 +61,21 @@ def as_page(run: Run, now: str = "") -> str:
         ("checkpoint", next(iter(_texts(said.get("checkpoints"))[-1:]), "")),
         ("waived", ", ".join(_texts(said.get("waived")))),
         ("record", str(run.folder / "run.json")),
-        ("logs", str(run.folder / "log")),
+        ("logs", str(run.folder if run.elsewhere else run.folder / "log")),
     ]
     return "\n".join(f"{name:<12}{printable(text)}" for name, text in rows if text)
+
+
+def _job(run: Run) -> str:
+    """Where a scheduler has it, and how its nodes ended: 'job 12 has ended, COMPLETED; 2 nodes finished'"""
+    if not run.elsewhere:
+        return ""
+    from launch.slurm import seen
+
+    parts = run.said["slurm"].get("parts")
+    states = [str(part.get("state")) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    told = [f"{states.count(state)} node{'s' * (states.count(state) > 1)} {state}" for state in dict.fromkeys(states)]
+    return "; ".join([seen.standing(run), *told])
 
 
 def printable(text: str) -> str:

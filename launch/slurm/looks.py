@@ -63,6 +63,12 @@ def _shut(path: Path) -> tuple[Shut, ...]:
 
 
 def read(path: Path) -> dict[str, Any] | None:
+    """A look's or a run's record; None for what is none."""
+    said = document(path)
+    return said if said is not None and isinstance(said.get("state"), str) else None
+
+
+def document(path: Path) -> dict[str, Any] | None:
     """None for what is no document of ours."""
     try:
         if path.stat().st_size > LIMIT:
@@ -70,7 +76,7 @@ def read(path: Path) -> dict[str, Any] | None:
         said = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) and isinstance(said.get("state"), str) else None
+    return said if isinstance(said, dict) else None
 
 
 def _is_shut(gate: Any) -> bool:
@@ -118,3 +124,20 @@ def values(verdict: Verdict) -> dict[str, Any]:
         node: [vars(shut) | {"evidence": list(shut.evidence)} for shut in s] for node, s in verdict.closed.items()
     }
     return {"nodes": list(verdict.nodes), "closed": closed, "bad": list(verdict.bad)}
+
+
+def of_values(said: Mapping[str, Any]) -> Verdict:
+    """Back from `values`, as far as it is what we wrote."""
+    nodes = tuple(str(node) for node in said.get("nodes") or ())
+    closed = {
+        str(node): tuple(_back(shut) for shut in shuts if isinstance(shut, dict))
+        for node, shuts in dict(said.get("closed") or {}).items()
+        if isinstance(shuts, list)
+    }
+    return Verdict(nodes, closed)
+
+
+def _back(shut: Mapping[str, Any]) -> Shut:
+    evidence = shut.get("evidence")
+    lines = tuple(_text(line) for line in evidence) if isinstance(evidence, list) else ()
+    return Shut(_text(shut.get("gate")), _text(shut.get("seen")), _text(shut.get("next_step")), lines)

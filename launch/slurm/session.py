@@ -12,14 +12,18 @@ import click
 
 from envcheck import errors
 from envcheck.engines import Own, Shown
-from envcheck.errors import UsageError
+from envcheck.errors import StepError, UsageError
+from launch import record, telling
 from launch.rendering import written
 from launch.request import Request
-from launch.slurm import job, script, site, wish
+from launch.runs import follow, known, shown
+from launch.runs.known import Run
+from launch.slurm import folding, job, looks, script, site, submit, wish
 from launch.slurm.job import Plan
+from launch.slurm.submit import SCRIPT
+from launch.watch import Teller
 
 SCHEMA = 1
-SCRIPT = "job.sbatch"
 
 
 def train(request: Request, own: Own, shown: Shown) -> int:
@@ -35,8 +39,51 @@ def train(request: Request, own: Own, shown: Shown) -> int:
     elif only_shown:
         click.echo(_document(plan, text) if request.as_json else text, nl=False)
     else:
-        raise UsageError("nothing is submitted yet", "say --dry-run, and give what it prints to sbatch")
+        return _submitted(request, plan, text)
     return errors.FIT
+
+
+def _submitted(request: Request, plan: Plan, text: str) -> int:
+    """Stay with the job to its end, unless asked not to; Ctrl-C ends the looking, and not the job."""
+    said = submit.submit(request, plan, job.parts(request)[0], text)
+    name = plan.run.name
+    telling.say(f"envcheck: job {said['slurm']['job']} is Slurm's now: {plan.run}")
+    telling.say(f"  envcheck runs follow {name}    its steps; show and stop as well")
+    if request.detach:
+        _echo(request, said)
+        return errors.FIT
+    run = follow.begun(_found(plan), telling.say)
+    teller = Teller(of=follow.of(run))
+    try:
+        ended = follow.follow(run, teller)
+    except KeyboardInterrupt:
+        telling.say(f"envcheck: the job goes on; envcheck runs stop {name} ends it")
+        raise
+    finally:
+        teller.close()
+    _ended(ended)
+    _echo(request, ended.said)
+    return follow.code(ended)
+
+
+def _found(plan: Plan) -> Run:
+    run = known.read(plan.run)
+    if run is None:
+        raise StepError(f"{plan.run} holds no record any more", "envcheck runs lists those that do")
+    return run
+
+
+def _ended(run: Run) -> None:
+    """How it went; where nodes were not fit, all that they saw."""
+    if (refused := folding.look(run.folder)) is not None and run.state == "refused":
+        for line in looks.told(looks.of_values(refused)):
+            telling.say(line)
+    telling.say(shown.as_page(run))
+
+
+def _echo(request: Request, said: record.Record) -> None:
+    if request.as_json:
+        click.echo(record.as_text(said), nl=False)
 
 
 def _rows(only_shown: bool) -> tuple[site.Row, ...] | None:

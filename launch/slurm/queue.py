@@ -1,0 +1,67 @@
+"""How a job stands in Slurm's queue.  Asked seldom: hundreds of people ask the same slurmctld."""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from dataclasses import dataclass
+
+from envcheck.runner import run
+from launch.slurm import control
+
+KEPT_S = 2.0  # an answer is as good as new for so long
+WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD", "SUSPENDED", "STOPPED")
+RUNS = ("RUNNING", "CONFIGURING", "COMPLETING", "SIGNALING", "STAGE_OUT", "RESIZING")
+GONE = "GONE"  # Slurm forgets a job some minutes after its end
+UNTOLD = "UNTOLD"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """`state` is Slurm's word, GONE, or UNTOLD where it did not answer; `reason` why it waits or ended."""
+
+    state: str
+    reason: str = ""
+    nodes: str = ""
+
+    @property
+    def waits(self) -> bool:
+        return self.state in WAITS
+
+    @property
+    def over(self) -> bool:
+        return self.state not in (*WAITS, *RUNS, UNTOLD)
+
+
+def standing(job: str) -> Standing:
+    """UNTOLD for what is no number of a job."""
+    return _asked(job, int(time.monotonic() / KEPT_S)) if re.fullmatch(r"\d{1,12}", job) else Standing(UNTOLD)
+
+
+@functools.lru_cache(maxsize=256)
+def _asked(job: str, _moment: int) -> Standing:
+    told = run(
+        ("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T|%r|%N"), timeout_s=control.TIMEOUT_S
+    )
+    if told.status:
+        return Standing(GONE if "Invalid job id" in told.err else UNTOLD, control.why(told))
+    return parse(told.out)
+
+
+def parse(text: str) -> Standing:
+    """The first line is the job's, or that of the first component of a heterogeneous one:
+
+    PENDING|Resources|
+    RUNNING|None|node[01-08]
+    """
+    line = next(iter(text.splitlines()), "")
+    if line.count("|") != 2:
+        return Standing(GONE if not text.strip() else UNTOLD, line[:200])
+    state, reason, nodes = (part.strip() for part in line.split("|"))
+    return Standing(state, "" if reason == "None" else reason[:200], nodes[:2000])
+
+
+def forget() -> None:
+    """The next answer is a fresh one."""
+    _asked.cache_clear()

@@ -1,0 +1,82 @@
+"""A job of Slurm's as a run among the others: `envcheck runs` lists, shows, follows and stops it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from envcheck.errors import StepError
+from envcheck.runner import run as start
+from launch import record
+from launch.runs.known import QUEUED, Run
+from launch.slurm import control, folding, queue
+
+LOOK_EVERY_S = 1.0
+STOP_S = 90.0  # KillWait, and Slurm's own bookkeeping
+
+
+def number(said: dict[str, Any]) -> str:
+    """The job's, "" for a run that is none of Slurm's."""
+    slurm = said.get("slurm")
+    found = slurm.get("job") if isinstance(slurm, dict) else ""
+    return found if isinstance(found, str) else ""
+
+
+def read(folder: Path, said: dict[str, Any]) -> Run:
+    """As it stands now.  What has ended is written down, so that it is known when Slurm has forgotten it."""
+    if said["state"] != "running":
+        return Run(folder, said["state"], None, said)
+    now = queue.standing(number(said))
+    if not now.over:
+        slurm = {**said["slurm"], "state": now.state, "reason": now.reason, "on": now.nodes}
+        return Run(folder, QUEUED if now.waits else "running", None, {**said, "slurm": slurm})
+    there = folding.parts(folder)
+    done = folding.folded(said, now.state, there, folding.look(folder))
+    with contextlib.suppress(OSError):  # somebody else's: told, and not written
+        record.write(folder, done)
+    return Run(folder, done["state"], None, done)
+
+
+def logs(run: Run) -> Path:
+    """Those of the node that leads; before it has started there is nothing in them."""
+    there = folding.parts(run.folder)
+    return there[0].folder / "log" if there and there[0].number == 0 else run.folder / "node-0"
+
+
+def wait(run: Run, say: Callable[[str], None], look: Callable[[Path], Run | None]) -> Run:
+    """Until its first node trains, or it is over; each change of its standing is said."""
+    told = ""
+    while run.running and not folding.parts(run.folder):
+        if (words := standing(run)) != told:
+            told = words
+            say(f"envcheck: {words}")
+        time.sleep(LOOK_EVERY_S)
+        run = look(run.folder) or run
+    return run
+
+
+def standing(run: Run) -> str:
+    """'job 12 waits: Resources', 'job 12 runs on node[01-08]'"""
+    slurm = run.said["slurm"]
+    why = f": {slurm['reason']}" if slurm.get("reason") else ""
+    where = f" on {slurm['on']}" if slurm.get("on") else ""
+    how = "waits" if run.state == QUEUED else "runs" if run.running else f"has ended, {slurm.get('state', '')}"
+    return f"job {number(run.said)} {how}{where}{why}"
+
+
+def stop(run: Run, look: Callable[[Path], Run | None]) -> Run:
+    """scancel: all of its processes on all of its nodes."""
+    told = start(("scancel", number(run.said)), timeout_s=control.TIMEOUT_S)
+    if told.status:
+        raise StepError(f"scancel {number(run.said)}: {control.why(told)}", "its owner, or an operator, may")
+    until = time.monotonic() + STOP_S
+    while time.monotonic() < until:
+        queue.forget()
+        now = look(run.folder) or run
+        if not now.running:
+            return now
+        time.sleep(0.5)
+    raise StepError(f"job {number(run.said)} has not ended after {STOP_S:.0f} s", f"squeue --jobs={number(run.said)}")

@@ -1,0 +1,76 @@
+"""A job given to sbatch: its folder, its script and its record first, so that nothing runs that nobody knows."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from pathlib import Path
+
+from envcheck.errors import EnvcheckError, StepError
+from envcheck.runner import run as start
+from installers.recipes.catalogue import Offer, device_of
+from launch import record
+from launch.programs.sitter import PRIVATE
+from launch.request import Request
+from launch.runs import known
+from launch.runs.said import Said, remember
+from launch.slurm import control
+from launch.slurm.job import Plan
+
+SCRIPT = "job.sbatch"
+_NUMBER = re.compile(r"^(\d+)(?:;.*)?$", re.MULTILINE)  # 123, or 123;cluster
+
+
+def submit(request: Request, plan: Plan, offer: Offer, text: str) -> record.Record:
+    """The record as it stands then; StepError with sbatch's own words."""
+    try:
+        plan.run.mkdir(parents=True)
+        (plan.run / "log").mkdir(PRIVATE)
+        (plan.run / SCRIPT).write_text(text, encoding="utf-8")
+    except OSError as err:
+        raise EnvcheckError(
+            f"{plan.run}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"
+        ) from None
+    argv = ("sbatch", "--parsable", str(plan.run / SCRIPT))
+    begun = _begun(plan, offer, argv) | {"said": Said(request.into, request.recipes).as_values()}
+    told = start(argv, timeout_s=control.TIMEOUT_S)
+    found = _NUMBER.search(told.out)
+    if told.status or not found:
+        why = "there is no sbatch here" if told.absent else control.why(told)
+        _write(
+            plan.run, {**begun, "state": "unstarted", "exit": {"code": StepError.code, "status": None}, "error": why}
+        )
+        raise StepError(f"sbatch takes no job: {why}", "--dry-run shows the script; sinfo shows what there is")
+    begun["slurm"]["job"] = found[1]
+    _write(plan.run, begun)
+    known.remember(plan.run.parent)
+    remember(plan.run, Said(request.into, request.recipes))
+    return begun
+
+
+def _begun(plan: Plan, offer: Offer, argv: tuple[str, ...]) -> record.Record:
+    recipe, job = offer
+    parts = [
+        {"device": c.device, "role": c.role, "nodes": c.nodes, "gres": c.place.gres, "partition": c.place.partition}
+        for c in plan.components
+    ]
+    return {
+        "schema": record.SCHEMA,
+        "recipe": recipe.name,
+        "model": recipe.models[0],
+        "method": job.method,
+        "device": device_of(offer),
+        "state": "running",
+        "started": record.time_text(datetime.now(timezone.utc)),
+        "folder": str(plan.run),
+        "command": list(argv),
+        "plan": {"nodes": job.nodes, "processes": job.processes, "steps": dict(job.steps)},
+        "slurm": {"job": "", "nodes": plan.nodes, "components": parts},
+    }
+
+
+def _write(run: Path, said: record.Record) -> None:
+    try:
+        record.write(run, said)
+    except OSError as err:
+        raise StepError(f"{run}: the record cannot be written: {err.strerror}", "make room, or --runs") from None
