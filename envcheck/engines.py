@@ -71,10 +71,21 @@ SLURM = (
     _option("--requeue-without-bad", is_flag=True, help="Slurm: after a failed look, again without the bad nodes."),
     _option("--drain", is_flag=True, help="Slurm: operators' jobs take bad nodes out of use, with the reason."),
 )
+K8S = (
+    _option("--namespace", metavar="NAME", help="Kubernetes: in this namespace, not the context's."),
+    _option("--context", metavar="NAME", help="Kubernetes: this context of the kubeconfig."),
+    _option("--job-name", metavar="NAME", help="Kubernetes: the job's name, not the recipe's with the time."),
+    _option("--image", multiple=True, metavar="[ROLE=]REF", help="Kubernetes: this image, not the recipe's."),
+    _option("--storage", metavar="CLAIM|/FOLDER", help="Kubernetes: where the recipe's own folders stand."),
+    _option("--resource", multiple=True, metavar="[ROLE=]NAME[:N]", help="Kubernetes: what the site calls the cards."),
+    _option("--queue", metavar="NAME", help="Kubernetes: this queue of Volcano."),
+    _option("--no-gang", is_flag=True, help="Kubernetes: without Volcano; the nodes may start one by one."),
+)
 
 ENGINES: dict[str, Engine] = {
     "local": Engine("this machine"),
     "slurm": Engine("Slurm", "launch.slurm.session", SLURM),
+    "k8s": Engine("Kubernetes", "launch.k8s.session", K8S),
 }
 _ON = _option(
     "--on",

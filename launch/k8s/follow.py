@@ -1,0 +1,94 @@
+"""A job of the cluster watched to its end, and of its pods which gate was closed or which training failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from envcheck import errors
+from envcheck.reports import safe
+from envcheck.secrets import redact
+from launch.k8s.documents import Document
+from launch.k8s.door import TIMEOUT_S, Cluster, asked
+
+WATCH_S = 240  # then the watch is opened anew: proxies cut what is silent for longer
+TAIL = 40  # lines of a log
+JOB_LABEL = "training.kubeflow.org/job-name"  # operator, pkg/apis/kubeflow.org/v1/common_types.go
+GATE = "envcheck"
+
+
+@dataclass(frozen=True)
+class End:
+    """`state` is made, finished, refused (a gate was closed), failed or deleted; `pods` are those that failed."""
+
+    state: str
+    code: int
+    pods: tuple[Mapping[str, Any], ...] = ()
+
+
+def followed(cluster: Cluster, job: Document, say: Callable[[str], None]) -> End:
+    """Every condition of the job is told once."""
+    told: set[str] = set()
+    for event in _events(cluster, job):
+        if event["type"] == "DELETED":
+            say(f"{job.name} was deleted")
+            return End("deleted", errors.TRAINING_FAILED)
+        for condition in (event["object"].get("status") or {}).get("conditions") or ():
+            kind = str(condition.get("type"))
+            if condition.get("status") != "True" or kind in told:
+                continue
+            told.add(kind)
+            say(f"{kind.lower()}: {safe(redact(str(condition.get('message') or condition.get('reason') or '')))[:300]}")
+            if kind == "Succeeded":
+                return End("finished", errors.FIT)
+            if kind == "Failed":
+                return _failed(cluster, job, say)
+    raise AssertionError("a watch goes on for ever")
+
+
+def _events(cluster: Cluster, job: Document) -> Iterator[Mapping[str, Any]]:
+    """The job as it is, then each change; a watch that ended is opened again."""
+    group, _, version = job.version.partition("/")
+    place = (group, version, cluster.namespace, job.plural)
+    only = {"field_selector": f"metadata.name={job.name}", "timeout_seconds": WATCH_S}
+    while True:
+        watch = cluster.watch()
+        listed = cluster.custom.list_namespaced_custom_object
+        stream = iter(watch.stream(listed, *place, **only, _request_timeout=(TIMEOUT_S[0], WATCH_S + 30.0)))
+        while (event := asked(lambda s=stream: next(s, None), job, cluster.namespace)) is not None:  # type: ignore[misc]
+            yield event
+
+
+def _failed(cluster: Cluster, job: Document, say: Callable[[str], None]) -> End:
+    """The first cause: a closed gate in a pod, else a training's own end."""
+    label = f"{JOB_LABEL}={job.name}"
+    found = asked(
+        lambda: cluster.core.list_namespaced_pod(cluster.namespace, label_selector=label, _request_timeout=TIMEOUT_S)
+    )
+    gone = [pod for each in found.items if (pod := _ended(each))]
+    for pod in gone:
+        say(f"{pod['pod']}, {pod['container']}, status {pod['status']}:")
+        for line in _log(cluster, pod):
+            say(f"  {line}")
+    closed = any(pod["container"] == GATE for pod in gone)
+    return End("refused", errors.UNFIT, tuple(gone)) if closed else End("failed", errors.TRAINING_FAILED, tuple(gone))
+
+
+def _ended(pod: Any) -> Mapping[str, Any] | None:
+    """The container of the pod that ended badly."""
+    status = pod.status
+    for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        over = each.state.terminated if each.state else None
+        if over and over.exit_code:
+            return {"pod": pod.metadata.name, "container": each.name, "status": over.exit_code}
+    return None
+
+
+def _log(cluster: Cluster, pod: Mapping[str, Any]) -> list[str]:
+    words = {"container": pod["container"], "tail_lines": TAIL, "_request_timeout": TIMEOUT_S}
+    try:
+        text = asked(lambda: cluster.core.read_namespaced_pod_log(pod["pod"], cluster.namespace, **words))
+    except errors.EnvcheckError as err:
+        return [f"its log cannot be read: {err.message}"]
+    return [safe(redact(line))[:400] for line in str(text).splitlines()]
