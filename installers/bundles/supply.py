@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from envcheck.errors import UsageError
+from installers import accelerator
 from installers.bundles import lockfile, lockfile_use
 from installers.bundles.bundle_read import Bundle, Parts, unpack
 from installers.bundles.lockfile import Lock, Wheel
@@ -36,7 +36,8 @@ class Supply:
         """LockError where the lock is of another recipe or machine."""
         if not self.lock:
             return self.recipe
-        return lockfile_use.narrowed(self.recipe, self.lock, platform.machine(), boxed=self.boxed)
+        here = accelerator.architecture_here()  # of the simulated machine, where one stands in this one's place
+        return lockfile_use.narrowed(self.recipe, self.lock, here, boxed=self.boxed)
 
     @property
     def name(self) -> str:
