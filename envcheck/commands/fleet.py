@@ -24,7 +24,8 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
     """Ask or replay all, judge each, vote, report; the exit code."""
     from pathlib import Path
 
-    from envcheck.fleet import judging
+    from envcheck.commands import fleet_report
+    from envcheck.fleet import forms, judging
     from envcheck.reports.judged import exit_code
 
     _refuse(asked)
@@ -33,11 +34,12 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
         from envcheck.checks import own
 
         checks.named((*asked["only"], *asked["skip"]), own.checks(site))
-    bench = judging.Bench(judge, asked["device"])
+    form = fleet_report.chosen(asked)
+    bench = judging.Bench(judge, asked["device"], form in forms.WITH_FACTS)
     replay = asked["replay"]
     hosts = _replayed(Path(replay), bench) if replay else each_asked(asked, bench.said, site.questions)
     fleet = judging.fleet(hosts)
-    _report(asked, fleet)
+    fleet_report.report(asked, fleet, form)
     return exit_code(fleet.findings, asked["strict"])
 
 
@@ -82,8 +84,6 @@ def _refuse(asked: dict[str, Any]) -> None:
             raise UsageError(f"--{name} is for one machine, not for --hosts", NEXT)
     if asked["replay"] and (asked["hosts"] or asked["hostfile"]):
         raise UsageError("--replay and --hosts: one or the other", "leave one of them out")
-    if asked["format"] not in (None, "table", "json") or (asked["format"] == "table" and asked["as_json"]):
-        raise UsageError(f"a fleet's report is a table or json, not {asked['format']}", "choose --format json")
 
 
 def each_asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tuple[Question, ...]) -> list[Any]:
@@ -136,24 +136,3 @@ def _replayed(folder: Any, bench: Bench) -> list[Host]:
     if not paths:
         raise UsageError(f"{folder} holds no recordings", "envcheck snapshot --hosts node[01-08] -o FOLDER")
     return [bench.answers(path.stem, *recording.load(path)) for path in paths]
-
-
-def _report(asked: dict[str, Any], fleet: Any) -> None:
-    from pathlib import Path
-
-    from envcheck import language, screen
-    from envcheck.fleet import judging, told
-    from envcheck.reports import Style, write
-
-    to_file = asked["output"] not in (None, "-")
-    as_json = asked["as_json"] or asked["format"] == "json" or (to_file and asked["output"].endswith(".json"))
-    style = Style(width=screen.WIDEST) if to_file else screen.style()
-    if as_json:
-        language.for_a_program()
-    text = told.document(fleet, asked["strict"]) if as_json else told.text(judging.localised(fleet), style)
-    if not to_file:
-        click.echo(text, nl=False)
-        return
-    write.check(Path(asked["output"]))
-    write.write(Path(asked["output"]), text)
-    click.echo(f"envcheck: the report is in {asked['output']}", err=True)

@@ -84,7 +84,7 @@ def _classes() -> tuple[Any, Any]:
             self.answered = False
 
         def ev_start(self, worker: Any) -> None:
-            self.began = time.monotonic()
+            self.began, self.said.began_at = time.monotonic(), time.time()
 
         def ev_read(self, worker: Any, node: str, sname: str, msg: bytes) -> None:
             if sname == "stderr":

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from envcheck import facts, snapshot
 from envcheck.errors import EnvcheckError
-from envcheck.fleet import equal, reach, voted
+from envcheck.fleet import clocks, equal, reach, voted
+from envcheck.fleet.odd import Odd
 from envcheck.fleet.said import Said
 from envcheck.language.findings import localised as in_language
 from envcheck.model import Answer, Facts, Finding, Severity
@@ -19,11 +20,13 @@ Judge = Callable[[Facts], list[Finding]]
 
 @dataclass(frozen=True)
 class Host:
-    """`said` is empty for a host that did not answer: it does not vote."""
+    """`said` is empty for a host that did not answer: it does not vote.  `facts` are kept where a page wants them."""
 
     name: str
     findings: tuple[Finding, ...]
     said: Mapping[str, equal.Values] = field(default_factory=dict)
+    facts: Facts | None = None
+    offset: clocks.Offset | None = None
 
     @property
     def answered(self) -> bool:
@@ -41,9 +44,21 @@ class Alike:
 
 @dataclass(frozen=True)
 class Fleet:
+    """`odd` is told of the fleet, what is well between its hosts included; `named` by host what names it."""
+
     hosts: tuple[Host, ...]
     votes: tuple[voted.Vote, ...]
     odd: tuple[Finding, ...]
+    named: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+
+    @property
+    def wrong(self) -> list[Finding]:
+        return [f for f in self.odd if f.severity > Severity.SKIP]
+
+    @property
+    def well(self) -> list[Finding]:
+        """What was tried between the hosts and is well, or does not apply."""
+        return [f for f in self.odd if f.severity <= Severity.SKIP]
 
     @property
     def findings(self) -> list[Finding]:
@@ -54,8 +69,8 @@ class Fleet:
 class Bench:
     """Judges one host after the other, and keeps what is alike once."""
 
-    def __init__(self, judge: Judge, device: str = "auto") -> None:
-        self._judge, self._device = judge, device
+    def __init__(self, judge: Judge, device: str = "auto", keep: bool = False) -> None:
+        self._judge, self._device, self._keep = judge, device, keep
         self._findings: dict[Finding, Finding] = {}
         self._values: dict[tuple[tuple[str, str], ...], equal.Values] = {}
 
@@ -67,13 +82,14 @@ class Bench:
             answers, device = opened(said.packed)
         except EnvcheckError as err:
             return Host(said.host, (reach.unreadable(said, err.message),))
-        return self.answers(said.host, answers, device, (found,))
+        return replace(self.answers(said.host, answers, device, (found,)), offset=said.offset)
 
     def answers(self, name: str, answers: Mapping[str, Answer], device: str, more: Sequence[Finding] = ()) -> Host:
         told = facts.read(answers, device if self._device == "auto" else self._device)
         findings = [*more, *self._judge(told)]
         said = {line: self._once(values) for line, values in equal.values(told).items()}
-        return Host(name, tuple(self._findings.setdefault(f, f) for f in findings), said)
+        kept = replace(told, answers={}) if self._keep else None
+        return Host(name, tuple(self._findings.setdefault(f, f) for f in findings), said, kept)
 
     def _once(self, values: equal.Values) -> equal.Values:
         return self._values.setdefault(tuple(sorted(values.items())), values)
@@ -95,17 +111,28 @@ def opened(packed: bytes) -> tuple[dict[str, Answer], str]:
     return snapshot.parse(raw, "its answer")
 
 
-def fleet(hosts: Iterable[Host]) -> Fleet:
-    """The hosts in their order, with the vote of those that answered."""
+def fleet(hosts: Iterable[Host], between: Sequence[Odd] | None = None) -> Fleet:
+    """The hosts in their order, with the vote of those that answered; `between` is what was tried between them."""
     listed = tuple(hosts)
     found = voted.votes({host.name: host.said for host in listed if host.answered})
-    return Fleet(listed, tuple(found), tuple(voted.findings(found)))
+    rough = clocks.odd({host.name: host.offset for host in listed if host.offset})
+    odd = [*voted.odd(found), *(rough if between is None else between)]
+    return Fleet(listed, tuple(found), tuple(one.finding for one in odd), _named(odd))
+
+
+def _named(odd: Iterable[Odd]) -> dict[str, tuple[Finding, ...]]:
+    by_host: dict[str, list[Finding]] = {}
+    for one in odd:
+        for host in one.hosts:
+            by_host.setdefault(host, []).append(one.finding)
+    return {host: tuple(found) for host, found in by_host.items()}
 
 
 def localised(fleet: Fleet) -> Fleet:
     """In the language that a person has chosen."""
     hosts = tuple(replace(host, findings=tuple(in_language(host.findings))) for host in fleet.hosts)
-    return replace(fleet, hosts=hosts, odd=tuple(in_language(fleet.odd)))
+    named = {host: tuple(in_language(found)) for host, found in fleet.named.items()}
+    return replace(fleet, hosts=hosts, odd=tuple(in_language(fleet.odd)), named=named)
 
 
 def alike(hosts: Iterable[Host]) -> list[Alike]:

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import signal
 import sys
+import time
 import zlib
 from typing import Any
 
@@ -24,6 +25,7 @@ def main(asked: dict[str, Any]) -> int:
     """`deadline_s` ends this and its children even where the connection has gone."""
     signal.signal(signal.SIGALRM, _late)
     signal.alarm(int(asked["deadline_s"]))
+    _tell(f"clock {time.time():.6f}")
     more = [Question(verb, tuple(what), timeout_s) for verb, what, timeout_s in asked["more"]]
     answers = facts.ask(machine.here(), asked["device"], more)
     _send(snapshot.dump(answers, asked["device"]))
@@ -38,6 +40,10 @@ def _send(text: str) -> None:
     packed = zlib.compress(text.encode(), 6)
     for start in range(0, len(packed), CHUNK):
         line = base64.b64encode(packed[start : start + CHUNK]).decode()
-        sys.stdout.write(f"\n{MARK} data {line}\n")
-    sys.stdout.write(f"\n{MARK} end {hashlib.sha256(packed).hexdigest()}\n")
+        _tell(f"data {line}")
+    _tell(f"end {hashlib.sha256(packed).hexdigest()}")
+
+
+def _tell(words: str) -> None:
+    sys.stdout.write(f"\n{MARK} {words}\n")
     sys.stdout.flush()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import time
 from dataclasses import dataclass, field
 
+from envcheck.fleet import clocks
 from envcheck.fleet.onboard import MARK
 
 BYTES_LIMIT = 8 << 20  # of both streams of a host; a snapshot of 16 cards is 30 KB as it travels
@@ -31,6 +33,8 @@ class Said:
     hung: bool = False
     flood: bool = False
     elapsed_s: float = 0.0
+    began_at: float = 0.0  # by our clock, when its ssh started
+    offset: clocks.Offset | None = None
     lines: int = 0
     _parts: list[bytes] = field(default_factory=list)
 
@@ -45,6 +49,8 @@ class Said:
         if word == b"data":
             self._data(rest)
             return ""
+        if word == b"clock" and self.offset is None and self.began_at:
+            self.offset = _offset(rest, self.began_at)
         if word == b"end":
             whole = b"".join(self._parts)
             self.packed = whole if hashlib.sha256(whole).hexdigest().encode() == rest.strip() else None
@@ -62,3 +68,12 @@ class Said:
             self._parts.append(base64.b64decode(text, validate=True))
         except binascii.Error:
             self._parts.append(b"?")  # the sum will be wrong
+
+
+def _offset(text: bytes, began_at: float) -> clocks.Offset | None:
+    """It looked at its clock after its ssh began, and before this came."""
+    try:
+        there = float(text)
+    except ValueError:
+        return None
+    return clocks.of(there, began_at, time.time()) if 0 < there < 1e11 else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envcheck.fleet import voted
 from envcheck.fleet.hosts import folded
@@ -18,6 +18,9 @@ from envcheck.reports.document import finding_object
 from envcheck.reports.judged import counts, exit_code, next_step, safe, summary, verdict
 from probes.text import plain
 
+if TYPE_CHECKING:
+    from envcheck.fleet.forms import Asked
+
 SCHEMA = 1
 # Told in a row each; of packages, variables and interfaces there are too many: those that differ are told.
 ROWS = ("fleet.cards", "fleet.driver", "fleet.firmware", "fleet.toolkit", "fleet.architecture", "fleet.os",
@@ -27,17 +30,26 @@ COUNTED = {"fleet.packages": "packages", "fleet.mtu": "MTUs", "fleet.image": "im
 WORDINGS = 3
 
 
+def render_table(fleet: Fleet, asked: Asked) -> str:
+    return text(fleet, asked.style)
+
+
+def render_json(fleet: Fleet, asked: Asked) -> str:
+    return document(fleet, asked.strict)
+
+
 def text(fleet: Fleet, style: Style) -> str:
     """Lines no wider than the terminal; without UTF-8 in plain ASCII."""
     wrong, found = alike(fleet.hosts), fleet.findings
     lines = [
-        *_wrapped(_head(fleet), style, ""),
+        *_wrapped(head(fleet), style, ""),
         "",
         *_wrapped(f"{summary(found)}{_counted(fleet, wrong)}", style, f"{style.mark(verdict(found))} "),
         *_next(fleet, wrong, style),
         "",
         *_common(fleet.votes, style),
-        *_section(say("Odd ones"), [_odd(finding, style) for finding in fleet.odd]),
+        *_section(say("Odd ones"), [_odd(f, style) for f in fleet.wrong]),
+        *_section(say("Between the hosts"), [_odd(f, style) for f in fleet.well]),
         *_section(say("Hosts"), [_alike(one, style) for one in wrong]),
     ]
     said = "\n".join(lines).rstrip() + "\n"
@@ -50,7 +62,7 @@ def document(fleet: Fleet, strict: bool) -> str:
         "schema": SCHEMA,
         "verdict": verdict(found).name,
         "exit_code": exit_code(found, strict),
-        "next_step": _step(fleet, alike(fleet.hosts)).replace("\n", " "),
+        "next_step": step(fleet, alike(fleet.hosts)).replace("\n", " "),
         "hosts": {
             safe(host.name): {
                 "answered": host.answered,
@@ -76,7 +88,7 @@ def _vote(vote: voted.Vote) -> dict[str, Any]:
     }
 
 
-def _head(fleet: Fleet) -> str:
+def head(fleet: Fleet) -> str:
     names, silent = [h.name for h in fleet.hosts], [h.name for h in fleet.hosts if not h.answered]
     asked = f"{len(names)} {'host' if len(names) == 1 else 'hosts'}"
     return say(f"envcheck doctor on {folded(names)}: {asked}, {_answered(names, silent)}")
@@ -92,7 +104,7 @@ def _answered(names: Sequence[str], silent: Sequence[str]) -> str:
 
 def _counted(fleet: Fleet, wrong: Sequence[Alike]) -> str:
     """Findings that several hosts share count once here."""
-    told = counts([*(one.finding for one in wrong), *fleet.odd])
+    told = counts([*(one.finding for one in wrong), *fleet.wrong])
     well = sum(verdict(host.findings) is Severity.OK for host in fleet.hosts)
     return f" ({say(_well(well, len(fleet.hosts)))}{f'; {told}' if told else ''})"
 
@@ -104,15 +116,15 @@ def _well(well: int, of: int) -> str:
 
 
 def _next(fleet: Fleet, wrong: Sequence[Alike], style: Style) -> Iterator[str]:
-    words, _, command = _step(fleet, wrong).partition("\n")
+    words, _, command = step(fleet, wrong).partition("\n")
     yield from _wrapped(words, style, say("Next: "))
     if command:
         yield f"          {command}"
 
 
-def _step(fleet: Fleet, wrong: Sequence[Alike]) -> str:
+def step(fleet: Fleet, wrong: Sequence[Alike]) -> str:
     """The worst finding's, with the hosts that it is about; a host's own before the vote's, which often follows."""
-    worst = max([*(one.finding for one in wrong), *fleet.odd], key=lambda f: f.severity, default=None)
+    worst = max([*(one.finding for one in wrong), *fleet.wrong], key=lambda f: f.severity, default=None)
     if worst is None:
         return say("start the job, or ask about it first with --model and --method.")
     where = next((f"{_few(one.hosts)}: " for one in wrong if one.finding is worst), "")

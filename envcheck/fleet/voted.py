@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envcheck.fleet.equal import TABLE, Values, Voted
 from envcheck.fleet.hosts import folded
+from envcheck.fleet.odd import Odd
 from envcheck.model import Finding, Remedy, Severity
 
 SHOWN = 3  # subjects in a sentence
@@ -39,12 +40,20 @@ def votes(told: Mapping[str, Mapping[str, Values]]) -> list[Vote]:
 
 
 def findings(found: Iterable[Vote]) -> list[Finding]:
+    return [one.finding for one in odd(found)]
+
+
+def odd(found: Iterable[Vote]) -> list[Odd]:
     """What is not agreed, the odd hosts first; subjects that split the hosts alike (packages) are told together."""
     groups: dict[tuple[str, tuple[tuple[str, ...], ...]], list[Vote]] = {}
     for vote in found:
         if not vote.agreed:
             groups.setdefault((vote.name, tuple(sorted(vote.values.values()))), []).append(vote)
-    return [_finding(alike) for alike in groups.values()]
+    return [Odd(_finding(alike), _outvoted(alike[0])) for alike in groups.values()]
+
+
+def _outvoted(vote: Vote) -> tuple[str, ...]:
+    return () if vote.most is None else tuple(host for hosts in vote.others.values() for host in hosts)
 
 
 def _finding(alike: Sequence[Vote]) -> Finding:

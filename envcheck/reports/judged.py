@@ -30,6 +30,7 @@ TITLES = {
     "job": "This job",
     "deep": "Active tests",
     "own": "Your own checks",
+    "fleet": "Among the hosts",
 }
 # Causes that others follow from come first.
 ROOTS = ("driver.tool", "driver.whole_answer", "job.device", "devices.present", "engine.reachable")

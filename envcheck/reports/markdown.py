@@ -25,7 +25,8 @@ from envcheck.reports.judged import (
 from envcheck.reports.text import MARKS
 from envcheck.vendors import VENDORS
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~&]|^[#+-]|^\d+(?=[.)]))")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~&]|^[#+-])")
+_NUMBERED = re.compile(r"^(\d+)(?=[.)])")
 
 
 def render(report: Report) -> str:
@@ -108,4 +109,4 @@ def _code(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _words(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", safe(text))
+    return _NUMBERED.sub(r"\1\\", _SPECIAL.sub(r"\\\1", safe(text)))

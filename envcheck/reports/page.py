@@ -138,6 +138,7 @@ def _context(report: Report) -> dict[str, Any]:
     areas = list(_areas(findings))
     step, _, command = _next(report).partition("\n")
     return {
+        "at": "",  # before each id, where several machines stand in one page
         "lang": report.lang if report.lang in WORDS else "en",
         "w": SimpleNamespace(**words(report.lang)),
         "mark": MARK,
