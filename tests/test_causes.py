@@ -7,7 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from check_parts import FAIL, OK, SKIP, UNKNOWN, WARN, Change, asks, both, card, dev0, document, healthy, square, top
+from check_parts import (
+    COREX,
+    FAIL,
+    OK,
+    SKIP,
+    UNKNOWN,
+    WARN,
+    Change,
+    answer,
+    asks,
+    both,
+    card,
+    dev0,
+    document,
+    fields,
+    healthy,
+    host,
+    square,
+    top,
+)
 from doctor_helpers import simulated
 from hypothesis import given
 from hypothesis import strategies as st
@@ -268,3 +287,42 @@ def test_a_judge_of_no_vendor_is_unmoved() -> None:
     found = checks.run_all(top(vendors=())(healthy("npu")), only=["devices.memory"])
 
     assert [(f.severity, f.follows) for f in found] == [(SKIP, "")]
+
+
+def port(n: int, kind: str, **says: str) -> Change:
+    """One NPU's answer to hccn_tool."""
+
+    def change(known: Facts) -> Facts:
+        per_device = known.vendors[0].per_device
+        return card(per_device={**per_device, n: {**per_device[n], kind: fields(**says)}})(known)
+
+    return change
+
+
+def test_a_port_that_is_down_reaches_nothing() -> None:
+    """Of the ports that reach nothing only those are told that are up."""
+    deaf = both(port(0, "net_health", net_health_status="Fault"), port(2, "net_health", net_health_status="Fault"))
+    found = told(both(port(0, "link", link_status="DOWN"), deaf), only=["network"])
+
+    assert wrong(found)["network.hccn_health"] == "port of NPU 2: Fault"
+    assert following(found) == {"network.hccn_health": "network.hccn_link"}
+
+
+@pytest.mark.parametrize(
+    ("tree", "inside", "told_itself"), [("4.4", False, False), ("4.4", True, True), ("4.2", False, True)]
+)
+def test_what_is_worse_than_its_cause_is_told(tree: str, inside: bool, told_itself: bool) -> None:
+    """A tool ahead of its driver explains the tree that it came with; not another, nor a failure in a container."""
+    change = both(document(tool_version="4.4.0"), answer(COREX, f"/usr/local/corex-{tree}"), host(in_container=inside))
+    found = checks.run_all(change(healthy("iluvatar")), only=["driver.agrees", "toolkit.corex"])
+
+    assert ("toolkit.corex" in wrong(found)) is told_itself
+    assert wrong(found)["driver.agrees"]
+
+
+def test_a_list_that_is_cut_off_is_told_once() -> None:
+    """How many there are and what runs on them follows from the answer that is not whole."""
+    found = told(document(truncated=True), only=["driver.whole_answer", "devices"])
+
+    assert set(wrong(found)) == {"driver.whole_answer"}
+    assert following(found).keys() == {"devices.count", "devices.processes"}

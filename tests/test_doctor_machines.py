@@ -72,14 +72,10 @@ CAUGHT_HERE = {
     ("cpu", "docker-absent"): ("engine.reachable", Severity.SKIP),  # a CPU run needs no engine
     ("cpu", "shm-small"): ("host.shm", WARN),
 }
-# What else a fault rightly says: a port that is down reaches nothing.
+# What else a fault rightly says.
 FOLLOWS = {
-    "link-down": {"network.hccn_health"},
     "driver-old": {"toolkit.driver"},
-    "truncated": {"devices.count", "devices.processes", "devices.present"},
-    "card-lost": {"devices.chips"},
     "docker-absent": {"toolkit.environment"},
-    "library-mismatch": {"toolkit.corex"},
     "container-shm": {"devices.shared"},
 }
 AMISS = {"a100x8-mig": {"devices.mig"}}  # what truly is amiss on a machine without fault

@@ -5,7 +5,7 @@ A check reads facts and yields findings; the table stamps name and source on the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from envcheck.checks import (
@@ -90,18 +90,18 @@ def run_all(
     checks = [c for c in (*CHECKS, *own) if (not chosen or c.name in chosen) and c.name not in left_out]
     found = [finding for check in checks for finding in run(check, facts)]
     names = {check.name for check in checks}
-    roots = {(f.name, f.device) for f in found if f.severity > Severity.SKIP and not f.follows}
+    roots = {(f.name, f.device): f.severity for f in sorted(found, key=lambda f: f.severity) if not f.follows}
     return [_grounded(finding, names, roots) if finding.follows else finding for finding in found]
 
 
-def _grounded(finding: Finding, names: set[str], roots: set[tuple[str, str]]) -> Finding:
+def _grounded(finding: Finding, names: set[str], roots: Mapping[tuple[str, str], Severity]) -> Finding:
     """A cause is told once: what follows from it is skipped.
 
-    Where the cause is not told, what was judged all the same is told as it is, and what could not be judged is UNKNOWN:
-    skipped, it would look as if it did not matter.
+    Where the cause is not told, or is told as less bad, what was judged all the same is told as it is; what could not
+    be judged is UNKNOWN without it: skipped, it would look as if it did not matter.
     """
     if finding.severity > Severity.SKIP:
-        if (finding.follows, finding.device) not in roots:
+        if roots.get((finding.follows, finding.device), Severity.OK) < finding.severity:
             return replace(finding, follows="")
         seen = f"{finding.seen}; follows from {finding.follows}"
         return replace(finding, severity=Severity.SKIP, seen=seen, remedy=None)

@@ -30,7 +30,7 @@ def follows(cause: str, seen: str = "") -> Finding:
 
 
 def told_by(cause: str, own: Finding) -> Finding:
-    """`own`, which is told only where the check `cause` does not tell it already; no cause: always."""
+    """`own`, which is told only where the check `cause` tells nothing as bad; no cause: always."""
     return replace(own, follows=cause)
 
 

@@ -56,7 +56,7 @@ def leftovers(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def processes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """No other process works on the devices."""
     if v.document and v.document.truncated:
-        yield unknown("the tool's answer is cut off before its list of processes")
+        yield follows("driver.whole_answer", "no whole list of processes; follows from driver.whole_answer")
     elif v.processes is None:
         yield unknown("no form of the tool's answer lists processes")
     elif not v.processes:

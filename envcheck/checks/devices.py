@@ -43,7 +43,7 @@ def count(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         return
     seen = f"lspci {_number(pci)}, /dev {_number(nodes)}, {vendor(v).tool} {listed}"
     if v.document and v.document.truncated:
-        yield unknown(f"{seen}: the tool's answer is cut off")
+        yield follows("driver.whole_answer", f"{seen}; follows from driver.whole_answer")
     elif listed < max(pci or 0, nodes or 0) and slots < max(pci or 0, nodes or 0):
         words = "Look for a bus error of the device that fell off, then reseat it or power-cycle (a reboot may not do)."
         yield fail(seen, words, *commands(v, "pci"), *commands(v, "list"), evidence=_missing(facts, v))

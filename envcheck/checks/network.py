@@ -16,6 +16,7 @@ from envcheck.checks.common import (
     ok,
     quote,
     skip,
+    told_by,
     unknown,
     warn,
 )
@@ -30,8 +31,7 @@ LOOPBACK = re.compile(r"^(127\.|::1$|localhost$)")
 def hccn_link(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The network port of each NPU is up."""
     told = {n: str(said) for n, said in _said(v, "link", "link status")}
-    down = {n: said for n, said in told.items() if said.upper() != "UP"}
-    if down:
+    if down := _down(v):
         seen = f"port of NPU {_ids(down)}: {', '.join(sorted(set(down.values())))}"
         words = "Look at cable, transceiver and switch port; collectives between hosts need each port."
         first = next(iter(down))
@@ -70,16 +70,26 @@ def hccn_address(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def hccn_health(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The network port of each NPU reaches the address that it watches."""
     told = {n: str(said) for n, said in _said(v, "net_health", "net health status")}
-    bad = {n: said for n, said in told.items() if said.lower() not in ("success", "init")}
-    if bad:
-        grade = Severity.FAIL if nodes_wanted(facts) > 1 else Severity.WARN
-        first = next(iter(bad))
-        words = "Look at gateway, VLAN and switch: the watched address (netdetect) does not answer."
-        shown = quote(facts.answers.get(f"run hccn_tool -i {first} -net_health -g"))
-        seen = f"port of NPU {_ids(bad)}: {', '.join(sorted(set(bad.values())))}"
-        yield graded(grade, seen, words, f"hccn_tool -i {first} -netdetect -g", "cat /etc/hccn.conf", evidence=shown)
-    else:
+    bad, down = {n: said for n, said in told.items() if said.lower() not in ("success", "init")}, _down(v)
+    for cause in ("", "network.hccn_link"):
+        if some := {n: said for n, said in bad.items() if (n in down) == bool(cause)}:
+            yield told_by(cause, _unreached(facts, some))
+    if not bad:
         yield ok(f"{len(told)} ports reach what they watch") if told else _no_hccn(facts, "net_health")
+
+
+def _unreached(facts: Facts, bad: dict[int, str]) -> Finding:
+    grade = Severity.FAIL if nodes_wanted(facts) > 1 else Severity.WARN
+    first = next(iter(bad))
+    words = "Look at gateway, VLAN and switch: the watched address (netdetect) does not answer."
+    shown = quote(facts.answers.get(f"run hccn_tool -i {first} -net_health -g"))
+    seen = f"port of NPU {_ids(bad)}: {', '.join(sorted(set(bad.values())))}"
+    return graded(grade, seen, words, f"hccn_tool -i {first} -netdetect -g", "cat /etc/hccn.conf", evidence=shown)
+
+
+def _down(v: VendorFacts) -> dict[int, str]:
+    """The ports that say of themselves that they are not up."""
+    return {n: str(said) for n, said in _said(v, "link", "link status") if str(said).upper() != "UP"}
 
 
 def hccn_conf(facts: Facts, v: VendorFacts) -> Iterator[Finding]:

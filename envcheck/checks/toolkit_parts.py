@@ -17,6 +17,7 @@ from envcheck.checks.common import (
     ok,
     quote,
     skip,
+    told_by,
     unknown,
     vendor,
     warn,
@@ -227,9 +228,10 @@ def corex(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     else:
         words = "Install the driver of the image's CoreX on the host, or choose an image of the driver's release."
         seen = f"driver {running}, but CoreX {', '.join(named)}"
-        yield graded(
-            here(facts), seen, words, *commands(v, "driver"), evidence=figures("ls /usr/local", corex=", ".join(named))
-        )
+        shown = figures("ls /usr/local", corex=", ".join(named))
+        other = re.match(r"\d+\.\d+", (v.document.tool_version if v.document else None) or "")
+        cause = "driver.agrees" if other and other[0] in named else ""  # the tool came with this tree
+        yield told_by(cause, graded(here(facts), seen, words, *commands(v, "driver"), evidence=shown))
 
 
 def _version_of(answer: Answer | None) -> str | None:
