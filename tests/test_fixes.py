@@ -217,8 +217,16 @@ def test_ports_of_the_collectives_in_a_namespace(reserved: str) -> None:
     assert [f.severity for f in healed] == [Severity.OK]
 
 
+def _told(**said: dict[str, object]) -> dict[str, Answer]:
+    """Collectors' answers."""
+    return {f"ask {n}": Answer(f"ask {n}", Outcome.ANSWERED, json.dumps(one)) for n, one in said.items()}
+
+
 def test_left_over_process(tmp_path: Path) -> None:
-    """An orphan of the caller's own is found and ended; one that somebody waits for is not offered."""
+    """An orphan of the caller's own, listed or with a node open, is found and ended; one waited for is not offered.
+
+    Where the tool's numbers are another namespace's, none of them is offered.
+    """
     start = f"{sys.executable} -c 'import time; time.sleep(300)' >/dev/null 2>&1 & echo $!"
     said = subprocess.run(["setsid", "sh", "-c", start], capture_output=True, text=True, timeout=60)
     orphan, waited = psutil.Process(int(said.stdout)), subprocess.Popen(["sleep", "300"])
@@ -226,6 +234,14 @@ def test_left_over_process(tmp_path: Path) -> None:
         held = VendorFacts("npu", processes=(Process(0, pid=orphan.pid), Process(0, pid=waited.pid)))
         fixes = proposed([wrong("devices.processes")], Facts(vendors=(held,)))
         assert [(fix.deed.pid, fix.asks) for fix in fixes if isinstance(fix.deed, End)] == [(orphan.pid, True)]
+        for host_pids, offered in ((False, set()), (None, {orphan.pid}), (True, {orphan.pid})):
+            inside = Facts(vendors=(held,), answers=_told(caller={"uid": 0, "host_pids": host_pids}))
+            assert {
+                f.deed.pid for f in proposed([wrong("devices.memory")], inside) if isinstance(f.deed, End)
+            } == offered
+        open_ = [{"pid": one.pid, "nodes": ["/dev/davinci0"]} for one in (orphan, waited)]
+        unlisted = Facts(vendors=(replace(held, processes=()),), answers=_told(processes={"holding": open_}))
+        assert proposed([wrong("devices.leftovers")], unlisted)[0].deed == fixes[0].deed
         stranger = End(orphan.pid, orphan.create_time() - 5, "other")
         stranger.do()
         assert orphan.is_running()
