@@ -1,4 +1,4 @@
-"""A script that breaks each rule of the linter, and the same one that does not: tests/data/lint/cases.toml."""
+"""A script that breaks each rule of the linter, and the same one that does not: tests/data/lint/cases*.toml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FILE = Path(__file__).parent / "data" / "lint" / "cases.toml"
+FILES = sorted((Path(__file__).parent / "data" / "lint").glob("cases*.toml"))
 
 
 @dataclass(frozen=True)
@@ -26,4 +26,4 @@ class Case:
     id: str = ""
 
 
-CASES = tuple(Case(**table) for table in tomllib.loads(FILE.read_text(encoding="utf-8"))["cases"])
+CASES = tuple(Case(**table) for file in FILES for table in tomllib.loads(file.read_text(encoding="utf-8"))["cases"])

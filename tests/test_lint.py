@@ -148,9 +148,9 @@ def test_exit_codes(tmp_path: Path) -> None:
 
 def test_what_is_not_known_is_not_called_well(tmp_path: Path) -> None:
     """A YAML file of another program is said to be read for its form alone; Python is refused."""
-    (tmp_path / "compose.yaml").write_text("services:\n  a:\n    image: x\n")
+    (tmp_path / "other.yaml").write_text("services:\n  a:\n    port: 1\n")
     (tmp_path / "train.py").write_text("print(1)\n")
-    other, python = run(str(tmp_path / "compose.yaml")), run(str(tmp_path / "train.py"))
+    other, python = run(str(tmp_path / "other.yaml")), run(str(tmp_path / "train.py"))
 
     assert other.exit_code == 0 and "only its form was read" in other.stdout
     assert code(python) == 2

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from envcheck.lint.lint import Result
     from envcheck.lint.machine import Machine
 
-KINDS = ("bash", "yaml", "json", "document")
+KINDS = ("bash", "yaml", "json", "dockerfile", "document")
 
 
 @click.command(short_help="What a launch script or training configuration will do other than meant.")
@@ -29,8 +29,9 @@ KINDS = ("bash", "yaml", "json", "document")
 @click.option("--list-rules", is_flag=True, help="Name all rules, and stop.")
 @options.json_output
 def lint(file: str, **asked: Any) -> int:
-    """Read a launch script (bash), a document that shows some (Markdown, reStructuredText), a training's YAML or a
-    DeepSpeed JSON, and say line by line what will fail on this machine, or do something other than meant.
+    """Read a launch script (bash), a document that shows some (Markdown, reStructuredText), a training's YAML, a
+    DeepSpeed JSON, a compose file or a Dockerfile, and say line by line what will fail on this machine, or do
+    something other than meant.
 
     Nothing of it is run or changed.  # envcheck: ignore RULE on a line, or above it, waives a rule there.
 
@@ -42,6 +43,7 @@ def lint(file: str, **asked: Any) -> int:
     envcheck lint README.md --device npu              a document's blocks, for NPUs
     envcheck lint run.sh --replay snapshot.json       for the machine that was recorded
     envcheck lint train.yaml --fix                    and a corrected copy
+    envcheck lint docker-compose.yml                  services, and what they start
     cat run.sh | envcheck lint - --sarif
     """
     from envcheck.errors import UsageError

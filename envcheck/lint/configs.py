@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envcheck.lint.model import Block, Config, Entry, Script, Source
@@ -28,35 +29,55 @@ def read(block: Block, file: str = "") -> Config:
     if len(block.raw) > LIMIT:
         config.error, config.error_at = f"larger than {LIMIT >> 10} kB", (block.at(0), block.at(0) + 1)
         return config
+    text = block.raw.decode("utf-8", "replace")
+    node, wrong = tree(text)
+    if wrong is not None:
+        at = _bytes(text, min(wrong.index, len(text)))
+        config.error, config.error_at = wrong.words, (block.at(at), block.at(at) + 1)
+    elif node is not None:
+        _gather(config, node, text)
+    names = {entry.name for entry in config.entries if not entry.path}
+    scores = [(len(names & signs), family) for family, signs in FAMILIES]
+    config.family = "compose" if _services(config) else max(scores)[1] if max(scores)[0] else ""
+    return config
+
+
+def _services(config: Config) -> bool:
+    """A compose file: services that are made of an image or built."""
+    made = ("image", "build", "extends", "<<")
+    return any(len(e.path) == 2 and e.path[0] == "services" and e.name in made for e in config.entries)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Why a text cannot be read, and where, in characters."""
+
+    words: str
+    index: int = 0
+
+
+def tree(text: str) -> tuple[Node | None, Wrong | None]:
+    """The nodes of the first document, nothing of which is built."""
     import yaml
 
-    text = block.raw.decode("utf-8", "replace")
     try:
         loader = yaml.SafeLoader(text)
         try:
-            node = loader.get_node() if loader.check_node() else None
+            return (loader.get_node() if loader.check_node() else None), None
         finally:
             loader.dispose()
     except RecursionError:
-        config.error, config.error_at = "nested too deeply to be read", (block.at(0), block.at(0) + 1)
+        return None, Wrong("nested too deeply to be read")
     except yaml.YAMLError as err:
         mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
-        at = _bytes(text, min(mark.index, len(text))) if mark else 0
-        config.error = " ".join(str(getattr(err, "problem", None) or err).split())[:160]
-        config.error_at = (block.at(at), block.at(at) + 1)
-    else:
-        if node is not None:
-            _gather(config, node, text)
-    names = {entry.name for entry in config.entries if not entry.path}
-    scores = [(len(names & signs), family) for family, signs in FAMILIES]
-    config.family = max(scores)[1] if max(scores)[0] else ""
-    return config
+        words = " ".join(str(getattr(err, "problem", None) or err).split())[:160]
+        return None, Wrong(words, mark.index if mark else 0)
 
 
 def _gather(config: Config, root: Node, text: str) -> None:
     """The entries of mappings inside mappings; what an alias names is not followed."""
     seen: set[int] = set()
-    offsets = _Offsets(text)
+    offsets = Offsets(text)
 
     def go(node: Any, path: tuple[str, ...]) -> None:
         if id(node) in seen or len(path) > DEPTH or len(config.entries) > ENTRIES or node.id != "mapping":
@@ -75,14 +96,14 @@ def _gather(config: Config, root: Node, text: str) -> None:
     go(root, ())
 
 
-def _entry(block: Block, offsets: _Offsets, name: str, key: Any, value: Any, path: tuple[str, ...]) -> Entry:
-    kind = _foreign(value.tag) or value.tag.rpartition(":")[2]
+def _entry(block: Block, offsets: Offsets, name: str, key: Any, value: Any, path: tuple[str, ...]) -> Entry:
+    kind = foreign(value.tag) or value.tag.rpartition(":")[2]
     values: tuple[str, ...] = ()
     if value.id == "scalar":
         values = (str(value.value),)
     elif value.id == "sequence":
         values = tuple(str(item.value) for item in value.value[:200] if item.id == "scalar")
-        kind = next((tag for item in value.value[:200] if (tag := _foreign(item.tag))), _foreign(value.tag) or "seq")
+        kind = next((tag for item in value.value[:200] if (tag := foreign(item.tag))), foreign(value.tag) or "seq")
     places = [offsets(mark.index) for mark in (key.start_mark, key.end_mark, value.start_mark, value.end_mark)]
     start, end, value_start, value_end = (block.at(place) for place in places)
     if value.id != "scalar" or value_end < value_start:
@@ -90,13 +111,13 @@ def _entry(block: Block, offsets: _Offsets, name: str, key: Any, value: Any, pat
     return Entry(name, values, start, end, value_start, value_end, kind, path)
 
 
-def _foreign(tag: str) -> str:
+def foreign(tag: str) -> str:
     """A tag that is none of YAML's own; "" for these."""
     name = tag.removeprefix("tag:yaml.org,2002:")
     return name if name.startswith(("python/", "!")) else ""
 
 
-class _Offsets:
+class Offsets:
     """Bytes of characters: marks count these."""
 
     def __init__(self, text: str) -> None:

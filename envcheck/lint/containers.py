@@ -14,23 +14,10 @@ from envcheck.lint.model import Command, Script, Word
 from envcheck.lint.wrappers import bare, unwrapped
 
 ENGINES = ("docker", "podman", "nerdctl")
-_FLAGS = frozenset(
-    [
-        "--rm",
-        "--privileged",
-        "--init",
-        "--interactive",
-        "--tty",
-        "--detach",
-        "--read-only",
-        "--no-healthcheck",
-        "--oom-kill-disable",
-        "--publish-all",
-        "--sig-proxy",
-        "--quiet",
-        "-q",
-        "--replace",
-    ]
+# Options without a value; the others take the next word.
+_FLAGS = re.compile(
+    "--(rm|privileged|init|interactive|tty|detach|read-only|quiet|replace|no-healthcheck|oom-kill-disable|publish-all)|"
+    "--sig-proxy|-q|-[itdP]+"
 )
 _CARDS = re.compile("davinci|iluvatar|nvidia")
 
@@ -147,7 +134,7 @@ def _read(command: Command, words: tuple[Word, ...]) -> Container:
             name, equals, value = word.text.partition("=")
             if equals:
                 options.append((name, Word(value, word.start, word.end, raw=word.raw)))
-            elif name in _FLAGS or re.fullmatch(r"-[itdP]+", name):
+            elif _FLAGS.fullmatch(name):
                 options.append((name, word))
             else:
                 takes = name

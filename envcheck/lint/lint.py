@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from envcheck.lint import configs, shells, source, walker
+from envcheck.lint import compose, configs, dockerfiles, shells, source, walker
 from envcheck.lint.machine import Machine
 from envcheck.lint.model import Block, Config, Remark, Source
 from envcheck.lint.paper import Paper
@@ -72,13 +72,31 @@ def paper_of(file: Source, machine: Machine, device: str = "auto", kind: str = "
     document = source.kind_of(file, kind) == "document"
     if document:  # keys of other programs: only what is known to be a training's
         read = [config for config in read if config.family]
-    return Paper(file, tuple(scripts), tuple(read), machine, device, document)
+    builds = [dockerfiles.read(block) for block in blocks if block.kind == "dockerfile"]
+    services = [compose.read(config.block) for config in read if config.family == "compose"]
+    return Paper(
+        file,
+        (*scripts, *(s for each in builds for s in each.scripts), *(s for _, each in services for s in each)),
+        tuple(read),
+        machine,
+        device,
+        document,
+        (*(c for each in builds for c in each.containers), *(c for each, _ in services for c in each)),
+        tuple(step for each in builds for step in each.steps),
+    )
 
 
 def _judged(paper: Paper) -> Iterator[Remark]:
+    loose = [_span(script.block) for script in paper.scripts if not script.block.exact]
     for rule in RULES:
         for remark in itertools.islice(rule.judge(paper), MOST_OF_RULE):
-            yield replace(remark, rule=rule.name)
+            kept = None if any(start <= remark.start <= end for start, end in loose) else remark.fix
+            yield replace(remark, rule=rule.name, fix=kept)
+
+
+def _span(block: Block) -> tuple[int, int]:
+    """From where to where it stands in the file."""
+    return min(at for _, at in block.lines), block.at(len(block.raw))
 
 
 def _once(remarks: Iterable[Remark]) -> list[Remark]:

@@ -86,6 +86,7 @@ class Block:
     lines: tuple[tuple[int, int], ...]
     whole: bool = False  # the file is nothing else
     console: bool = False  # a session of a terminal: prompts were taken away, answers left out
+    exact: bool = True  # every byte stands in the file as it stands here, so that a fix may replace it
 
     def at(self, offset: int) -> int:
         """The place in the file of an offset in the block."""
@@ -195,6 +196,7 @@ class Command:
     function: str = ""
     branch: bool = False  # it may not be reached
     elsewhere: bool = False  # in a container, or on another machine
+    login: bool = False  # by bash -l, which reads the start files first
     cwd: str = ""  # where it starts, as far as `cd` says; UNKNOWN where that is not known
     order: int = 0
 

@@ -62,7 +62,8 @@ class Paper:
         """The blocks without their comments."""
         blocks = [*(each.block for each in self.scripts), *(each.block for each in self.configs)]
         raw = b"\n".join(block.raw for block in blocks).decode("utf-8", "replace")
-        return re.sub(r"(?m)^\s*#.*$", "", raw)
+        images = (container.image.text for container in self.described if container.image)
+        return "\n".join([re.sub(r"(?m)^\s*#.*$", "", raw), *images])
 
     def commands(self, *names: str) -> Iterator[tuple[Script, Command]]:
         for script in self.scripts:

@@ -85,7 +85,7 @@ def _end(result: Result, style: Style, strict: bool) -> Iterator[str]:
 def _nothing(result: Result) -> str:
     """What was not judged does not look as if it were well."""
     if not result.read:
-        return "no shell, YAML or JSON in it: nothing was read"
+        return "no shell, YAML, JSON or Dockerfile in it: nothing was read"
     return "nothing to remark" if result.known else "no training's configuration that is known: only its form was read"
 
 

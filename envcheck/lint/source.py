@@ -11,12 +11,19 @@ from envcheck.lint.model import Block, Source
 
 LIMIT = 1 << 20  # bytes; the longest launch script seen has 40 kB
 _CONFIGS = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
+_DOCKERFILE = re.compile(r"(?i)(?:.*[.-])?(?:docker|container)file(?:[.-].*)?")
 _DOCUMENTS = {".md", ".markdown", ".rst", ".txt"}
 _FENCE = re.compile(rb"^([ \t>]*)(`{3,}|~{3,})[ \t]*([\w+-]*)")
 _DIRECTIVE = re.compile(rb"^([ \t]*)\.\. (?:code-block|code|sourcecode)::[ \t]*([\w-]*)[ \t]*\r?$")
 _PROMPT = re.compile(rb"^(?:\(\S+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[:~/ \w.\]-]*[#$]|\$|>>>)[ \t]+")
 _SHELLS = {b"bash", b"sh", b"shell", b"zsh", b"console", b"shell-session", b"bat", b"terminal"}
-_LANGUAGES = {**dict.fromkeys(_SHELLS, "bash"), b"yaml": "yaml", b"yml": "yaml", b"json": "json"}
+_LANGUAGES = {
+    **dict.fromkeys(_SHELLS, "bash"),
+    b"yaml": "yaml",
+    b"yml": "yaml",
+    b"json": "json",
+    b"dockerfile": "dockerfile",
+}
 # What an unlabelled block of a document begins with when it is meant for a shell.
 _COMMANDS = (
     rb"(?:sudo|docker|podman|nerdctl|pip3?|python3?|conda|export|unset|cd|git|wget|curl|source|bash|sh|apt(?:-get)?|yum|"
@@ -64,12 +71,14 @@ def of(name: str, raw: bytes) -> Source:
 
 
 def kind_of(source: Source, asked: str = "") -> str:
-    """bash, yaml, json or document: as asked, else by the name's end, else by what stands in it."""
+    """bash, yaml, json, dockerfile or document: as asked, else by the name's end, else by what stands in it."""
     suffix = Path(source.name).suffix.lower()
     if asked:
         return asked
     if suffix in _CONFIGS:
         return _CONFIGS[suffix]
+    if _DOCKERFILE.fullmatch(Path(source.name).name) and suffix not in _DOCUMENTS:
+        return "dockerfile"
     head = source.raw.lstrip(b"\xef\xbb\xbf \t\r\n")
     if suffix in _DOCUMENTS:
         return "document"
@@ -79,6 +88,8 @@ def kind_of(source: Source, asked: str = "") -> str:
         return "bash"
     if head.startswith(b"{"):
         return "json"
+    if re.match(rb"(?:(?:#[^\n]*|ARG [^\n]*)?\r?\n)*FROM [^\n]+", head):
+        return "dockerfile"
     if re.search(rb"^ {0,3}(```|~~~)", source.raw, re.MULTILINE):
         return "document"
     keys = len(re.findall(rb"^[A-Za-z_][\w.-]*:(?:[ \t]|\r?$)", source.raw, re.MULTILINE))

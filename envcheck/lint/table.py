@@ -131,6 +131,7 @@ JUDGES: dict[str, Callable[[Paper], Iterator[Remark]]] = {
     "container.name": containers.fixed_name,
     "container.ports": containers.open_ports,
     "container.output": mounts.output_lost,
+    "container.layer": containers.layers,
     "config.syntax": configs.readable,
     "config.doubled": configs.doubled,
     "config.unknown": configs.unknown_keys,

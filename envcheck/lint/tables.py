@@ -1,4 +1,4 @@
-"""The linter's lists of names, as data: data/names.toml, data/renamed.toml."""
+"""The linter's lists of names, as data: data/*.toml."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ def families() -> tuple[Family, ...]:
 
 def singles() -> frozenset[str]:
     return frozenset(load("names")["singles"])
+
+
+@cache
+def keys(name: str) -> frozenset[str]:
+    """Of data/keys.toml."""
+    return frozenset(load("keys")[name])
 
 
 def gone() -> Mapping[str, Mapping[str, str]]:

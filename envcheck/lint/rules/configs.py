@@ -5,126 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.lint import tables
 from envcheck.lint.model import Config, Entry, Fix, Remark, Word
 from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, near, swap, unknown, warn
 from envcheck.lint.rules.kits import of_family
 
-_DEEPSPEED = frozenset(
-    [
-        "train_batch_size",
-        "train_micro_batch_size_per_gpu",
-        "gradient_accumulation_steps",
-        "optimizer",
-        "scheduler",
-        "communication_data_type",
-        "prescale_gradients",
-        "gradient_predivide_factor",
-        "sparse_gradients",
-        "fp16",
-        "bf16",
-        "amp",
-        "gradient_clipping",
-        "zero_optimization",
-        "zero_allow_untested_optimizer",
-        "zero_force_ds_cpu_optimizer",
-        "steps_per_print",
-        "wall_clock_breakdown",
-        "dump_state",
-        "flops_profiler",
-        "activation_checkpointing",
-        "sparse_attention",
-        "data_efficiency",
-        "curriculum_learning",
-        "tensorboard",
-        "wandb",
-        "csv_monitor",
-        "comet",
-        "comms_logger",
-        "compression_training",
-        "checkpoint",
-        "data_types",
-        "aio",
-        "elasticity",
-        "autotuning",
-        "seq_parallel_communication_data_type",
-        "memory_breakdown",
-        "eigenvalue",
-        "quantize_training",
-        "progressive_layer_drop",
-        "disable_allgather",
-        "nebula",
-        "tensor_parallel",
-        "monitor_config",
-        "hybrid_engine",
-        "use_node_local_storage",
-        "load_universal_checkpoint",
-        "pipeline",
-        "torch_autocast",
-        "zero_quantized_weights",
-        "compile",
-        "graph_harvesting",
-        "timers",
-        "gradient_accumulation_dtype",
-        "data_type",
-        "checkpoint_tag_validation",
-        "amp_master_weights",
-        "dataloader_drop_last",
-        "use_data_before_expert_parallelism",
-        "sequence_parallel_size",
-    ]
-)
-_ZERO = frozenset(
-    [
-        "stage",
-        "contiguous_gradients",
-        "reduce_scatter",
-        "reduce_bucket_size",
-        "use_multi_rank_bucket_allreduce",
-        "allgather_partitions",
-        "allgather_bucket_size",
-        "overlap_comm",
-        "load_from_fp32_weights",
-        "elastic_checkpoint",
-        "offload_param",
-        "offload_optimizer",
-        "sub_group_size",
-        "cpu_offload_param",
-        "cpu_offload_use_pin_memory",
-        "cpu_offload",
-        "prefetch_bucket_size",
-        "param_persistence_threshold",
-        "model_persistence_threshold",
-        "max_live_parameters",
-        "max_reuse_distance",
-        "gather_16bit_weights_on_model_save",
-        "module_granularity_threshold",
-        "use_all_reduce_for_fetch_params",
-        "stage3_gather_16bit_weights_on_model_save",
-        "stage3_gather_fp16_weights_on_model_save",
-        "stage3_prefetch_bucket_size",
-        "stage3_param_persistence_threshold",
-        "stage3_model_persistence_threshold",
-        "stage3_max_live_parameters",
-        "stage3_max_reuse_distance",
-        "ignore_unused_parameters",
-        "legacy_stage1",
-        "round_robin_gradients",
-        "zero_hpz_partition_size",
-        "zero_quantized_weights",
-        "zero_quantized_nontrainable_weights",
-        "zero_quantized_gradients",
-        "zeropp_loco_param",
-        "mics_shard_size",
-        "mics_hierarchical_params_gather",
-        "memory_efficient_linear",
-        "pipeline_loading_checkpoint",
-        "override_module_apply",
-        "stage3_use_all_reduce_for_fetch_params",
-        "log_trace_cache_warnings",
-        "save_muon_momentum_buffer_in_memory",
-    ]
-)
 # Keys of the shells around the trainers, not of the trainers: the readers take them out first.
 _ALWAYS = frozenset(
     [
@@ -169,8 +55,8 @@ def doubled(paper: Paper) -> Iterator[Remark]:
 def unknown_keys(paper: Paper) -> Iterator[Remark]:
     started = {id(job.config) for job in paper.jobs if job.config is not None and job.launcher.name}
     for config in paper.configs:
-        if config.family == "deepspeed":
-            yield from _deepspeed(config)
+        if config.family in _READERS:
+            yield from _READERS[config.family](config)
             continue
         kit = of_family(paper, config.family) if config.family and id(config) not in started else None
         for entry in config.entries if kit else ():
@@ -192,8 +78,9 @@ def unknown_keys(paper: Paper) -> Iterator[Remark]:
 
 def _deepspeed(config: Config) -> Iterator[Remark]:
     for entry in config.entries:
-        names = _DEEPSPEED if not entry.path else _ZERO if entry.path == ("zero_optimization",) else None
-        if names is None or entry.name in names or not entry.name:
+        table = {(): "deepspeed", ("zero_optimization",): "zero_optimization"}.get(entry.path)
+        names = tables.keys(table) if table else frozenset()
+        if not names or entry.name in names or not entry.name:
             continue
         meant = near(entry.name, names, 0.85)
         if meant:
@@ -203,6 +90,19 @@ def _deepspeed(config: Config) -> Iterator[Remark]:
                 f"{meant} is one.",
                 swap(_key(entry), meant),
             )
+
+
+def _compose(config: Config) -> Iterator[Remark]:
+    for entry in config.entries:
+        if len(entry.path) != 2 or entry.path[0] != "services" or entry.name in tables.keys("service"):
+            continue
+        meant = near(entry.name, tables.keys("service"), 0.8)
+        if meant and not entry.name.startswith("x-"):
+            seen = f"a service has no {entry.name}: compose refuses the file"
+            yield fail(_key(entry), seen, f"{meant} is one.", swap(_key(entry), meant))
+
+
+_READERS = {"deepspeed": _deepspeed, "compose": _compose}
 
 
 def deepspeed_values(paper: Paper) -> Iterator[Remark]:

@@ -47,25 +47,26 @@ def privileges(paper: Paper) -> Iterator[Remark]:
         seen = f"{listed(dict.fromkeys(text for text, _ in wide))}: the container may do all that the host may"
         seen += f", and has all devices whatever {chosen[0]} says" if chosen and container.has("--privileged") else ""
         place = next((word for name, word in container.options if name in _PLACES), container.image)
-        yield warn(place or container.command, seen, "--device for each card, and the manager nodes; no more.")
+        do = f"{container.written('--device')} for each card, and the manager nodes; no more."
+        yield warn(place or container.command, seen, do)
 
 
 _PLACES = ("--privileged", "--cap-add", "--pid")
 
 
 def _wide(container: Container) -> Iterator[tuple[str, Word]]:
-    """What gives away the host, as docker run writes it."""
+    """What gives away the host."""
     for word in container.all("--privileged"):
-        yield "--privileged", word
+        yield container.written("--privileged"), word
     for word in container.all("--cap-add"):
         if word.text.upper() in ("ALL", "SYS_ADMIN"):
-            yield f"--cap-add={word.text}", word
+            yield container.written("--cap-add", word.text), word
     for mount in container.mounts:
         if mount.source.rstrip("/") == "/dev":
-            yield "-v /dev:/dev", mount.word
+            yield container.written("-v", "/dev:/dev"), mount.word
     for word in container.all("--pid"):
         if word.text == "host":
-            yield "--pid=host", word
+            yield container.written("--pid", "host"), word
 
 
 _NPU_NODES = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")

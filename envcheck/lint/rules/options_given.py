@@ -73,13 +73,22 @@ def unknown_names(paper: Paper) -> Iterator[Remark]:
                     do,
                     swap(_name(given), _written(given, meant)) if meant else None,
                 )
-            elif meant := meant or (near(given.plain, kit.names, 0.75) if _strict(kit) else ""):
+            elif meant := meant or (near(given.plain, kit.names, 0.75) if _strict(kit, job) else ""):
                 yield warn(_name(given), f"{seen} in its lists", f"{_written(given, meant)} is one.")
+            elif _strict(kit, job):
+                read = " and ".join(dict.fromkeys(each.versions for each in kit.known))
+                do = "Look the name up in the version that is installed, or take it away."
+                name = _written(given, given.name)
+                seen = f"{kit.title} has no {name} in its lists of {read}, and ends at what it does not know"
+                yield warn(_name(given), seen, do)
 
 
-def _strict(kit: Kit) -> bool:
-    """ms-swift ends at what its parser leaves over, so that a farther name is worth a word."""
-    return kit.known[0].package == "ms-swift"
+_OWN = ("external_plugins", "custom_register_path", "custom_dataset_info")
+
+
+def _strict(kit: Kit, job: Job) -> bool:
+    """ms-swift ends at what its parser leaves over, unless a plugin of the user's own brings it."""
+    return kit.known[0].package == "ms-swift" and job.option(*_OWN) is None
 
 
 def _old(kit: Kit, given: Given, new: str) -> Remark:

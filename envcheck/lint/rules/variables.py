@@ -313,6 +313,8 @@ def set_env(paper: Paper) -> Iterator[Remark]:
 
 def _login(job: Job) -> bool:
     """bash -l: the start files of the container set the paths."""
+    if job.command.login:
+        return True
     texts = job.command.texts()
     pairs = itertools.pairwise(texts)
     return any(one in ("bash", "sh") and re.fullmatch(r"-\w*l\w*", other) for one, other in pairs)

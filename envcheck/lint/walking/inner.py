@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from envcheck.lint.model import Command, Word
+from envcheck.lint.model import Command
 from envcheck.lint.walking.walk import Walk
 
 REMOTE = ("docker", "podman", "nerdctl", "kubectl", "ssh", "pdsh")
@@ -13,9 +13,10 @@ NESTED = 3  # shells in shells
 
 
 def shell(walk: Walk, command: Command) -> None:
-    word = _text(command)
-    if word is None or walk.nested >= NESTED or not _quoted(word.raw):
+    number = _text(command)
+    if not number or walk.nested >= NESTED or not _quoted(command.words[number].raw):
         return
+    word, login = command.words[number], "l" in command.words[number - 1].text
     block = walk.block.inside(word.start + 1, word.raw[1:-1].encode())
     inner = Walk(block, walk.state.copy(), walk.handlers, walk.nested + 1)
     for each in inner.run().commands:
@@ -24,6 +25,7 @@ def shell(walk: Walk, command: Command) -> None:
             each,
             heredocs=(),
             uses=(),
+            login=each.login or login,
             elsewhere=command.texts()[0].rpartition("/")[2] in REMOTE,
             order=len(walk.script.commands),
             pipeline=-each.pipeline if piped else command.pipeline,
@@ -33,15 +35,15 @@ def shell(walk: Walk, command: Command) -> None:
     walk.script.names |= inner.script.names
 
 
-def _text(command: Command) -> Word | None:
-    """The word that a shell will read as commands."""
+def _text(command: Command) -> int:
+    """The number of the word that a shell will read as commands; 0: there is none."""
     texts = command.texts()
     for number, name in enumerate(texts[:-2]):
         told = name.rpartition("/")[2] in ("bash", "sh", "zsh") and re.fullmatch(r"-\w*c", texts[number + 1])
         over = texts[0] == "ssh" and number == len(texts) - 3 and " " in command.words[number + 2].raw
         if told or over:
-            return command.words[number + 2]
-    return None
+            return number + 2
+    return 0
 
 
 def _quoted(raw: str) -> bool:

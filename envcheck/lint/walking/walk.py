@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COMMANDS = 20_000  # that are followed; one megabyte of `a;` has half a million
 CALLS = 200  # of the script's own functions that are entered
 CALLS_DEEP = 4
+SUBSTITUTIONS = 30  # inside each other; each takes a dozen of Python's frames, of which there are a thousand
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Place:
     last: bool = True  # of its pipeline
     pipeline: int = 0
     branch: bool = False
+    substituted: int = 0  # how deep in command substitutions
     functions: tuple[str, ...] = ()  # that were entered, the outermost first
 
 
@@ -102,8 +104,12 @@ class Walk:
 
     def _substituted(self, node: Node) -> None:
         """A command substitution: a subshell whose status nobody looks at."""
+        if self.place.substituted >= SUBSTITUTIONS:
+            self.script.cut = True
+            return
         with self.subshell():
-            self.visit_all(node.named_children, guarded=True, last=True, pipeline=0)
+            inner = self.place.substituted + 1
+            self.visit_all(node.named_children, guarded=True, last=True, pipeline=0, substituted=inner)
 
     def at(self, node: Node) -> tuple[int, int]:
         return self.reader([]).at(node)
