@@ -178,13 +178,13 @@ def _fixable(asked: dict[str, Any]) -> None:
 def _fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, site: Settings) -> int:
     from envcheck import language
     from envcheck.model import Severity
-    from installers.fixes.proposed import proposed
+    from installers.fixes.proposed import by_hand, proposed
 
     def look() -> list[Finding]:
         return _findings(asked, _facts(asked, site), site)
 
     fixes = proposed(findings, facts)
-    code: int = _fixes().fix(fixes, look, _terms(asked))
+    code: int = _fixes().fix(fixes, look, _terms(asked), by_hand(findings, facts))
     mended = {one.finding.name for one in fixes}
     left = sorted({f.name for f in findings if f.severity is Severity.FAIL and not f.waived} - mended)
     if left:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,10 +12,10 @@ from typing import Any
 from envcheck import runner
 from envcheck.errors import StepError
 from envcheck.units import gib
+from installers.fixes import profile_edit
 
 COMMAND_S = 20.0
 END_S = 10.0  # a framework's rank writes nothing on SIGTERM; its driver needs some seconds to give the memory back
-MARK = "# envcheck: "
 
 
 @dataclass(frozen=True)
@@ -79,6 +77,7 @@ class Unset:
 
     file: str
     lines: tuple[str, ...]
+    numbers: tuple[int, ...] = ()  # from 1; a journal of before has none
 
     @property
     def words(self) -> str:
@@ -89,23 +88,14 @@ class Unset:
         return f"edit {self.file}"
 
     def do(self) -> None:
-        self._change({line: MARK + line for line in self.lines})
+        profile_edit.comment_out(self.file, self.lines, self.numbers)
 
     def back(self) -> str:
-        self._change({MARK + line: line for line in self.lines})
-        return ""
-
-    def _change(self, changes: Mapping[str, str]) -> None:
-        """Whole or not at all, with the file's owner and mode; behind a link, its target."""
-        path = Path(self.file).resolve()
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        changed = "".join(changes.get(line.rstrip("\n"), line.rstrip("\n")) + "\n" for line in text.splitlines(True))
-        new = path.with_name(f".{path.name}.envcheck")
-        new.write_text(changed if text.endswith("\n") else changed[:-1], encoding="utf-8", errors="surrogateescape")
-        shutil.copystat(path, new)
-        with contextlib.suppress(PermissionError):
-            os.chown(new, path.stat().st_uid, path.stat().st_gid)
-        new.replace(path)
+        try:
+            found = profile_edit.restore(self.file, self.lines, self.numbers)
+        except FileNotFoundError:
+            return "there is no such file any more"
+        return "" if found else "kept, since somebody has changed it since"
 
 
 @dataclass(frozen=True)

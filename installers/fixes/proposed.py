@@ -6,7 +6,6 @@ when it is the caller's own, nobody waits for it, and a person has said yes to i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,6 @@ from envcheck.model import Disk, Facts, Finding, Severity, VendorFacts
 from envcheck.vendors import VENDORS
 from installers.fixes.deeds import Deed, End, Remount, Sysctl, Unset
 
-PROFILES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zprofile")
-PROFILE_LIMIT = 1 << 20
 SHELLS = ("systemd", "init", "tini", "dumb-init", "docker-init", "containerd-shim")
 
 
@@ -31,14 +28,32 @@ class Fix:
     asks: bool = False
 
 
+@dataclass(frozen=True)
+class ByHand:
+    """What belongs to a finding and nothing of ours can mend safely."""
+
+    finding: Finding
+    seen: str
+    command: str
+
+
 def proposed(findings: list[Finding], facts: Facts) -> list[Fix]:
     """One fix a deed, in the findings' order."""
-    wrong = [f for f in findings if f.severity in (Severity.WARN, Severity.FAIL) and not f.waived]
-    found = [fix for finding in wrong for fix in FIXES.get(finding.name, _none)(finding, facts)]
+    found = [one for one in _answers(findings, facts) if isinstance(one, Fix)]
     return list({str(fix.deed): fix for fix in reversed(found)}.values())[::-1]
 
 
-def _none(finding: Finding, facts: Facts) -> Iterator[Fix]:
+def by_hand(findings: list[Finding], facts: Facts) -> list[ByHand]:
+    """What a person must do besides, in the findings' order."""
+    return [one for one in _answers(findings, facts) if isinstance(one, ByHand)]
+
+
+def _answers(findings: list[Finding], facts: Facts) -> list[Fix | ByHand]:
+    wrong = [f for f in findings if f.severity in (Severity.WARN, Severity.FAIL) and not f.waived]
+    return [one for finding in wrong for one in FIXES.get(finding.name, _none)(finding, facts)]
+
+
+def _none(finding: Finding, facts: Facts) -> Iterator[Fix | ByHand]:
     yield from ()
 
 
@@ -72,27 +87,27 @@ def ports(finding: Finding, facts: Facts) -> Iterator[Fix]:
             yield Fix(finding, Sysctl(RESERVING, reserving(facts, v), as_list(before)), root=True)
 
 
-def stale(finding: Finding, facts: Facts) -> Iterator[Fix]:
+def stale(finding: Finding, facts: Facts) -> Iterator[Fix | ByHand]:
     """The lines of the caller's profiles that set them; a variable of this shell alone is the shell's to unset."""
+    import shlex
+
     from envcheck.checks.host import STALE
+    from installers.fixes import profiles
 
-    for name in PROFILES:
-        path = Path.home() / name
-        lines = tuple(line for line in _lines(path) if (set_ := SETS.match(line)) and STALE.match(set_[1]))
-        if lines:
-            yield Fix(finding, Unset(str(path), lines))
-
-
-SETS = re.compile(r"\s*(?:export\s+|declare\s+-x\s+)?([A-Za-z_]\w*)=(?:[^;&|]*)$")
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        if not path.is_file() or path.stat().st_size > PROFILE_LIMIT:
-            return []
-        return path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return []
+    named: set[str] = set()
+    for path in (Path.home() / name for name in profiles.NAMES):
+        lines = profiles.setting(path, lambda name: bool(STALE.match(name)))
+        named |= {name for line in lines for name in line.names}
+        if safe := [line for line in lines if line.alone]:
+            deed = Unset(str(path), tuple(line.text for line in safe), tuple(line.number for line in safe))
+            yield Fix(finding, deed)
+        for line in (line for line in lines if not line.alone):
+            seen = f"line {line.number} of {path} sets {', '.join(line.names)}, and does more or stands in a block"
+            yield ByHand(finding, seen, f"${{EDITOR:-vi}} +{line.number} {shlex.quote(str(path))}")
+    here = [name for name in facts.environment or () if STALE.match(name) and name not in named]
+    if here:
+        seen = f"{', '.join(here)}: set in this shell, by no line of your profiles; log in anew, or unset them here"
+        yield ByHand(finding, seen, f"unset {' '.join(here)}")
 
 
 def left_over(finding: Finding, facts: Facts) -> Iterator[Fix]:
@@ -124,7 +139,7 @@ def _on_cards(facts: Facts, v: VendorFacts) -> Iterator[int]:
     yield from (h.pid for h in occupied.holders(facts, v))
 
 
-FIXES: Mapping[str, Callable[[Finding, Facts], Iterator[Fix]]] = {
+FIXES: Mapping[str, Callable[[Finding, Facts], Iterator[Fix | ByHand]]] = {
     "host.shm": shm,
     "job.shm": shm,
     "host.hugepages": hugepages,

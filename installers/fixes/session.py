@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from envcheck.model import Finding, Severity
 from envcheck.stopping import heard_by, interrupt
 from installers import journal, lock
 from installers.fixes import deeds
-from installers.fixes.proposed import Fix
+from installers.fixes.proposed import ByHand, Fix
 
 Look = Callable[[], list[Finding]]
 
@@ -34,12 +34,12 @@ def folder() -> Path:
     return places.home() / "fixes"
 
 
-def fix(fixes: Sequence[Fix], look: Look, terms: Terms) -> int:
+def fix(fixes: Sequence[Fix], look: Look, terms: Terms, by_hand: Sequence[ByHand] = ()) -> int:
     """The exit code: 0 when what was wrong is well now, 1 when something is left.  StepError where a deed failed."""
     mine = [one for one in fixes if not one.root or os.geteuid() == 0]
-    _show(mine, [one for one in fixes if one not in mine])
+    _show(mine, [one for one in fixes if one not in mine], by_hand)
     if terms.dry_run or not mine:
-        return UNFIT if fixes else FIT
+        return UNFIT if fixes or by_hand else FIT
     chosen = _agreed(mine, terms)
     if not chosen:
         _tell("nothing was done")
@@ -47,7 +47,7 @@ def fix(fixes: Sequence[Fix], look: Look, terms: Terms) -> int:
     with heard_by(interrupt), lock.held(folder(), click.echo):
         for one in chosen:
             _do(one)
-    return _proved(chosen, fixes, look)
+    return max(_proved(chosen, fixes, look), UNFIT if by_hand else FIT)
 
 
 def undo(terms: Terms) -> int:
@@ -73,15 +73,20 @@ def undo(terms: Terms) -> int:
     return FIT
 
 
-def _show(mine: Iterable[Fix], others: Iterable[Fix]) -> None:
-    for title, fixes in (("To be done:", list(mine)), ("Wants root, so do it yourself:", list(others))):
+def _show(mine: Sequence[Fix], others: Sequence[Fix], by_hand: Sequence[ByHand]) -> None:
+    for title, fixes in (("To be done:", mine), ("Wants root, so do it yourself:", others)):
         if fixes:
             _tell(title)
         for one in fixes:
             _tell(f"  {one.finding.name}{say(': ')}{say(one.finding.seen)}")
             _tell(f"    then {one.deed.words}")
             click.echo(f"    {one.deed.command}")
-    if not (mine or others):
+    if by_hand:
+        _tell("Left for you, since it is not safe to do:")
+    for left in by_hand:
+        _tell(f"  {left.finding.name}{say(': ')}{say(left.seen)}")
+        click.echo(f"    {left.command}")
+    if not (mine or others or by_hand):
         _tell("No finding has a remedy that is safe to apply; the report says what to do.")
 
 
