@@ -19,6 +19,7 @@ from envcheck import facts, versions
 from envcheck.compat import here, judging, loading, solving, telling
 from envcheck.compat.model import COMPONENTS, Standing
 from envcheck.compat.solving import GOALS, Choice
+from envcheck.model import Facts, Packages, VendorFacts
 
 ROOT = Path(__file__).parent.parent
 TABLE = loading.table()
@@ -31,7 +32,6 @@ REFUSALS = [
     (("--device", "npu", "--framework", "jax"), 2, "'jax' is not one of"),
     (("--device", "npu", "--architecture", "mips"), 2, "'mips' is not one of"),
     (("--replay", "there-is-none.json"), 2, "there-is-none.json"),
-    (("--device", "iluvatar", "--framework", "torch", "--driver", "4.3.0"), 1, "no table names a set of versions"),
     (("--device", "npu"), 3, "the driver's version could not be told"),
 ]
 # (device, framework, driver, processor): what the documents pair.
@@ -48,6 +48,11 @@ BEST: list[tuple[tuple[str, str, str, str], dict[str, str]]] = [
     (("iluvatar", "paddle", "4.3.8", "x86_64"), {"paddle-iluvatar-gpu": "3.3.0", "paddlepaddle": "3.3.0"}),
     (("nvidia", "paddle", "550.54.15", "x86_64"), {"paddlepaddle-gpu": "3.2.0", "cuda": "12.6", "python": "3.12"}),
     (("nvidia", "paddle", "470.103.01", "x86_64"), {"paddlepaddle-gpu": "3.0.0", "cuda": "11.8"}),
+    (("nvidia", "torch", "580.65.06", "x86_64"), {"torch-cuda": "2.14.1", "cuda": "13.2", "python": "3.14"}),
+    (("nvidia", "torch", "550.54.15", "x86_64"), {"torch-cuda": "2.14.1", "cuda": "12.6", "python": "3.14"}),
+    (("nvidia", "torch", "525.60.13", "aarch64"), {"torch-cuda": "2.14.1", "cuda": "12.6"}),
+    (("nvidia", "torch", "470.103.01", "x86_64"), {"torch-cuda": "2.7.1", "cuda": "11.8", "python": "3.13"}),
+    (("iluvatar", "torch", "4.4.0", "x86_64"), {"torch-corex": "2.7.1+corex.4.4.0", "numpy": "1.26.4"}),
 ]
 NONE = [
     (("npu", "paddle", "25.5.2", "x86_64"), "no paddle-custom-npu is named with CANN"),
@@ -56,6 +61,10 @@ NONE = [
     (("iluvatar", "paddle", "4.3.0", "aarch64"), "no paddle-iluvatar-gpu is named with processor aarch64"),
     (("nvidia", "paddle", "570.124.06", "aarch64"), "there is no GPU wheel for aarch64"),
     (("nvidia", "paddle", "390.1", "x86_64"), "no CUDA is named with driver 390.1"),
+    (("nvidia", "torch", "390.1", "x86_64"), "no CUDA is named with driver 390.1"),
+    (("nvidia", "torch", "470.103.01", "aarch64"), "no torch is named with CUDA 11.8 and with processor aarch64"),
+    (("iluvatar", "torch", "4.3.0", "x86_64"), "no torch is named with driver 4.3.0"),
+    (("iluvatar", "torch", "4.4.0", "aarch64"), "no torch is named with processor aarch64"),
 ]
 drivers = st.from_regex(r"[0-9]{1,3}\.[0-9]{1,2}\.(rc)?[0-9]{1,2}(\.b[0-9]{3})?", fullmatch=True)
 
@@ -101,6 +110,49 @@ def test_what_follows_only_is_a_guess() -> None:
     assert found.best is None
     assert found.guess is not None and not found.guess.stated
     assert found.guess.versions["cann"] == "8.0.0"
+
+
+def test_a_wheels_name_alone_is_a_guess() -> None:
+    """The driver that follows from an Iluvatar wheel's name is stated nowhere: told, and not as tested."""
+    found = answer("iluvatar", "torch", "4.3.8", "x86_64")
+
+    assert found.best is None
+    assert found.guess is not None and found.guess.versions["torch-corex"] == "2.4.1+corex.4.3.8"
+
+
+@pytest.mark.parametrize(
+    ("device", "driver", "command"),
+    (
+        ("nvidia", "550.54.15", "pip install torch==2.14.1 -i https://download.pytorch.org/whl/cu126"),
+        ("nvidia", "460.32.03", "pip install torch==2.7.1 -i https://download.pytorch.org/whl/cu118"),
+        ("iluvatar", "4.5.0", "pip install torch==2.10.0+corex.4.5.0.20260804 -i https://resource.flagos.net/"),
+    ),
+)
+def test_torch_comes_from_its_makers_index(device: str, driver: str, command: str) -> None:
+    """The command names the package as pip knows it, and the index of the CUDA, or the maker, that was chosen."""
+    goal, found = GOALS[device, "torch"], answer(device, "torch", driver, "x86_64")
+    told = telling.Told(device, "torch", driver, "x86_64", goal, found, {}, (), TABLE)
+
+    assert any(line.strip().startswith(command) for line in telling.as_text(told, 80).splitlines())
+    assert all(v.source and v.date for choice in (found.best, *found.others) if choice for v in choice.verdicts)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "version", "component"),
+    (
+        ("nvidia", "2.7.1+cu128", "torch-cuda"),
+        ("nvidia", "2.7.1", "torch-cuda"),
+        ("nvidia", "2.7.1+cpu", None),
+        ("iluvatar", "2.7.1+corex.4.4.0", "torch-corex"),
+        ("npu", "2.7.1", None),
+    ),
+)
+def test_torch_is_told_by_its_maker(vendor: str, version: str, component: str | None) -> None:
+    """Whose torch is installed is read from its version's label and the cards: each maker has its own table."""
+    packages = Packages("3.11.9", packages={"torch": version})
+    found = here.installed(Facts(vendors=(VendorFacts(vendor),), packages=packages))
+
+    assert {name for name in found if name in ("torch-cuda", "torch-corex")} == {component} - {None}
 
 
 def test_newer_sets_want_newer_drivers() -> None:

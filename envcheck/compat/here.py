@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from envcheck.checks.driver import driver_version, firmware_range, firmware_version
@@ -40,7 +40,16 @@ def installed(facts: Facts) -> dict[str, str]:
     if facts.packages:
         found["python"] = facts.packages.python
         found |= {name: version for name, version in facts.packages.packages.items() if name in COMPONENTS}
+        found |= _made_for(facts.packages.packages.get("torch", ""), {v.name for v in facts.vendors})
     return {name: version for name, version in found.items() if version}
+
+
+def _made_for(torch: str, vendors: Collection[str]) -> dict[str, str]:
+    """torch by its maker, which its version's label tells: 2.7.1+cu128, 2.7.1+corex.4.4.0; PyPI's is that with CUDA."""
+    label = torch.partition("+")[2]
+    if label.startswith("corex"):
+        return {"torch-corex": torch}
+    return {"torch-cuda": torch} if "nvidia" in vendors and (label.startswith("cu") or not label) else {}
 
 
 def told(facts: Facts) -> Iterator[Row]:

@@ -42,6 +42,7 @@ def load(folder: Path) -> Table:
         sources=sources,
         indexes={str(p): str(f) for said in read.values() for f, p in _index(said).get("devices", {}).items()},
         index_pattern=next((_index(said)["pattern"] for said in read.values() if "indexes" in said), ""),
+        urls={package: url for name, said in read.items() for package, url in _urls(name, said, sources)},
         pairs=_pairs(rows, rules),
     )
 
@@ -122,6 +123,14 @@ def _renamed(said: Mapping[str, Any]) -> Iterator[Renamed]:
 def _index(said: Mapping[str, Any]) -> Mapping[str, Any]:
     found: Mapping[str, Any] = said.get("indexes", {})
     return found
+
+
+def _urls(file: str, said: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for each in said.get("urls", ()):
+        _keys(f"{file}: urls", each, {"package", "url", "source", "date"})
+        if each["source"] not in sources or not each["date"]:
+            raise UsageError(f"{file}: urls: source or date is missing, or the source is none of sources.toml", NEXT)
+        yield _component(file, each["package"]), str(each["url"])
 
 
 def _keys(where: str, said: Mapping[str, Any], known: set[str]) -> None:

@@ -26,11 +26,15 @@ class Confidence(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Component:
-    """Something with a version.  `builds`: 24.1.rc1.b030 is 24.1.rc1; `word`: no number, compared as a prefix."""
+    """Something with a version.  `builds`: 24.1.rc1.b030 is 24.1.rc1; `word`: no number, compared as a prefix.
+
+    `package`: pip's name of it, where several makers' packages have one name and are told apart here.
+    """
 
     title: str
     builds: bool = False
     word: bool = False
+    package: str = ""
 
 
 def _system(title: str) -> Component:
@@ -49,6 +53,8 @@ COMPONENTS: dict[str, Component] = {
     "architecture": Component("processor", word=True),
     "chip": Component("chip", word=True),
     "compute-capability": _system("compute capability"),
+    "torch-cuda": Component("torch", package="torch"),
+    "torch-corex": Component("torch", package="torch"),
     **{
         name: Component(name)
         for name in (
@@ -119,7 +125,8 @@ class Renamed:
 class Table:
     """Everything that the files say; `pairs` are the rows by the two components that they speak of.
 
-    `indexes` are the folders, by package, that `index_pattern` wants as {device}: Paddle's own index.
+    `indexes` are the folders, by package, that `index_pattern` wants as {device}: Paddle's own index.  `urls` are the
+    whole indexes of other packages, with {cuda} for the folder of a CUDA (cu126).
 
     Two tables are the same only where they are one: what is remembered of a table needs no look into it.
     """
@@ -131,6 +138,7 @@ class Table:
     sources: Mapping[str, str] = field(default_factory=dict)
     indexes: Mapping[str, str] = field(default_factory=dict)
     index_pattern: str = ""
+    urls: Mapping[str, str] = field(default_factory=dict)
     pairs: Mapping[tuple[str, str], tuple[Row, ...]] = field(default_factory=dict)
 
 

@@ -78,6 +78,26 @@ GOALS: dict[tuple[str, str], Goal] = {
         ),
         beside=("numpy",),
     ),
+    ("nvidia", "torch"): Goal(
+        "nvidia-driver",
+        ("torch-cuda", "cuda", "python"),
+        (
+            ("cuda", "nvidia-driver"),
+            ("torch-cuda", "cuda"),
+            ("torch-cuda", "python"),
+            ("torch-cuda", "architecture"),
+        ),
+    ),
+    ("iluvatar", "torch"): Goal(
+        "corex-driver",
+        ("torch-corex", "python"),
+        (
+            ("torch-corex", "corex-driver"),
+            ("torch-corex", "python"),
+            ("torch-corex", "architecture"),
+        ),
+        beside=("numpy",),
+    ),
 }
 
 
@@ -202,6 +222,7 @@ def _missing(goal: Goal, driver: str, architecture: str, table: Table) -> Iterat
     """Which link lets nothing through: one to what is given, or the next one behind it."""
     given = {goal.driver: driver, "architecture": architecture}
     open_for = {name: [version] for name, version in given.items()}
+    behind: dict[str, str] = {}  # what a component was already held against
     for left, right in goal.links:
         rights = open_for.get(right)
         if rights is None or left == goal.driver:
@@ -209,11 +230,15 @@ def _missing(goal: Goal, driver: str, architecture: str, table: Table) -> Iterat
         verdicts = [v for r in rights for c in candidates(left, table) if (v := _verdict(left, right, c, r, table))]
         tested = [v.left_version for v in verdicts if v.standing is Standing.TESTED]
         open_for[left] = [version for version in tested if version in open_for.get(left, tested)]
+        with_it = f"{COMPONENTS[right].title} {', '.join(rights[:NAMED_LIMIT])}"
         if not tested:
             bad = next((v.symptom for v in verdicts if v.standing is Standing.BAD), "") if right in given else ""
-            listed = ", ".join(rights[:NAMED_LIMIT])
-            yield f"no {COMPONENTS[left].title} is named with {COMPONENTS[right].title} {listed}{bad and ': ' + bad}"
+            yield f"no {COMPONENTS[left].title} is named with {with_it}{bad and ': ' + bad}"
             return
+        if not open_for[left]:
+            yield f"no {COMPONENTS[left].title} is named with {behind[left]} and with {with_it}"
+            return
+        behind.setdefault(left, with_it)
 
 
 @functools.lru_cache(maxsize=256)
@@ -266,6 +291,8 @@ def images(found: Mapping[str, str], table: Table) -> tuple[Image, ...]:
 
 
 def _suits(image: Image, found: Mapping[str, str]) -> bool:
+    if any(goal.wanted[0] in image.holds and goal.wanted[0] not in found for goal in GOALS.values()):
+        return False  # another framework's
     asked = {name: version for name, version in image.holds.items() if name in found}
     essential = {name for name in asked if COMPONENTS[name].builds and name != "python"}
     return bool(essential) and all(patterns.fits(name, found[name], (v,)) for name, v in asked.items())

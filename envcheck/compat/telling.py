@@ -159,19 +159,25 @@ def _next(told: Told, width: int) -> list[str]:
 
 
 def commands(told: Told, choice: Choice) -> list[str]:
-    """What installs the set's packages; Paddle's come from its own index, of nightlies where the version is one."""
+    """What installs the set's packages; Paddle's and torch's come from their own indexes, nightlies from Paddle's."""
     lines = []
     for name in _pip(told):
         version = choice.versions.get(name)
         if version is None:
             continue
-        folder = told.table.indexes.get(name, "")
-        if name == "paddlepaddle-gpu":
-            folder = "cu" + "".join(choice.versions["cuda"].split(".")[:2])
-        channel = "nightly" if ".dev" in version else "stable"
-        url = told.table.index_pattern.replace("{channel}", channel).replace("{device}", folder)
-        lines.append(f"pip install {name}=={version}" + (f" -i {url}" if folder else ""))
+        url = _index(told.table, name, version, choice.versions.get("cuda", ""))
+        lines.append(f"pip install {COMPONENTS[name].package or name}=={version}" + (f" -i {url}" if url else ""))
     return lines
+
+
+def _index(table: Table, name: str, version: str, cuda: str) -> str:
+    """The index of a package that is not on PyPI, or not as it is wanted; "" for the usual one."""
+    tag = "cu" + "".join(cuda.split(".")[:2])
+    if name in table.urls:
+        return table.urls[name].replace("{cuda}", tag)
+    folder = tag if name == "paddlepaddle-gpu" else table.indexes.get(name, "")
+    channel = "nightly" if ".dev" in version else "stable"
+    return table.index_pattern.replace("{channel}", channel).replace("{device}", folder) if folder else ""
 
 
 def _pip(told: Told) -> list[str]:
