@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations, pairwise
 
 import pytest
 from report_helpers import FAULTY, hostile, report_of
 
-from envcheck.model import Facts, Topology
-from envcheck.reports import Report, formats, palette, topology
+from envcheck.model import Disk, Facts, Finding, Host, Severity, Topology
+from envcheck.reports import Report, bars, formats, palette, topology
 from envcheck.reports.words import EN, WORDS, words
+from envcheck.units import GIB
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 MACHINES = {
@@ -250,10 +252,45 @@ def test_contrast(scheme: str, text: str, ground: str) -> None:
 def test_bars_stand_out(scheme: str) -> None:
     """A bar stands out from its trough by at least 3 to 1, as pictures must."""
     colours = SCHEMES[scheme]
-    for part in ("bar", "warn"):
+    for part in ("bar", "warn", "fail"):
         a, b = sorted((luminance(colours[part]), luminance(colours["sunk"])))
 
         assert (b + 0.05) / (a + 0.05) >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "severity"),
+    [
+        ("host.shm", "/dev/shm", Severity.FAIL),
+        ("job.shm", "/dev/shm", Severity.WARN),
+        ("host.memory", "Memory in use", Severity.WARN),
+        ("host.disk", "home folder", Severity.WARN),
+        ("job.disk", "this folder", Severity.FAIL),
+        ("engine.disk", "/var/lib/docker", Severity.WARN),
+        ("host.shm", "", Severity.UNKNOWN),
+        ("host.clock", "", Severity.FAIL),
+    ],
+)
+def test_a_place_that_a_check_tells_of_is_marked(name: str, place: str, severity: Severity) -> None:
+    """The bar of what a check finds wanting has its colour and its sign, no other has; a waived one looks well."""
+    disks = {p: Disk(100 * GIB, (5 if p == "home" else 50) * GIB) for p in (".", "home", "/", "/dev/shm")}
+    host = Host(memory_total_bytes=GIB, memory_available_bytes=GIB)
+    found = Facts(host=host, disks={**disks, "/var/lib/docker": Disk(100 * GIB, 50 * GIB)})
+    finding = Finding(name, severity, "seen")
+    drawn = {b.name: b.state for b in bars.bars(found, [finding], words("en"))}
+    marked = {b: state for b, state in drawn.items() if state}
+
+    assert len(drawn) == 6
+    assert marked == ({place: severity.name.lower()} if place else {})
+    assert not any(b.state for b in bars.bars(found, [replace(finding, waived="so")], words("en")))
+
+
+def test_a_small_shm_is_seen_on_the_page() -> None:
+    """By its colour, and by a sign for those who see none."""
+    text = page_of("faulty")
+
+    assert re.search(r'<span>/dev/shm</span><span class="word fail">✗ [\d.]+ / 0\.1 GiB</span>', text)
+    assert '<svg class="bar fail"' in text and '<svg class="bar fail"' not in page_of("healthy")
 
 
 # Machado, Oliveira, Fernandes 2009: how colours look without one kind of cone, in linear RGB.

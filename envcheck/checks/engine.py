@@ -93,8 +93,9 @@ def disk(facts: Facts) -> Iterator[Finding]:
     if engine is None:
         yield follows("engine.reachable")
         return
-    root = engine.root_dir or "/var/lib/docker"
-    free = _room(facts, root)
+    root = root_folder(facts)
+    place = nearest_disk(facts, root)
+    free = (facts.disks or {})[place].free_bytes if place else None
     if facts.disks is None or free is None:
         yield not_told(facts, "ask disks")
     elif free < limit_bytes(facts, "engine.disk.warn_gib") and facts.vendors:
@@ -118,11 +119,15 @@ def _reached(facts: Facts) -> Engine | None:
     return facts.engine if facts.engine and facts.engine.error is None else None
 
 
-def _room(facts: Facts, path: str) -> int | None:
-    """Free space at the nearest path above that was looked at."""
+def root_folder(facts: Facts) -> str:
+    """Where the engine keeps images."""
+    return (facts.engine and facts.engine.root_dir) or "/var/lib/docker"
+
+
+def nearest_disk(facts: Facts, path: str) -> str | None:
+    """The nearest path above that was looked at."""
     above = [p for p in facts.disks or {} if p.startswith("/") and (path + "/").startswith(p.rstrip("/") + "/")]
-    nearest = max(above, key=len, default=None)
-    return (facts.disks or {})[nearest].free_bytes if nearest else None
+    return max(above, key=len, default=None)
 
 
 CHECKS: tuple[Check, ...] = (

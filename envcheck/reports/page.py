@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from envcheck import __version__
 from envcheck.language import say
 from envcheck.model import Facts, Finding, Severity, VendorFacts
-from envcheck.reports import palette, tiles, topology
+from envcheck.reports import bars, palette, tiles, topology
 from envcheck.reports.judged import (
     Report,
     counted,
@@ -34,7 +34,6 @@ from envcheck.reports.judged import (
 )
 from envcheck.reports.text import MARKS, area_line, area_state
 from envcheck.reports.words import WORDS, words
-from envcheck.units import GIB
 from envcheck.vendors import VENDORS
 
 if TYPE_CHECKING:
@@ -72,15 +71,6 @@ class Area:
     wrong: list[Shown]
     well: list[Shown]
     idle: list[Shown]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A share of something: `percent` is filled, `text` says it in words."""
-
-    name: str
-    text: str
-    percent: float
 
 
 @dataclass(frozen=True)
@@ -154,7 +144,7 @@ def _context(report: Report) -> dict[str, Any]:
         "worst_areas": sorted(areas, key=lambda area: -max(Severity.SKIP, Severity[area.state.upper()])),
         "cards": [_cards(facts, v, findings) for v in facts.vendors],
         "machine": _machine(facts),
-        "bars": list(_bars(facts, words(report.lang))),
+        "bars": list(bars.bars(facts, findings, words(report.lang))),
         "version": __version__,
         "exit_code": exit_code(findings, report.strict),
     }
@@ -234,19 +224,3 @@ def _machine(facts: Facts) -> list[str]:
     if host is None:
         return []
     return [safe(text) for text in (host.os, host.kernel, host.architecture) if text]
-
-
-def _bars(facts: Facts, said: Mapping[str, str]) -> Iterator[Bar]:
-    """Memory of the host and room on its disks, as much as is told."""
-    places = {"home": said["place_home"], ".": said["place_here"]}
-    host = facts.host
-    if host and host.memory_total_bytes and host.memory_available_bytes is not None:
-        yield _bar(said["host_memory"], host.memory_total_bytes - host.memory_available_bytes, host.memory_total_bytes)
-    for path, disk in list((facts.disks or {}).items())[:8]:
-        if disk.total_bytes and disk.free_bytes is not None:
-            yield _bar(places.get(path, safe(path)), disk.total_bytes - disk.free_bytes, disk.total_bytes)
-
-
-def _bar(name: str, used: int, total: int) -> Bar:
-    text = f"{used / GIB:,.1f} / {total / GIB:,.1f} GiB".replace(".0 ", " ")
-    return Bar(name, text, round(min(100.0, max(0.0, 100 * used / total)), 1))
