@@ -16,6 +16,10 @@ need makeself makeself
 need ip iproute2
 need sshd openssh-server
 need chromium chromium
+need slurmctld slurmctld
+need slurmd slurmd
+need sbatch slurm-client
+need munged munge
 [ -x /bin/busybox ] || missing+=(busybox-static)
 python3 -c "import ensurepip" 2>/dev/null || missing+=(python3-venv)
 if [ ${#missing[@]} -eq 0 ]; then exit 0; fi

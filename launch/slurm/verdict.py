@@ -48,8 +48,9 @@ def components(around: Mapping[str, str]) -> list[tuple[str, list[str]]]:
 
 
 def _reason(shut: looks.Shut) -> str:
-    first = next(iter(shut.evidence), "") or shut.seen
-    return f"{shut.gate.removeprefix('gate.')}: {first}"
+    """What `sinfo -R` shows: the check and what it saw, without what to do."""
+    first = next(iter(shut.evidence), "") or f"{shut.gate}: {shut.seen}"
+    return first.partition(". ")[0].rstrip(".")
 
 
 def _requeued(found: Verdict, parts: list[tuple[str, list[str]]], around: Mapping[str, str]) -> str:

@@ -1,0 +1,205 @@
+"""`envcheck train --on slurm` through a real Slurm: nodes are network namespaces, their cards a simulated machine's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from installers.recipes.recipes_file import load
+from tests.slurm_parts import Cluster, cluster
+from tests.test_gates_command import provisioned
+
+RECIPE = """
+name = "light"
+title = "Steps without a framework"
+device = "npu"
+framework = "envcheck"
+models = ["light"]
+source = "a test"
+[hardware]
+product = "any"
+cards = 8
+source = "a test"
+[[packages]]
+name = "light"
+specifier = "==1.0"
+[[jobs]]
+method = "lora"
+title = "steps on two nodes"
+source = "a test"
+nodes = 2
+processes = 8
+port = 29777
+parallel = {{ data = 16 }}
+launcher = [{launcher}]
+arguments = ["--steps", "5"]
+steps = {{ max = 5 }}
+{roles}
+"""
+ROLE = """
+[[jobs]]
+method = "mixed"
+role = "{role}"
+device = "{role}"
+title = "steps over two vendors"
+source = "a test"
+nodes = 2
+processes = 8
+rank = {rank}
+port = 29778
+parallel = {{ data = 16 }}
+launcher = [{launcher}]
+arguments = ["--steps", "3"]
+steps = {{ max = 3 }}
+"""
+# A launcher that stands in for paddle's: it says with what it was started, and makes steps.
+PROGRAM = """#!/bin/sh
+echo "started $* as $(hostname)"
+while [ $# -gt 0 ]; do
+    case "$1" in --log_dir) log=$2 ;; --steps) steps=$2 ;; esac
+    shift
+done
+n=0
+while [ "$n" -lt "$steps" ]; do
+    n=$((n + 1))
+    echo "{\\"step\\": $n, \\"loss\\": 1.$((9 - n % 9))}" >> "$log/workerlog.0"
+    sleep 0.05
+done
+"""
+
+
+def recipes(folder: Path) -> Path:
+    """A folder with the recipe, whose program lies beside it."""
+    folder.mkdir()
+    program = folder / "program.sh"
+    program.write_text(PROGRAM)
+    words = ["/bin/sh", str(program), "--master", "{master}:{port}", "--rank", "{rank}", "--host", "{host}"]
+    launcher = ", ".join(json.dumps(word) for word in (*words, "--log_dir", "{log_dir}"))
+    roles = "".join(
+        ROLE.format(role=role, rank=rank, launcher=launcher) for rank, role in enumerate(("nvidia", "iluvatar"))
+    )
+    (folder / "light.toml").write_text(RECIPE.format(launcher=launcher, roles=roles))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes of Ascend, one of NVIDIA, one of Iluvatar; the recipe's software is on all of them."""
+    folder = tmp_path_factory.mktemp("slurm")
+    recipe = load(recipes(folder / "recipes") / "light.toml")
+    provisioned(recipe, folder / "home" / "envcheck" / "environments" / "light")
+    with cluster(folder, {"npu": (3, "npu:8"), "nv": (1, "gpu:h200:8"), "ilu": (1, "gpu:bi150:16")}) as made:
+        yield made
+
+
+@pytest.fixture
+def slurm(site: Cluster) -> Iterator[Cluster]:
+    """As it was at the beginning: all nodes well and free."""
+    for name, machine in zip(site.names, ["atlas-800t-a2"] * 3 + ["h200x8", "bi-v150x8"], strict=True):
+        site.simulate(name, machine)
+    yield site
+    site.clean()
+
+
+def train(slurm: Cluster, *more: str, method: str = "lora") -> subprocess.CompletedProcess[str]:
+    own = ("--recipe", "light", "--method", method, "--recipes", str(slurm.folder / "recipes"))
+    return slurm.envcheck("train", "--on", "slurm", *own, *more)
+
+
+def runs(slurm: Cluster) -> list[Path]:
+    return sorted(path.parent for path in slurm.folder.glob("runs/*/run.json"))
+
+
+def record(slurm: Cluster) -> dict[str, Any]:
+    """That of the newest run."""
+    said: dict[str, Any] = json.loads((runs(slurm)[-1] / "run.json").read_text())
+    return said
+
+
+def log(slurm: Cluster) -> str:
+    return (runs(slurm)[-1] / "log" / "slurm.log").read_text()
+
+
+def test_a_job_runs(slurm: Cluster) -> None:
+    """Two nodes look at themselves, meet, and start a launcher each, with the ranks and the address that Slurm gave;
+    the job is one run, finished, and its steps were told as they came."""
+    done = train(slurm)
+
+    assert done.returncode == 0, done.stderr + log(slurm)
+    assert "step 5 of 5" in done.stderr
+    said = record(slurm)
+    assert (said["state"], [part["state"] for part in said["slurm"]["parts"]]) == ("finished", ["finished"] * 2)
+    assert [step for step, _ in said["loss"]] == [1, 2, 3, 4, 5]
+    started = [path.read_text() for path in sorted(runs(slurm)[-1].glob("node-*/*/log/launcher.log"))]
+    assert len(started) == 2
+    for rank, (name, text) in enumerate(zip(("node01", "node02"), started, strict=True)):
+        where = f"--master {slurm.address('node01')}:29777 --rank {rank} --host {slurm.address(name)}"
+        assert where in text and f"as {name}" in text
+
+
+def test_a_bad_node_ends_the_job(slurm: Cluster) -> None:
+    """A node that lost a card ends the job before anything started, and is named with what it saw."""
+    slurm.simulate("node02", "atlas-800t-a2", "card-lost=3")
+    done = train(slurm)
+
+    assert done.returncode == 1, done.stderr
+    assert "envcheck: 1 of 2 nodes are not fit: node02" in done.stderr
+    assert "node02: gate.devices:" in done.stderr
+    said = record(slurm)
+    assert (said["state"], said["exit"]["code"], said["slurm"]["parts"]) == ("refused", 1, [])
+    assert "node01" not in said["error"]
+    assert not list(runs(slurm)[-1].glob("node-*/*/log"))
+    assert set(slurm.states().values()) == {"idle"}
+
+
+def test_back_in_the_queue_without_the_bad_node(slurm: Cluster) -> None:
+    """The job goes on by itself on the other nodes, and the bad one is out of use, with the reason, for an operator."""
+    slurm.simulate("node01", "atlas-800t-a2", "card-lost=3")
+    done = train(slurm, "--requeue-without-bad", "--drain")
+
+    assert done.returncode == 0, done.stderr + log(slurm)
+    assert "the job is back in the queue, and shuns node01" in log(slurm)
+    said = record(slurm)
+    assert said["state"] == "finished"
+    started = "".join(path.read_text() for path in runs(slurm)[-1].glob("node-*/*/log/launcher.log"))
+    assert "as node02" in started and "as node03" in started
+    assert slurm.states()["node01"] == "drain"
+    reason = slurm.call("sinfo", "-R", "-h", "-o", "%E|%N").stdout
+    assert reason == "envcheck: devices.count: lspci 8, /dev 8, npu-smi 7|node01\n"
+
+
+def test_a_waiting_job_and_a_cancelled_one(slurm: Cluster) -> None:
+    """A job that waits is seen to, with Slurm's reason; one that trains is stopped as on one machine, on all nodes."""
+    first = train(slurm, "--detach", "--steps", "100000")
+    second = train(slurm, "--detach", "--json")
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    trains, waits = runs(slurm)[-2:]
+    slurm.wait(lambda: len(list(trains.glob("node-*/*/log/workerlog.0"))) == 2)
+
+    listed = slurm.envcheck("runs").stdout
+    page = slurm.envcheck("runs", "show", waits.name).stdout
+    stopped = slurm.envcheck("runs", "stop", trains.name, "--yes")
+    slurm.envcheck("runs", "stop", waits.name, "--yes")
+
+    assert {line.split()[1] for line in listed.splitlines()[1:3]} == {"queued", "running"}
+    assert "waits: Resources" in page or "waits: Priority" in page, page
+    assert stopped.returncode == 0 and "interrupted (exit 130)" in stopped.stdout, stopped
+    assert "2 nodes interrupted" in stopped.stdout
+    assert json.loads((waits / "run.json").read_text())["state"] == "interrupted"
+
+
+def test_a_job_over_two_vendors(slurm: Cluster) -> None:
+    """Each role is a component in its own partition, with its own cards: NVIDIA leads, Iluvatar is rank 1."""
+    done = train(slurm, "--partition", "nv", "--partition", "ilu", method="mixed")
+
+    assert done.returncode == 0, done.stderr + log(slurm)
+    script = (runs(slurm)[-1] / "job.sbatch").read_text()
+    assert "--gres=gpu:h200:8" in script and "--gres=gpu:bi150:8" in script and "#SBATCH hetjob" in script
+    nvidia, iluvatar = (next(runs(slurm)[-1].glob(f"node-{rank}/*/log/launcher.log")).read_text() for rank in (0, 1))
+    assert f"--master {slurm.address('node04')}:29778 --rank 0" in nvidia and "as node04" in nvidia
+    assert f"--master {slurm.address('node04')}:29778 --rank 1" in iluvatar and "as node05" in iluvatar
