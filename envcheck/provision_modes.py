@@ -17,19 +17,21 @@ BOX = frozenset({"--registry", "--recreate", "--least-privilege"})
 WEIGHTS = frozenset({"--weights", "--fetch-weights"})
 LOCK = frozenset({"--lock", "--locked"})
 NODE = frozenset({"--into", "--node-role"})
+HOSTS = frozenset({"--hosts", "--hostfile", "--exclude", "--fanout", "--deadline", "--forget", "--resume"})
 BUNDLED = frozenset({"--bundle", "--weights", "--lock", "--recreate", "--least-privilege"})
 
 # The first of these that was given says what is done; where none was, it is a plan, shown and performed.
 MODES: Mapping[str, frozenset[str]] = {
-    "--undo": RECIPE | ASKING | {"--undo", "--into", "--bundle"},
+    "--undo": RECIPE | ASKING | HOSTS | {"--undo", "--into", "--bundle"},
     "--driver": RECIPE | ASKING | DRIVER | {"--locked"},
     "--as-script": RECIPE | BOX | WEIGHTS | NODE | {"--as-script", "--dry-run", "--yes"},
     "--bundle": RECIPE
     | ASKING
     | NODE
     | {"--bundle", "--weights", "--lock", "--recreate", "--least-privilege"}
-    | SHOWING,
-    "": RECIPE | ASKING | SHOWING | BOX | WEIGHTS | LOCK | NODE,
+    | SHOWING
+    | HOSTS,
+    "": RECIPE | ASKING | SHOWING | BOX | WEIGHTS | LOCK | NODE | HOSTS,
 }
 EITHER = (
     ("--weights", "--fetch-weights"),
@@ -39,11 +41,14 @@ EITHER = (
     ("--bundle", "--method"),  # a bundle holds one recipe, and says which
     ("--bundle", "--framework"),
     ("--bundle", "--recipes"),
+    ("--hosts", "--lock"),  # each host would write its own
+    ("--hostfile", "--lock"),
 )
 NEXT = {
     ("--driver", "--undo"): "the vendor's own program takes a driver back: --driver FILE.run --dry-run names it",
     ("--fetch-weights", "--bundle"): "a bundle is for a machine without a network: --weights DIR",
     ("--locked", "--bundle"): "a bundle brings its own lock",
+    ("--lock", "--hosts"): "provision one machine with --lock FILE, then the others with --locked FILE",
     ("--weights", "--undo"): "weights are yours: rm -r",
     ("--fetch-weights", "--undo"): "weights are yours: rm -r",
 }
@@ -58,6 +63,9 @@ def check(given: Iterable[str]) -> None:
             raise _against(option, mode)
         if option not in MODES[mode]:
             raise UsageError(f"{option} is for --driver", "add --driver FILE.run")
+    if HOSTS.intersection(said) - {"--hosts", "--hostfile", "--exclude"} and not {"--hosts", "--hostfile"} & set(said):
+        lonely = min(HOSTS.intersection(said) - {"--exclude"})
+        raise UsageError(f"{lonely} is for --hosts", "name the machines: --hosts node[01-08]")
     for one, other in EITHER:
         if one in said and other in said:
             raise _against(other, one)

@@ -49,13 +49,13 @@ def page(folder: Path) -> None:
 class Index(http.server.ThreadingHTTPServer):
     """`mode` of the wheels: "" serves, "cut" closes midway, "slow" waits in the middle until `mode` changes."""
 
-    def __init__(self, folder: Path) -> None:
-        self.mode, self.asked = "", 0
-        super().__init__(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder)))
+    def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
+        self.mode, self.asked, self.address = "", 0, address
+        super().__init__((address, 0), functools.partial(_Handler, directory=str(folder)))
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"http://{self.address}:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A pip that was killed is no news."""
@@ -85,8 +85,8 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Index]:
-    index = Index(folder)
+def serving(folder: Path, address: str = "127.0.0.1") -> Iterator[Index]:
+    index = Index(folder, address)
     threading.Thread(target=index.serve_forever, daemon=True).start()
     try:
         yield index

@@ -139,7 +139,7 @@ def test_every_option_has_its_place() -> None:
 @pytest.mark.parametrize("mode", [mode for mode in provision_modes.MODES if mode])
 def test_what_a_mode_does_not_take(mode: str, capsys: pytest.CaptureFixture[str], home: Path) -> None:
     """Every option that a mode would leave unheard is refused by the command, in a sentence that names both."""
-    values = {"--device": "cpu", "--registry": "a.org"}
+    values = {"--device": "cpu", "--registry": "a.org", "--deadline": "9", "--fanout": "9"}
     modes = provision_modes.MODES
     others = {each for each in set(SWITCHES) - modes[mode] if mode not in modes.get(each, ())}
     for option in sorted(others):

@@ -55,7 +55,7 @@ COMMANDS = (
     ("solve", "", ("solve", "--device", "nvidia", "--driver", "550.54.15", "--json")),
     ("lint", "", ("lint", str(ROOT / "tests/data/golden/train_qwen-7b_swift_infer.0.sh"), "--json")),
 )
-UNTRIED = {"bundle", "fleet"}  # one fetches an image, written from the code alone; the other is tried in test_fleet
+UNTRIED = {"bundle", "fleet", "provision-hosts"}  # an image is fetched; tried in test_fleet and test_fleet_provision
 
 
 @pytest.mark.parametrize("name", NAMES)

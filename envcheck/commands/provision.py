@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from envcheck import options, places, provision_modes
+from envcheck.commands import fleet_words
 from envcheck.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from installers.bundles.lockfile import Lock
     from installers.bundles.supply import Supply
     from installers.recipes.recipe import Recipe
+
+CARRIED = ("recipes_folder", "locked")  # files that go along to other hosts; all other paths are theirs
 
 
 @click.command(short_help="Install what is missing, shown first, proved after.")
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
 @options.verbose
 @options.yes
 @options.json_output
+@options.fleet
+@click.option("--resume", is_flag=True, help="With --hosts: only those that were not done the last time.")
 def provision(
     device: str,
     model: str | None,
@@ -78,6 +83,7 @@ def provision(
     verbose: bool,
     yes: bool,
     as_json: bool,
+    **fleet: Any,
 ) -> int:
     """Install what a recipe needs and this machine lacks: planned, shown, done, proved.
 
@@ -98,6 +104,7 @@ def provision(
     envcheck provision --device cpu --undo             take back what envcheck made
     envcheck provision --device npu --driver FILE.run  drive the vendor's installer; its licence is asked of you
     envcheck provision --device nvidia --driver fetch  the same with the file that the vendor publishes
+    envcheck provision --model 21b --hosts node[01-08]  on eight machines over ssh: one plan, one question
     """
     from installers.containers.container_draw import Mode
     from installers.containers.wish import Wish
@@ -105,6 +112,8 @@ def provision(
     from installers.session import Asked, run_plan, run_script, run_undo
 
     provision_modes.check(_given())
+    if fleet_words.chosen(fleet) or fleet["resume"]:
+        return _many({**fleet, "dry_run": dry_run, "yes": yes, "as_json": as_json})
     files = {"--into": into, "--lock": lock_file, "--locked": locked, "--bundle": bundle, "--weights": weights}
     files |= {"--driver": driver_file, "--recipes": recipes_folder}
     paths = {option: str(places.given(text, option)) for option, text in files.items() if text is not None}
@@ -136,6 +145,22 @@ def provision(
     if as_script:
         return run_script(asked)
     return run_undo(asked) if undoing else run_plan(asked)
+
+
+def _many(asked: dict[str, Any]) -> int:
+    """The same verb on other machines."""
+    from envcheck.fleet import luggage
+    from installers.many import session
+
+    given = fleet_words.written(("dry_run", "yes", "as_json", "resume", "verbose"))
+    carried = {name: places.given(given[name], name) for name in CARRIED if name in given}
+    words, said = fleet_words.words(given, carried)
+    only = {name: asked[name] for name in ("fanout", "forget", "dry_run", "yes", "as_json", "resume")}
+    return session.provision(
+        session.Asked(
+            fleet_words.hosts(asked), words, said, luggage.packed(carried), deadline_s=asked["deadline"], **only
+        )
+    )
 
 
 def _memory(recipe: Recipe, method: str | None) -> Callable[[Facts], tuple[str, ...]] | None:

@@ -37,12 +37,16 @@ class Parcel:
     data: bytes
     digest: str
 
+    @classmethod
+    def of(cls, data: bytes) -> Parcel:
+        return cls(data, hashlib.sha256(data).hexdigest())
+
 
 @cache
 def parcel() -> Parcel:
     """Reproducible: whoever has the same envcheck sends the same bytes."""
     data = kept.through((ROOT / "envcheck", ROOT / "probes", *_places(LIBRARIES)), packed)
-    return Parcel(data, hashlib.sha256(data).hexdigest())
+    return Parcel.of(data)
 
 
 def packed() -> bytes:

@@ -16,14 +16,15 @@ from pathlib import Path
 PREFIX = "parcel-"
 
 
-def through(folders: Iterable[Path], make: Callable[[], bytes]) -> bytes:
-    """What was kept for these sources, else what `make` gives, kept for the next time where that can be."""
-    place = _folder() / f"{PREFIX}{_key(folders)}"
+def through(folders: Iterable[Path], make: Callable[[], bytes], prefix: str = PREFIX, pattern: str = "*.py") -> bytes:
+    """What was kept for these sources, else what `make` gives, kept for the next time where that can be; one of each
+    `prefix`."""
+    place = _folder() / f"{prefix}{_key(folders, pattern)}"
     if (found := _read(place)) is not None:
         return found
     data = make()
     with contextlib.suppress(OSError):
-        _write(place, data)
+        _write(place, data, prefix)
     return data
 
 
@@ -31,10 +32,12 @@ def _folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "envcheck"
 
 
-def _key(folders: Iterable[Path]) -> str:
+def _key(folders: Iterable[Path], pattern: str) -> str:
     known = hashlib.sha256(sys.version.encode())
     for folder in folders:
-        for path in sorted(folder.rglob("*.py")):
+        for path in sorted(folder.rglob(pattern)):
+            if path.parent.name == "__pycache__" or path.is_dir():
+                continue
             stat = path.stat()
             known.update(f"{path} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return known.hexdigest()[:32]
@@ -48,12 +51,12 @@ def _read(place: Path) -> bytes | None:
     return data if hashlib.sha256(data).hexdigest().encode() == digest else None
 
 
-def _write(place: Path, data: bytes) -> None:
+def _write(place: Path, data: bytes, prefix: str) -> None:
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=place.parent)
     with os.fdopen(handle, "wb") as file:
         file.write(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
     Path(name).replace(place)
-    for other in place.parent.glob(f"{PREFIX}*"):
+    for other in place.parent.glob(f"{prefix}*"):
         if other != place:
             other.unlink()

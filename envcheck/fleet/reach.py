@@ -58,6 +58,11 @@ WORDS = (
         "ssh {host} python3 --version"),
     Why("no-room", "it has no room for a file of 150 KB, neither at home nor in /tmp nor in /dev/shm",
         "Make room there.", "ssh {host} df -h", UNKNOWN),
+    Why("no-new-python", "it has no Python 3.10 or newer, which provisioning and training want",
+        "Put one on PATH there; a look at it (envcheck doctor --hosts) goes with 3.8.", "ssh {host} python3 --version"),
+    Why("no-place", "it has no room for what travels (3 MB, 12 MB unpacked), neither at home nor in /tmp nor in"
+        " /dev/shm", "Make room there.", "ssh {host} df -h"),
+    Why("not-begun", "it was stopped before it began", "Repeat it with --resume.", "", UNKNOWN),
     Why("damaged", "what it received is not what was sent", "Ask again; look at what its login scripts read.",
         "ssh {host} true", UNKNOWN),
 )  # fmt: skip
@@ -68,6 +73,17 @@ def reached(said: Said) -> Finding:
     if said.packed is not None:
         return _noisy(said) if said.junk.strip() else _finding(said, Severity.OK, f"answered in {said.elapsed_s:.1f} s")
     return _told_by_word(said) or (_limits(said)) or _told_by_ssh(said) or _odd(said)
+
+
+def broken(said: Said) -> Finding:
+    """Of a command there that did not tell how it ended."""
+    return _told_by_word(said) or _limits(said) or _told_by_ssh(said) or _cut(said)
+
+
+def _cut(said: Said) -> Finding:
+    how = "" if said.status is None else f" (status {said.status})"
+    seen = f"the connection broke off{' after it had begun' if said.words else ''}{how}"
+    return _finding(said, FAIL, seen, Remedy("Is it up?", (f"ssh {shlex.quote(said.host)} uptime",)))
 
 
 def unreadable(said: Said, why: str) -> Finding:

@@ -1,0 +1,206 @@
+"""A command of envcheck on many hosts at once, each with its own words: lines as they come, and how each ended.
+
+Over OpenSSH by ClusterShell, as `asking`, but without a deadline: a dead host is noticed since it answers ssh's own
+signs of life no more.  Ctrl-C here is one there; the third leaves them at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from envcheck.errors import UsageError
+from envcheck.fleet import aboard, asking, reach, whole
+from envcheck.fleet.aboard import Word
+from envcheck.fleet.carrying import Parcel
+from envcheck.fleet.onboard import MARK
+from envcheck.fleet.said import BYTES_LIMIT, Said
+from envcheck.model import Finding
+from envcheck.stopping import heard_by, mute
+
+# A minute without any answer: the host, or the way to it, is gone.
+ALIVE = "-oServerAliveInterval=15 -oServerAliveCountMax=4"
+OUT_LIMIT = BYTES_LIMIT  # of a document; of lines that are only passed on there is no limit but a line's
+UNBROKEN_LIMIT = 1 << 20  # bytes without an end of line
+STOPS = 3
+LOOK_EVERY_S = 0.2
+_MARK = MARK.encode() + b" "
+
+Hear = Callable[[str, str], None]  # host, line of its standard error
+
+
+@dataclass
+class Did:
+    """How a host's command ended: `code` is None where that is not known; `last` are its newest words on stderr."""
+
+    host: str
+    said: Said
+    code: int | None = None
+    begun: bool = False
+    out: list[str] = field(default_factory=list)
+    last: list[str] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.out)
+
+    @property
+    def why(self) -> Finding:
+        """Of a host whose command did not end by itself."""
+        return reach.broken(self.said)
+
+
+@dataclass(frozen=True)
+class Order:
+    """`words` are each host's; `carried` are files of this side that they name."""
+
+    words: Mapping[str, Sequence[Word]]
+    carried: Parcel | None = None
+    fanout: int = 64
+    deadline_s: float | None = None
+    forget: bool = False
+
+    @property
+    def parcels(self) -> dict[str, Parcel]:
+        return {"whole": whole.parcel()} | ({aboard.LUGGAGE: self.carried} if self.carried else {})
+
+
+class Stops:
+    """Ctrl-C, SIGTERM and a closed terminal, counted; `more` asks for an end by ourselves."""
+
+    def __init__(self) -> None:
+        self.count = self.given = 0
+
+    def more(self) -> None:
+        self.given = max(self.given, 1)
+
+    def __call__(self, number: int, _frame: object) -> None:
+        if number == signal.SIGHUP:
+            mute()
+        self.count += 1
+
+    @property
+    def due(self) -> int:
+        return max(self.count, self.given)
+
+
+def do(
+    order: Order, hear: Hear, ended: Callable[[Did], None] = lambda did: None, stops: Stops | None = None
+) -> list[Did]:
+    """All hosts, in the order of `order.words`; `ended` is told of each as it ends."""
+    if not shutil.which("ssh"):
+        raise UsageError("there is no ssh here, which --hosts goes through", "install the OpenSSH client")
+    from ClusterShell.Task import task_self, task_terminate
+
+    stops, parcels, did = stops or Stops(), order.parcels, {host: Did(host, Said(host)) for host in order.words}
+    task = task_self()
+    for stream in ("stdout", "stderr"):
+        task.set_default(f"{stream}_msgtree", False)
+    task.set_info("fanout", order.fanout)
+    task.set_info("connect_timeout", asking.CONNECT_S)
+    task.set_info("ssh_options", f"{asking.OPTIONS} {ALIVE}")
+    worker_class, talk_class, timer_class = _classes(parcels, hear, ended, stops)
+    try:
+        with heard_by(stops):
+            workers = {}
+            for host, words in order.words.items():
+                talk = talk_class(did[host])
+                line = aboard.command(parcels, words, order.forget)
+                workers[host] = worker_class(host, handler=talk, timeout=order.deadline_s, command=line, stderr=True)
+                task.schedule(workers[host])
+            task.timer(LOOK_EVERY_S, timer_class(task, workers), interval=LOOK_EVERY_S, autoclose=True)
+            task.run()
+    except BaseException:
+        task.abort(kill=True)
+        raise
+    finally:
+        task_terminate()
+    return list(did.values())
+
+
+def _classes(
+    parcels: Mapping[str, Parcel], hear: Hear, ended: Callable[[Did], None], stops: Stops
+) -> tuple[Any, Any, Any]:
+    """ClusterShell's worker with a bound on a line, the talk with one host, and the look for a Ctrl-C."""
+    from ClusterShell.Event import EventHandler
+    from ClusterShell.Worker.EngineClient import EngineClientEOF
+    from ClusterShell.Worker.Ssh import SshClient, WorkerSsh
+
+    class Client(SshClient):  # type: ignore[misc]
+        unbroken = 0
+
+        def _read(self, sname: str, size: int = 65536) -> bytes:
+            data: bytes = super()._read(sname, size)
+            self.unbroken = len(data) - data.rfind(b"\n") if b"\n" in data else self.unbroken + len(data)
+            if self.unbroken > UNBROKEN_LIMIT or self.worker.eh.did.size > OUT_LIMIT:
+                self.worker.eh.did.said.flood = True
+                self.worker.abort()
+                raise EngineClientEOF
+            return data
+
+    class Worker(WorkerSsh):  # type: ignore[misc]
+        SHELL_CLASS = Client
+
+    class Talk(EventHandler):  # type: ignore[misc]
+        def __init__(self, did: Did) -> None:
+            self.did, self.over = did, False
+
+        def ev_read(self, worker: Any, node: str, sname: str, msg: bytes) -> None:
+            if sname == "stderr":
+                self.did.said.err_line(msg)
+            elif not msg.startswith(_MARK):
+                self.did.said.out_line(msg)
+            else:
+                word, _, rest = msg[len(_MARK) :].partition(b" ")
+                self._word(worker, word, rest.decode("utf-8", "replace"))
+
+        def _word(self, worker: Any, word: bytes, rest: str) -> None:
+            did = self.did
+            if word == b"out":
+                did.size += len(rest)
+                did.out.append(rest)
+            elif word == b"err":
+                did.last = [*did.last, rest[:4096]][-12:]
+                hear(did.host, rest[:4096])
+            elif word == b"exit":
+                did.code = int(rest) if rest.lstrip("-").isdigit() else None
+            else:
+                did.said.out_line(_MARK + word + b" " + rest.encode())
+                did.begun = did.begun or word == b"begun"
+                if word == b"want" and len(did.said.words) == 1:  # once, however often it asks
+                    self._give(worker, rest.split())
+
+        def _give(self, worker: Any, wanted: list[str]) -> None:
+            for name, parcel in parcels.items():
+                if name in wanted:
+                    worker.write(parcel.data)
+            if stops.due:
+                worker.set_write_eof()
+            else:
+                worker.write(b"go\n")
+
+        def ev_hup(self, worker: Any, node: str, rc: int) -> None:
+            self.did.said.status = rc
+
+        def ev_close(self, worker: Any, timedout: bool) -> None:
+            self.did.said.hung, self.over = timedout, True
+            ended(self.did)
+
+    class Look(EventHandler):  # type: ignore[misc]
+        def __init__(self, task: Any, workers: Mapping[str, Any]) -> None:
+            self.task, self.workers, self.told = task, workers, 0
+
+        def ev_timer(self, timer: Any) -> None:
+            while self.told < stops.due:
+                self.told += 1
+                for worker in self.workers.values():
+                    if self.told >= STOPS:
+                        worker.abort()
+                    elif worker.eh.did.begun and not worker.eh.over:
+                        worker.write(b"stop\n")
+
+    return Worker, Talk, Look

@@ -1,0 +1,1 @@
+"""Provisioning many hosts: the same verb there, one plan shown here."""
