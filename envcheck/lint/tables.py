@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from envcheck import toml_file
 
 FOLDER = Path(__file__).parent / "data"
+LIMIT = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -31,9 +28,7 @@ class Family:
 
 @cache
 def load(name: str) -> Mapping[str, Any]:
-    with (FOLDER / f"{name}.toml").open("rb") as file:
-        found: Mapping[str, Any] = tomllib.load(file)
-    return found
+    return toml_file.table(toml_file.text(FOLDER / f"{name}.toml", LIMIT, "table"), name, "install envcheck again")
 
 
 @cache
@@ -50,6 +45,14 @@ def singles() -> frozenset[str]:
 def keys(name: str) -> frozenset[str]:
     """Of data/keys.toml."""
     return frozenset(load("keys")[name])
+
+
+@cache
+def renamed(tool: str) -> Mapping[str, str]:
+    """Old name or option → today's, of the tables of versions."""
+    from envcheck.compat import loading
+
+    return {each.old: each.new for each in loading.table().renamed if each.tool == tool}
 
 
 def gone() -> Mapping[str, Mapping[str, str]]:

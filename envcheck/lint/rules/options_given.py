@@ -26,12 +26,13 @@ def _written(given: Given, name: str) -> str:
     return name if given.key else f"--{name}"
 
 
-def _renamed(paper: Paper, job: Job, given: Given) -> tuple[str, dict[str, str]] | None:
-    """What an option of older versions is called today, and the row that says so."""
-    for row in tables.load("renamed")["options"]:
-        if row["program"] == job.launcher.name and given.plain in row["names"]:
-            return row["names"][given.plain], row
-    return None
+def _renamed(given: Given, kit: Kit) -> str:
+    """What an option of older versions is called today; "" where the tables name none that the program has."""
+    for tool in (kit.known[0].package, "transformers"):
+        new = tables.renamed(tool).get(f"--{given.plain}", "").lstrip("-")
+        if new and kit.has(new):
+            return new
+    return ""
 
 
 def _dialect(given: Given, kit: Kit) -> str:
@@ -53,8 +54,7 @@ def unknown_names(paper: Paper) -> Iterator[Remark]:
                 continue
             if len([n for n in kit.names if n.startswith(given.plain)]) == 1 and not given.key:
                 continue  # an abbreviation, told by that rule
-            renamed = _renamed(paper, job, given)
-            new = renamed[0] if renamed and kit.has(renamed[0]) else _dialect(given, kit)
+            new = _renamed(given, kit) or _dialect(given, kit)
             if new:
                 yield _old(kit, given, new)
                 continue
@@ -79,8 +79,8 @@ def unknown_names(paper: Paper) -> Iterator[Remark]:
                 read = " and ".join(dict.fromkeys(each.versions for each in kit.known))
                 do = "Look the name up in the version that is installed, or take it away."
                 name = _written(given, given.name)
-                seen = f"{kit.title} has no {name} in its lists of {read}, and ends at what it does not know"
-                yield warn(_name(given), seen, do)
+                far = f"{kit.title} has no {name} in its lists of {read}, and ends at what it does not know"
+                yield warn(_name(given), far, do)
 
 
 _OWN = ("external_plugins", "custom_register_path", "custom_dataset_info")
@@ -179,17 +179,27 @@ def abbreviated(paper: Paper) -> Iterator[Remark]:
 
 
 def values(paper: Paper) -> Iterator[Remark]:
-    """Words that a program's older version had."""
+    """Words that a program's older version had: those of the tables, then by their pattern."""
     for job in paper.jobs:
-        for row in tables.load("renamed")["values"]:
-            given = job.option(row["option"])
-            if row["program"] != job.launcher.name or given is None:
-                continue
+        tool = tables.load("projects")["tools"].get(job.launcher.name, "")
+        for given in job.options if tool else ():
             for word in given.values:
-                if word.known and re.search(row["pattern"], word.text):
-                    yield warn(
-                        word, f"{word.text[:60]} is {row['says']}", "Look the name up in the version that is installed."
-                    )
+                yield from _older(job, tool, given, word)
+
+
+def _older(job: Job, tool: str, given: Given, word: Word) -> Iterator[Remark]:
+    new = tables.renamed(tool).get(f"--{given.plain} {word.text}", "")
+    if new:
+        same, value = new.startswith(f"--{given.plain} "), new.rpartition(" ")[2]
+        seen = f"{word.text} is a name of older versions: today's {tool} wants {new}"
+        yield warn(word, seen, f"Write {new}.", swap(word, value) if same and word.raw in ("", word.text) else None)
+        return
+    for row in tables.load("projects")["values"]:
+        if (row["program"], row["option"]) != (job.launcher.name, given.plain) or not word.known:
+            continue
+        if re.search(row["pattern"], word.text):
+            seen = f"{word.text[:60]} is {row['says']}"
+            yield warn(word, seen, "Look the name up in the version that is installed.")
 
 
 _PAIRS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from envcheck.lint import tables
 from envcheck.lint.model import Remark, Word
@@ -201,13 +202,15 @@ def extras(paper: Paper) -> Iterator[Remark]:
                     f"{project['name']} has no extra {listed(lacking)}: pip says so and goes on",
                     "Look them up in the project's metadata.",
                 )
-            if option in ("-r", "--requirement") and word.text in project["lacks"]:
-                yield fail(word, f"{project['name']} has no {word.text}", "pip install -e . brings what it wants.")
+            today = tables.renamed(project["name"]).get(word.text)
+            if option in ("-r", "--requirement") and today:
+                seen = f"{project['name']} has no {word.text}"
+                yield fail(word, seen, f"pip install -e . brings what it wants; in place of it stand {today}.")
 
 
-def _project(paper: Paper) -> dict[str, list[str]] | None:
+def _project(paper: Paper) -> dict[str, Any] | None:
     texts = [word.text for _, command in paper.commands() for word in command.words]
-    for row in tables.load("renamed")["projects"]:
+    for row in tables.load("projects")["projects"]:
         if any(re.search(row["pattern"], text) for text in texts if "/" in text):
             return dict(row)
         if any(re.search(rf"/{row['name']}[:@]", text) for text in texts):
@@ -218,7 +221,7 @@ def _project(paper: Paper) -> dict[str, list[str]] | None:
 def moved(paper: Paper) -> Iterator[Remark]:
     for _, command in paper.commands("git"):
         for word in command.words:
-            for old, new in tables.load("renamed")["moved"].items():
+            for old, new in tables.load("projects")["moved"].items():
                 if re.search(rf"{re.escape(old)}(\.git)?/?$", word.text):
                     yield warn(
                         word,
