@@ -16,10 +16,23 @@ from envcheck.simulation.build import build
 from envcheck.simulation.machine_file import load
 from installers.containers.container_draw import Drawn, Ground, Mode, draw
 from installers.containers.container_host import observe
-from installers.containers.container_spec import Spec
+from installers.containers.container_spec import Port, Spec, Ulimit
 from installers.recipes import catalogue
-from installers.recipes.recipe import Recipe
+from installers.recipes.recipe import Mount, Recipe
 
+SPEC = Spec(
+    name="box",
+    image="name@sha256:12",
+    recipe="little",
+    workdir="/workspace",
+    mounts=(Mount("/data", "/data"), Mount("/etc/info", "/etc/info", True)),
+    devices=("/dev/card0:/dev/card0:rwm", "/dev/card1:/dev/card1:rwm"),
+    capabilities=("SYS_PTRACE", "IPC_LOCK"),
+    shm_bytes=64 << 30,
+    ports=(Port("127.0.0.1", 7860, 7860), Port("", 53, 53, "udp")),
+    ulimits=(Ulimit("memlock", -1, -1),),
+    environment={"A": "1"},
+)
 LOCAL_MAJOR = 240  # 240 to 254 are for local use: a node that is there, and no driver behind it
 # Of the engine's own making, other with each container.
 NOT_ASKED = (

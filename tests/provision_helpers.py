@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import http.server
+import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -203,6 +205,22 @@ class Machine:
         code = "import alpha, beta; print(alpha.__version__, beta.__version__)"
         python = (folder or self.folder) / "bin" / "python"
         return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def provisioned(folder: Path) -> Path:
+    """A machine's folder on which `little` was provisioned, to be copied: three seconds once, not in each test."""
+    stock(folder / "index")
+    with serving(folder / "index") as server:
+        done = Machine(folder, server).run("--yes")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def copied(made: Path, machine: Machine) -> None:
+    """The home, its mark moved to the new place."""
+    shutil.copytree(made / "home", machine.home, symlinks=True)
+    state = machine.own / "state.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"place": os.path.realpath(machine.folder)}))
 
 
 def until(true: object, patience_s: float = 60.0) -> None:

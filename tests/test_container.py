@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,32 +10,15 @@ from typing import Any
 import pytest
 
 from envcheck import errors
-from envcheck.errors import UsageError
-from installers.by_hand import docker_line
-from installers.containers.container_compare import Action, Standing, as_script, compare, standing
+from installers.containers.container_compare import Action, compare, standing
 from installers.containers.container_draw import Ground, Kind, Mode, draw
 from installers.containers.container_errors import sentence
 from installers.containers.container_inspect import Defaults
-from installers.containers.container_spec import Port, Spec, Ulimit, port, size_bytes, ulimit
-from installers.containers.container_words import run_argv, shell_words
-from installers.recipes import catalogue, recipes_file
-from installers.recipes.recipe import Container, Mount, Recipe
-from tests.container_helpers import Scene, scene
+from installers.recipes import catalogue
+from installers.recipes.recipe import Mount, Recipe
+from tests.container_helpers import SPEC, Scene, scene
 
 RECIPES = catalogue.load_all()
-SPEC = Spec(
-    name="box",
-    image="name@sha256:12",
-    recipe="little",
-    workdir="/workspace",
-    mounts=(Mount("/data", "/data"), Mount("/etc/info", "/etc/info", True)),
-    devices=("/dev/card0:/dev/card0:rwm", "/dev/card1:/dev/card1:rwm"),
-    capabilities=("SYS_PTRACE", "IPC_LOCK"),
-    shm_bytes=64 << 30,
-    ports=(Port("127.0.0.1", 7860, 7860), Port("", 53, 53, "udp")),
-    ulimits=(Ulimit("memlock", -1, -1),),
-    environment={"A": "1"},
-)
 KNOWN = Defaults("sha256:ab", "runc", "/root", {"PATH": "/bin"})
 
 
@@ -102,69 +83,6 @@ def by_name(name: str) -> Recipe:
 @pytest.fixture
 def box16(tmp_path: Path) -> Scene:
     return scene("ernie-300b-npu", "atlas-200t-a2-box16", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    (("128g", 128 << 30), ("16G", 16 << 30), ("64MiB", 64 << 20), ("1.5gb", 3 << 29), ("1024", 1024), ("8k", 8192)),
-)
-def test_sizes(text: str, size: int) -> None:
-    """A size is read as the engine reads it: its letters are powers of 1024."""
-    assert size_bytes(text) == size
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    (
-        ("7860:7860", Port("", 7860, 7860)),
-        ("127.0.0.1:80:8080", Port("127.0.0.1", 80, 8080)),
-        ("[::1]:80:8080/tcp", Port("::1", 80, 8080)),
-        ("53:53/udp", Port("", 53, 53, "udp")),
-    ),
-)
-def test_ports(text: str, found: Port) -> None:
-    """A port is read with its address and protocol."""
-    assert port(text) == found
-
-
-@pytest.mark.parametrize(
-    ("key", "line"),
-    (
-        ("shm_size", 'shm_size = "much"'),
-        ("shm_size", 'shm_size = "-1g"'),
-        ("ports", 'ports = ["0:80"]'),
-        ("ports", 'ports = ["80:99999"]'),
-        ("ports", 'ports = ["80"]'),
-        ("ulimits", 'ulimits = { nofile = "9:1" }'),
-        ("ulimits", 'ulimits = { "no file" = "1" }'),
-        ("ulimits", 'ulimits = { memlock = "-1:5" }'),
-        ("mounts", 'mounts = [{ source = "../x", target = "/x" }]'),
-        ("mounts", 'mounts = [{ source = "", target = "/x" }]'),
-        ("mounts", 'mounts = [{ source = "/x", target = "x" }]'),
-        ("devices", 'devices = ["davinci0"]'),
-        ("workdir", 'workdir = "app"'),
-        ("environment", 'environment = { "A B" = "1" }'),
-    ),
-)
-def test_a_container_that_no_engine_takes(key: str, line: str, tmp_path: Path) -> None:
-    """A recipe whose container the engine would refuse or misread is refused first, by file and key."""
-    file = tmp_path / "r.toml"
-    own = (Path(recipes_file.__file__).parent / "tiny-npu.toml").read_text(encoding="utf-8")
-    file.write_text(f'{own}\n[container]\nname = "box"\n{line}\n', encoding="utf-8")
-
-    with pytest.raises(UsageError, match=rf"r\.toml: container\.{key}: "):
-        recipes_file.load(file)
-
-
-def test_limits_are_read_from_a_recipe(tmp_path: Path) -> None:
-    """A recipe's ulimits reach the line that makes the container."""
-    box = replace(by_name("ernie-300b-npu").container, ulimits={"memlock": "-1", "nofile": "1024:2048"})  # type: ignore[type-var]
-    drawn = draw(replace(by_name("ernie-300b-npu"), container=box), Ground("/w"), "i")
-    assert drawn
-    words = run_argv(drawn.spec)
-
-    assert drawn.spec.ulimits == (ulimit("memlock", "-1"), Ulimit("nofile", 1024, 2048))
-    assert [words[n + 1] for n, word in enumerate(words) if word == "--ulimit"] == ["memlock=-1:-1", "nofile=1024:2048"]
 
 
 def test_npu_smi_is_mounted_from_where_it_is(box16: Scene) -> None:
@@ -364,45 +282,6 @@ def test_the_digest_knows_the_container() -> None:
 
     assert replace(two, environment={"B": "2", "A": "1"}).digest == two.digest
     assert SPEC.digest != two.digest
-
-
-def test_a_comma_in_a_path() -> None:
-    """A path with a comma is quoted as --mount's list of fields wants it, and the whole for the shell."""
-    spec = Spec("n", "i", mounts=(Mount("/a,b c", "/x"),))
-
-    assert 'type=bind,"source=/a,b c",target=/x' in run_argv(spec)
-    assert "'type=bind,\"source=/a,b c\",target=/x'" in shell_words(spec)
-
-
-def test_a_pasted_line_runs_nothing_else(tmp_path: Path) -> None:
-    """Of a recipe's text the shell that gets the pasted line fills in $PWD and runs nothing."""
-    sources = ("a b", '$(touch hit)";touch hit;"', "`touch hit`", "it's")
-    box = Container("box", mounts=tuple(Mount(source, "/x") for source in sources), environment={"A": "$(touch hit)"})
-    line = docker_line(box, "image").replace("docker run", "printf '%s\\n'", 1)
-    said = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-
-    fields = [field for words in csv.reader(said.splitlines()) for field in words]
-
-    assert [f"source={tmp_path}/{source}" in fields for source in sources] == [True, True, True, True]
-    assert "A=$(touch hit)" in said
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("action", "starts"),
-    (
-        (Action.CREATE, ["mkdir -p -- '/w/a b'", "docker run "]),
-        (Action.RECREATE, ["docker rm --force box", "mkdir -p -- '/w/a b'", "docker run "]),
-        (Action.START, ["mkdir -p -- '/w/a b'", "docker start box"]),
-        (Action.REUSE, []),
-        (Action.REFUSE, []),
-    ),
-)
-def test_a_script_of_it(action: Action, starts: list[str]) -> None:
-    """The lines for a script do what is missing, and nothing where nothing is."""
-    lines = as_script(Standing(action), SPEC, ["/w/a b"])
-
-    assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
 
 
 @pytest.mark.parametrize(

@@ -227,13 +227,15 @@ def _broken(after: Mapping[str, Found], markers: Mapping[str, str]) -> Iterator[
 
 
 def _unsaid(touchy: str, after: Mapping[str, Found]) -> Iterator[tuple[str, Requirement, str]]:
-    """What envcheck's tables know to fail, whether metadata say so or not."""
+    """What envcheck's tables know to fail because it was tried; what metadata say is pip's own to judge."""
     from envcheck.compat import judging, patterns
+    from envcheck.compat.model import Confidence
 
     there = after.get(touchy)
     for row in judging.bad(touchy) if there else ():
         allowed = patterns.outside(row.version)
-        if not (there and allowed and patterns.fits(touchy, there.version, row.version)):
+        tried = row.confidence is Confidence.TRIED
+        if not (there and tried and allowed and patterns.fits(touchy, there.version, row.version)):
             continue
         for name, versions in row.others.items():
             if name in after and patterns.fits(name, after[name].version, versions):
