@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from envcheck.model import Answer, Device, Facts, Finding, Remedy, Severity, VendorFacts
 from envcheck.vendors import VENDORS, Vendor
 
 Judge = Callable[[Facts], Iterator[Finding]]
 CardJudge = Callable[[Facts, VendorFacts], Iterator[Finding]]
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+P = ParamSpec("P")
 
 GIB, MIB = 1 << 30, 1 << 20
 LINE_LIMIT, NAMED_LIMIT, XML_LINES = 160, 8, 400
@@ -49,6 +54,33 @@ def fail(seen: str, words: str, *commands: str, evidence: tuple[str, ...] = ()) 
 def graded(severity: Severity, seen: str, words: str, *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
     """WARN or FAIL, where a figure decides which."""
     return Finding("", severity, seen, Remedy(words, commands), evidence)
+
+
+class Reading(Protocol[T_co]):
+    """Makes a judge of the facts of one that wants to know, first, what was read out of them."""
+
+    def __call__(
+        self, judge: Callable[Concatenate[T_co, Facts, P], Iterator[Finding]], /
+    ) -> Callable[Concatenate[Facts, P], Iterator[Finding]]: ...
+
+
+def reading(read: Callable[[Facts], T | None], *keys: str) -> Reading[T]:
+    """Where nothing was read the judge is not asked: it is not told, and how the questions `keys` ended."""
+
+    def of(
+        judge: Callable[Concatenate[T, Facts, P], Iterator[Finding]],
+    ) -> Callable[Concatenate[Facts, P], Iterator[Finding]]:
+        @wraps(judge)
+        def judged(facts: Facts, /, *rest: P.args, **more: P.kwargs) -> Iterator[Finding]:
+            seen = read(facts)
+            if seen is None:
+                yield not_told(facts, *keys)
+            else:
+                yield from judge(seen, facts, *rest, **more)
+
+        return judged
+
+    return of
 
 
 def not_told(facts: Facts, *keys: str) -> Finding:

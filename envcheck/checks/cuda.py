@@ -9,9 +9,9 @@ from dataclasses import replace
 from envcheck import versions
 from envcheck.checks import pairs
 from envcheck.checks.check import NVIDIA, Check, of_devices
-from envcheck.checks.common import graded, here, not_told, ok, quote, skip, unknown
+from envcheck.checks.common import graded, here, not_told, ok, quote, reading, skip, unknown
 from envcheck.checks.driver import driver_version
-from envcheck.checks.python import _packages, _shown
+from envcheck.checks.installed import installed, metadata
 from envcheck.compat.model import Standing
 from envcheck.model import Facts, Finding, Packages, VendorFacts
 
@@ -20,12 +20,9 @@ CAPABILITY = "run nvidia-smi --query-gpu=compute_cap --format=csv,noheader"
 FIRST = {"8.0": "11.0", "8.6": "11.1", "8.9": "11.8", "9.0": "11.8", "10.0": "12.8", "12.0": "12.8"}
 
 
-def cuda_build(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(installed, "ask packages")
+def cuda_build(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The framework's wheel has code for these cards, and its CUDA is one that the driver carries."""
-    found = _packages(facts)
-    if found is None:
-        yield not_told(facts, "ask packages")
-        return
     name, cuda = _cuda(found)
     answer, driver = facts.answers.get(CAPABILITY), driver_version(v)
     if not name:
@@ -36,7 +33,7 @@ def cuda_build(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         return
     below = pairs.pair("cuda", "nvidia-driver", {"cuda": cuda, "nvidia-driver": driver})
     if below and below.standing is Standing.BAD:
-        yield replace(pairs.finding(below, _shown(found, name)), severity=here(facts))
+        yield replace(pairs.finding(below, metadata(found, name)), severity=here(facts))
         return
     cards = sorted(set(re.findall(r"^\s*(\d{1,2}\.\d)\s*$", answer.out, re.MULTILINE))) if answer and answer.ok else []
     if not cards:
@@ -45,7 +42,7 @@ def cuda_build(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     lacking = next((card for card in cards if _lacks(found, card, cuda)), None)
     if lacking:
         words = "Install a build for a newer CUDA: the first kernel ends with 'no kernel image is available'."
-        shown = (*_shown(found, name), *quote(answer, lacking))
+        shown = (*metadata(found, name), *quote(answer, lacking))
         seen = f"built for CUDA {cuda}, which has no code for cards of compute capability {lacking}"
         yield graded(here(facts), seen, words, "envcheck solve", evidence=shown)
     else:

@@ -16,6 +16,7 @@ from envcheck.checks.common import (
     not_told,
     ok,
     plural,
+    reading,
     skip,
     told_by,
     unknown,
@@ -24,7 +25,7 @@ from envcheck.checks.common import (
 )
 from envcheck.checks.occupied import SHOWN
 from envcheck.model import Facts, Finding, Outcome, VendorFacts
-from envcheck.sight import Container, Holding
+from envcheck.sight import Container, Holding, Processes
 
 
 def shared(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -48,12 +49,9 @@ def shared(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok(f"{plural(len(found), 'running container')}, none with these cards")
 
 
-def open_nodes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(sight.processes, "ask processes")
+def open_nodes(seen: Processes, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """No process that the tool does not list has a device open."""
-    seen = sight.processes(facts)
-    if seen is None:
-        yield not_told(facts, "ask processes")
-        return
     listed, left = {p.pid for p in v.processes or ()}, occupied.left_over(facts, v)
     hidden = [h for h in occupied.holders(facts, v) if h.pid not in listed]
     for cause, some in occupied.by_cause(hidden, lambda h: occupied.LEFTOVERS if h.pid in left else occupied.NOBODY):

@@ -18,13 +18,14 @@ from envcheck.checks.common import (
     in_container,
     not_told,
     ok,
+    reading,
     skip,
     unknown,
     vendor,
     warn,
 )
 from envcheck.model import Facts, Finding, Outcome, Severity, VendorFacts
-from envcheck.sight import Kernel, Library
+from envcheck.sight import Kernel, Library, Paths
 
 # The libraries that come with the driver; those of the toolkit are judged there.
 DRIVER_LIBRARIES = {
@@ -46,12 +47,10 @@ OTHERS_WRITE = 0o022
 NOT_FOUND = "cannot open shared object file"
 
 
-def module(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(sight.kernel, "ask kernel")
+def module(seen: Kernel, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The driver's kernel module is loaded: an update of the kernel leaves it behind."""
-    seen = sight.kernel(facts)
-    if seen is None:
-        yield not_told(facts, "ask kernel")
-    elif mine := _mine(v, seen.loaded):
+    if mine := _mine(v, seen.loaded):
         versions = sorted({seen.versions[name] for name in mine if name in seen.versions})
         yield ok(f"{', '.join(mine[:3])} loaded{f', version {versions[0]}' if versions else ''}")
     elif v.devices or v.nodes:
@@ -72,12 +71,10 @@ def gone(facts: Facts, v: VendorFacts) -> bool:
     return not there and not absent
 
 
-def next_kernel(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(sight.kernel, "ask kernel")
+def next_kernel(seen: Kernel, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The kernel that starts next has the driver's module, too."""
-    seen = sight.kernel(facts)
-    if seen is None:
-        yield not_told(facts, "ask kernel")
-    elif not seen.bootable:
+    if not seen.bootable:
         yield (
             skip("no kernel is installed here (a container)")
             if in_container(facts)
@@ -96,12 +93,10 @@ def next_kernel(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield warn(f"kernel {newest} is installed, without the driver's module", words, *fix, evidence=shown)
 
 
-def build_tools(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(sight.kernel, "ask kernel")
+def build_tools(seen: Kernel, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Where no driver is loaded, it can be installed: the kernel's headers and a compiler are there."""
-    seen = sight.kernel(facts)
-    if seen is None:
-        yield not_told(facts, "ask kernel")
-    elif v.devices or _mine(v, seen.loaded):
+    if v.devices or _mine(v, seen.loaded):
         yield ok("not needed: the driver is loaded")
     elif in_container(facts):
         yield skip("a driver is installed on the host")
@@ -118,12 +113,10 @@ def build_tools(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok(f"headers of {seen.running}, gcc and make")
 
 
-def secure_boot(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(sight.kernel, "ask kernel")
+def secure_boot(seen: Kernel, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Secure Boot does not stand in the module's way."""
-    seen = sight.kernel(facts)
-    if seen is None:
-        yield not_told(facts, "ask kernel")
-    elif seen.secure_boot is None:
+    if seen.secure_boot is None:
         yield unknown("whether Secure Boot is on may not be read", "Ask the firmware.", "mokutil --sb-state")
     elif not seen.secure_boot:
         yield ok("Secure Boot is off")
@@ -147,12 +140,10 @@ def dcmi(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     yield _loads(facts, v, (DCMI,), "driver.library")
 
 
-def dcmi_owner(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(sight.paths, "ask paths")
+def dcmi_owner(seen: Paths, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """libdcmi.so and the folders above belong to root and to nobody else's pen: monitors refuse it otherwise."""
-    seen = sight.paths(facts)
-    if seen is None:
-        yield not_told(facts, "ask paths")
-    elif DCMI_CHAIN[0] not in seen.paths:
+    if DCMI_CHAIN[0] not in seen.paths:
         yield follows("driver.dcmi", "no libdcmi.so in /usr/local/dcmi; follows from driver.dcmi")
     elif loose := [p for p in DCMI_CHAIN if p in seen.paths and seen.paths[p].mode & OTHERS_WRITE]:
         words = "Take the right to write from group and others: exporters call the library invalid."
@@ -163,12 +154,9 @@ def dcmi_owner(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok(f"{DCMI_CHAIN[0]} may be written by its owner alone")
 
 
-def mounts(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(sight.paths, "ask paths")
+def mounts(seen: Paths, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """What should be a file of the driver is one: an engine makes a folder of a mounted file that is missing."""
-    seen = sight.paths(facts)
-    if seen is None:
-        yield not_told(facts, "ask paths")
-        return
     there = {path: seen.paths[path].kind for path in MOUNTED[v.name] if path in seen.paths}
     folders = [path for path, kind in there.items() if kind == "folder"]
     if folders:

@@ -22,7 +22,7 @@ from envcheck.checks.common import (
 )
 from envcheck.checks.common import command as asked
 from envcheck.checks.driver import driver_version, firmware_version
-from envcheck.checks.python import _packages
+from envcheck.checks.installed import installed
 from envcheck.checks.thresholds import least_share
 from envcheck.checks.toolkit import toolkit_version
 from envcheck.model import Disk, Facts, Finding, Fit, Host, Remedy, Severity, VendorFacts, Wanted
@@ -206,7 +206,7 @@ def packages(facts: Facts) -> Iterator[Finding]:
     """The packages that the recipe names are installed, in versions that it allows."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    wanted, found = _wanted(facts), _packages(facts)
+    wanted, found = _wanted(facts), installed(facts)
     if not wanted.packages:
         yield skip("the recipe names no package")
     elif found is None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from envcheck import sight, versions
 from envcheck.checks.check import NPU, Check, of_machine
-from envcheck.checks.common import figures, follows, graded, here, not_told, ok, skip, unknown, warn
+from envcheck.checks.common import figures, follows, graded, here, not_told, ok, reading, skip, unknown, warn
 from envcheck.checks.driver_parts import gone
 from envcheck.model import Facts, Finding
+from envcheck.sight import Loader
 
 AUTOLOADS_SINCE = "2.5"  # torch loads its backends' packages on import from then on; release notes of 2.5
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -35,12 +36,9 @@ def preload(facts: Facts) -> Iterator[Finding]:
         yield skip("LD_PRELOAD names nothing here")
 
 
-def standard(facts: Facts) -> Iterator[Finding]:
+@reading(sight.loader, "ask loader")
+def standard(seen: Loader, facts: Facts) -> Iterator[Finding]:
     """The C++ library that is found first has what the frameworks want of it."""
-    seen = sight.loader(facts)
-    if seen is None:
-        yield not_told(facts, "ask loader")
-        return
     wants = {path: version for path, version in seen.wants.items() if versions.key(version)}
     if not wants:
         yield skip("no framework's library is here")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.checks.check import NPU, Check, of_machine, of_vendor
-from envcheck.checks.common import figures, not_told, nothing, ok, skip, unknown, warn
-from envcheck.checks.python import _packages, _shown
-from envcheck.model import Facts, Finding, Outcome, VendorFacts
+from envcheck.checks.common import figures, not_told, nothing, ok, reading, skip, unknown, warn
+from envcheck.checks.installed import installed, metadata
+from envcheck.model import Facts, Finding, Outcome, Packages, VendorFacts
 from envcheck.vendors import LIBAIO
 
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -15,7 +15,7 @@ AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 def requirements(facts: Facts) -> Iterator[Finding]:
     """What the frameworks ask for is installed, in the versions that they name."""
-    found = _packages(facts)
+    found = installed(facts)
     if found is None or found.unmet is None:
         yield not_told(facts, "ask packages") if found is None else unknown("nobody looked at what packages ask for")
     elif found.unmet:
@@ -28,12 +28,10 @@ def requirements(facts: Facts) -> Iterator[Finding]:
         yield ok("what is asked for is there")
 
 
-def bitsandbytes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(installed, "ask packages")
+def bitsandbytes(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """No quantised method is prepared that has no path on this device."""
-    found = _packages(facts)
-    if found is None:
-        yield not_told(facts, "ask packages")
-    elif "torch" not in found.packages:
+    if "torch" not in found.packages:
         yield skip("torch is not installed here")
     elif "bitsandbytes" in found.packages:
         words = "Train a LoRA in bf16 instead of QLoRA: the package has no kernels for Ascend."
@@ -41,7 +39,7 @@ def bitsandbytes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
             f"bitsandbytes {found.packages['bitsandbytes']} is installed, and has no path on an NPU",
             words,
             "pip uninstall bitsandbytes",
-            evidence=_shown(found, "bitsandbytes"),
+            evidence=metadata(found, "bitsandbytes"),
         )
     else:
         yield ok("none is installed")
@@ -49,7 +47,7 @@ def bitsandbytes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def autoload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """torch loads the device's plugin by itself: without it a training runs on the CPU, and does not say so."""
-    found = _packages(facts)
+    found = installed(facts)
     if found is None or facts.environment is None:
         yield not_told(facts, "ask packages", "ask environment")
     elif "torch" not in found.packages:
@@ -57,7 +55,7 @@ def autoload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif "torch-npu" not in found.packages:
         words = "Install the torch-npu that pairs with it: without it torch trains on the CPU."
         seen = f"torch {found.packages['torch']} without torch-npu"
-        yield warn(seen, words, "envcheck solve --device npu --framework torch", evidence=_shown(found, "torch"))
+        yield warn(seen, words, "envcheck solve --device npu --framework torch", evidence=metadata(found, "torch"))
     elif facts.environment.get(AUTOLOAD) == "0":
         words = "Unset it, unless the program imports torch_npu itself."
         shown = figures("environment", **{AUTOLOAD: "0"})
@@ -88,7 +86,7 @@ def megatron(facts: Facts) -> Iterator[Finding]:
 
 def libaio(facts: Facts) -> Iterator[Finding]:
     """DeepSpeed, where it is installed, finds libaio: without it offloading to disk fails late."""
-    found, keys = _packages(facts), [question.key for question in LIBAIO]
+    found, keys = installed(facts), [question.key for question in LIBAIO]
     answers = [answer for key in keys if (answer := facts.answers.get(key))]
     there = next((answer for answer in answers if answer.ok), None)
     if found is None:
@@ -101,7 +99,7 @@ def libaio(facts: Facts) -> Iterator[Finding]:
         yield not_told(facts, *keys)
     else:
         words = "Install it before offloading to disk; training without that does not need it."
-        shown = (*_shown(found, "deepspeed"), *nothing(*keys))
+        shown = (*metadata(found, "deepspeed"), *nothing(*keys))
         yield warn("deepspeed is installed, libaio is not", words, "sudo apt-get install libaio-dev", evidence=shown)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from envcheck import versions
 from envcheck.checks import pairs
 from envcheck.checks.check import ILUVATAR, NPU, NVIDIA, Check, of_machine, of_vendor
-from envcheck.checks.common import fail, figures, not_told, ok, skip, unknown, vendor, warn
+from envcheck.checks.common import fail, ok, reading, skip, unknown, vendor, warn
 from envcheck.checks.driver import driver_version
+from envcheck.checks.installed import installed, metadata
 from envcheck.checks.toolkit import toolkit_version
 from envcheck.compat import judging
 from envcheck.compat.model import Standing, Verdict
@@ -20,12 +21,10 @@ FRAMEWORKS = ("paddlepaddle", "paddlepaddle-gpu", "torch-npu")
 NUMPY_USERS = (*FRAMEWORKS, "opencv-python", "paddleformers")
 
 
-def version(facts: Facts) -> Iterator[Finding]:
+@reading(installed, "ask packages")
+def version(found: Packages, facts: Facts) -> Iterator[Finding]:
     """Python is of a version that paddle has wheels for."""
-    found = _packages(facts)
-    if found is None:
-        yield not_told(facts, "ask packages")
-    elif found.python is None:
+    if found.python is None:
         yield unknown("python3 did not tell its version", "Look whether it is there, and starts.", "python3 --version")
     elif versions.key(found.python) is None:
         yield unknown(f"Python {found.python}: not a version that envcheck can order")
@@ -33,15 +32,12 @@ def version(facts: Facts) -> Iterator[Finding]:
         yield ok(f"Python {found.python}")
     else:
         words = "Use another python3, or a container: Paddle's wheels are for 3.9 to 3.13, and images carry 3.10."
-        yield warn(f"Python {found.python}", words, "python3 --version", evidence=_shown(found))
+        yield warn(f"Python {found.python}", words, "python3 --version", evidence=metadata(found))
 
 
-def paddle(facts: Facts) -> Iterator[Finding]:
+@reading(installed, "ask packages")
+def paddle(found: Packages, facts: Facts) -> Iterator[Finding]:
     """Paddle, where it is installed, is one package of a version that the plugins pair with."""
-    found = _packages(facts)
-    if found is None:
-        yield not_told(facts, "ask packages")
-        return
     names = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if name in found.packages]
     if len(names) > 1:
         words = "Remove both, install one again: they write the same folder."
@@ -49,7 +45,7 @@ def paddle(facts: Facts) -> Iterator[Finding]:
             "paddlepaddle and paddlepaddle-gpu are both installed",
             words,
             f"pip uninstall {' '.join(names)}",
-            evidence=_shown(found, *names),
+            evidence=metadata(found, *names),
         )
     elif not names:
         yield skip("not installed here: an image holds it, or envcheck provision installs it")
@@ -59,26 +55,24 @@ def paddle(facts: Facts) -> Iterator[Finding]:
         yield ok(f"{names[0]} {found.packages[names[0]]}")
     else:
         seen = f"{names[0]} {found.packages[names[0]]} is older than {PADDLE_FLOOR}"
-        yield warn(seen, "Install 3.1 or newer.", "pip install 'paddlepaddle>=3.1'", evidence=_shown(found, names[0]))
+        yield warn(seen, "Install 3.1 or newer.", "pip install 'paddlepaddle>=3.1'", evidence=metadata(found, names[0]))
 
 
-def plugin(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(installed, "ask packages")
+def plugin(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Paddle and the vendor's plugin belong together, and the plugin to the toolkit or driver below."""
-    found, name = _packages(facts), vendor(v).plugin or ""
-    if found is None:
-        yield not_told(facts, "ask packages")
-        return
+    name = vendor(v).plugin or ""
     host, mine = found.packages.get("paddlepaddle"), found.packages.get(name)
     if not host and not mine:
         yield skip("neither paddlepaddle nor its plugin is installed here")
     elif host and not mine:
         words = "Install it from Paddle's own index: without it, training falls back to the CPU silently."
         fix = f"pip install {name}=={host} -i {vendor(v).plugin_index}"
-        yield warn(f"paddlepaddle {host} without {name}", words, fix, evidence=_shown(found, "paddlepaddle"))
+        yield warn(f"paddlepaddle {host} without {name}", words, fix, evidence=metadata(found, "paddlepaddle"))
     elif not host:
         words = "Install the CPU package: the plugin loads into it."
         fix = f"pip install paddlepaddle=={mine}"
-        yield fail(f"{name} {mine} without paddlepaddle", words, fix, evidence=_shown(found, name))
+        yield fail(f"{name} {mine} without paddlepaddle", words, fix, evidence=metadata(found, name))
     elif versions.key(host) is None or versions.key(mine or "") is None:
         yield unknown(f"paddlepaddle {host} and {name} {mine} cannot be compared")
     else:
@@ -90,7 +84,7 @@ def _plugin(facts: Facts, v: VendorFacts, found: Packages, host: str, mine: str)
     name, driver, toolkit = vendor(v).plugin or "", driver_version(v), toolkit_version(facts, v)
     here = {name: mine, "paddlepaddle": host, "cann": toolkit, "corex-driver": driver}
     both = pairs.pair(name, "paddlepaddle", here)
-    shown = _shown(found, "paddlepaddle", name)
+    shown = metadata(found, "paddlepaddle", name)
     if both and both.standing is not Standing.TESTED and versions.compare(host, mine) != 0:
         return pairs.finding(both, shown, f"pip install paddlepaddle=={mine}")
     below = pairs.pair(name, "cann" if v.name == "npu" else "corex-driver", here)
@@ -99,33 +93,29 @@ def _plugin(facts: Facts, v: VendorFacts, found: Packages, host: str, mine: str)
     return ok(f"paddlepaddle {host} with {name} {mine}")
 
 
-def device_build(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(installed, "ask packages")
+def device_build(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Where GPUs are, paddle's GPU build is installed: the CPU build would train on the CPU."""
-    found = _packages(facts)
-    if found is None:
-        yield not_told(facts, "ask packages")
-    elif "paddlepaddle-gpu" in found.packages:
+    if "paddlepaddle-gpu" in found.packages:
         yield ok(f"paddlepaddle-gpu {found.packages['paddlepaddle-gpu']}")
     elif "paddlepaddle" in found.packages:
         words = "Install the GPU build from Paddle's index instead: this one trains on the CPU."
         seen = f"paddlepaddle {found.packages['paddlepaddle']} is the CPU build"
-        yield warn(seen, words, "pip uninstall paddlepaddle", evidence=_shown(found, "paddlepaddle"))
+        yield warn(seen, words, "pip uninstall paddlepaddle", evidence=metadata(found, "paddlepaddle"))
     else:
         yield skip("no paddle is installed here")
 
 
-def numpy(facts: Facts) -> Iterator[Finding]:
+@reading(installed, "ask packages")
+def numpy(found: Packages, facts: Facts) -> Iterator[Finding]:
     """numpy is of a version that paddle and the toolkit work with."""
-    found = _packages(facts)
-    version = found.packages.get("numpy") if found else None
-    if found is None:
-        yield not_told(facts, "ask packages")
-    elif version is None or not any(n in found.packages for n in FRAMEWORKS):
+    version = found.packages.get("numpy")
+    if version is None or not any(n in found.packages for n in FRAMEWORKS):
         yield skip("no numpy here that a framework uses")
     elif versions.key(version) is None:
         yield unknown(f"numpy {version}: not a version that envcheck can order")
     elif bad := pairs.worst(v for v in _with_numpy(facts, found, version) if v.standing is Standing.BAD):
-        yield pairs.finding(bad, _shown(found, "numpy"), "pip install 'numpy<2'")
+        yield pairs.finding(bad, metadata(found, "numpy"), "pip install 'numpy<2'")
     else:
         yield ok(f"numpy {version}")
 
@@ -138,13 +128,11 @@ def _with_numpy(facts: Facts, found: Packages, version: str) -> Iterator[Verdict
     yield from (v for v in judging.judge({**here, **below, "numpy": version}) if "numpy" in (v.left, v.right))
 
 
-def torch_npu(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(installed, "ask packages")
+def torch_npu(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """torch and torch-npu are a pair, and the toolkit is one that this torch-npu works with."""
-    found = _packages(facts)
-    torch, mine = (found.packages.get(n) for n in ("torch", "torch-npu")) if found else (None, None)
-    if found is None:
-        yield not_told(facts, "ask packages")
-    elif not mine:
+    torch, mine = (found.packages.get(n) for n in ("torch", "torch-npu"))
+    if not mine:
         yield skip("torch-npu is not installed here")
     elif not torch or versions.key(torch) is None or versions.key(mine) is None:
         yield unknown(f"torch {torch or 'is absent'}, torch-npu {mine}: cannot be compared")
@@ -152,36 +140,22 @@ def torch_npu(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         here = {"torch": torch, "torch-npu": mine, "cann": toolkit_version(facts, v)}
         verdicts = [pairs.pair("torch-npu", other, here) for other in ("torch", "cann")]
         bad = pairs.worst(verdict for verdict in verdicts if verdict and verdict.standing is Standing.BAD)
-        shown, fix = _shown(found, "torch", "torch-npu"), f"pip install torch=={mine.partition('.post')[0]}"
+        shown, fix = metadata(found, "torch", "torch-npu"), f"pip install torch=={mine.partition('.post')[0]}"
         yield pairs.finding(bad, shown, fix) if bad else ok(f"torch {torch} with torch-npu {mine}")
 
 
-def triton(facts: Facts) -> Iterator[Finding]:
+@reading(installed, "ask packages")
+def triton(found: Packages, facts: Facts) -> Iterator[Finding]:
     """Where triton can be imported, paddle's bridge to it can be, too: paddleformers insists."""
-    found = _packages(facts)
-    if found is None:
-        yield not_told(facts, "ask packages")
-    elif "triton" not in found.packages or "paddleformers" not in found.packages:
+    if "triton" not in found.packages or "paddleformers" not in found.packages:
         yield skip("triton and paddleformers are not both installed here")
     elif "use-triton-in-paddle" in found.packages:
         yield ok("use-triton-in-paddle is installed")
     else:
         words = "Remove triton, or add use-triton-in-paddle: paddleformers stops with a RuntimeError."
         yield warn(
-            "triton without use-triton-in-paddle", words, "pip uninstall triton", evidence=_shown(found, "triton")
+            "triton without use-triton-in-paddle", words, "pip uninstall triton", evidence=metadata(found, "triton")
         )
-
-
-def _shown(found: Packages, *names: str) -> tuple[str, ...]:
-    """Evidence: what the metadata of that Python's packages say."""
-    said = {name: found.packages[name] for name in names} or {"version": str(found.python)}
-    return figures(f"packages of {found.executable or 'python3'}", **said)
-
-
-def _packages(facts: Facts) -> Packages | None:
-    """Of the environment that provision made for the wanted recipe, else of the python3 on PATH."""
-    made = facts.environments.get(facts.wanted.recipe) if facts.wanted else None
-    return made or facts.packages
 
 
 CHECKS: tuple[Check, ...] = (

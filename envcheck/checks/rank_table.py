@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from envcheck import sight_network
 from envcheck.checks.check import NPU, Check, of_devices
-from envcheck.checks.common import fail, figures, not_told, ok, ranges, skip, warn
+from envcheck.checks.common import fail, figures, not_told, ok, ranges, reading, skip, warn
 from envcheck.checks.network import _said
 from envcheck.model import Facts, Finding, VendorFacts
 from envcheck.sight_network import RankTable
@@ -16,12 +16,10 @@ WORDS = "Make the table anew from the machines as they are, the same file on eac
 VARIABLE = "RANK_TABLE_FILE"
 
 
-def rank_table(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(sight_network.rank_table, "ask rank_table")
+def rank_table(found: RankTable, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The table of ranks that RANK_TABLE_FILE names can be read and holds each rank and each address once."""
-    found = sight_network.rank_table(facts)
-    if found is None:
-        yield not_told(facts, "ask rank_table")
-    elif found.path is None:
+    if found.path is None:
         yield skip(f"{VARIABLE} is not set")
     elif found.error:
         shown = figures(VARIABLE, path=found.path)
@@ -50,12 +48,9 @@ def _flaws(table: RankTable) -> Iterator[str]:
         yield "a device_id is missing or no number"
 
 
-def rank_addresses(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(sight_network.rank_table, "ask rank_table")
+def rank_addresses(found: RankTable, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The table of ranks gives this host's cards the addresses that their ports have."""
-    found = sight_network.rank_table(facts)
-    if found is None:
-        yield not_told(facts, "ask rank_table")
-        return
     if found.path is None or found.error:
         yield skip(f"{VARIABLE} is not set" if found.path is None else "the table cannot be read")
         return

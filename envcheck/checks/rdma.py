@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from envcheck import sight_network
 from envcheck.checks.check import Check, of_machine
-from envcheck.checks.common import fail, figures, in_container, nodes_wanted, not_told, ok, skip, unknown, warn
+from envcheck.checks.common import fail, figures, in_container, nodes_wanted, not_told, ok, reading, skip, unknown, warn
 from envcheck.model import Facts, Finding
 from envcheck.sight_network import Port, Rdma
 
@@ -18,12 +18,10 @@ GIDS_READ = 16  # probes/rdma.py looks no further
 Ports = dict[tuple[str, int], Port]
 
 
-def nodes(facts: Facts) -> Iterator[Finding]:
+@reading(sight_network.rdma, "ask rdma")
+def nodes(found: Rdma, facts: Facts) -> Iterator[Finding]:
     """Where the kernel has RDMA devices, programs can open them: NCCL goes over TCP otherwise, and says nothing."""
-    found = sight_network.rdma(facts)
-    if found is None:
-        yield not_told(facts, "ask rdma")
-    elif not found.devices:
+    if not found.devices:
         yield skip("this system has no RDMA device")
     elif found.verbs:
         yield ok(f"{', '.join(list(found.devices)[:8])}, with {len(found.verbs)} nodes to open")
@@ -37,12 +35,9 @@ def nodes(facts: Facts) -> Iterator[Finding]:
         yield warn(f"{len(found.devices)} RDMA devices, and no /dev/infiniband/uverbs", words, fix, evidence=shown)
 
 
-def state(facts: Facts) -> Iterator[Finding]:
+@reading(sight_network.rdma, "ask rdma")
+def state(found: Rdma, facts: Facts) -> Iterator[Finding]:
     """No RDMA port is down whose peers are up, or has a cable and no subnet manager."""
-    found = sight_network.rdma(facts)
-    if found is None:
-        yield not_told(facts, "ask rdma")
-        return
     ports = _ports(found)
     if not ports:
         yield skip("this system has no RDMA device")
@@ -94,12 +89,9 @@ def _useless(found: Rdma, said: str, down: list[tuple[str, int]]) -> Finding:
     return fail(f"{said}: there is no such device", words, "ibv_devices", evidence=shown)
 
 
-def gids(facts: Facts) -> Iterator[Finding]:
+@reading(sight_network.rdma, "ask rdma")
+def gids(found: Rdma, facts: Facts) -> Iterator[Finding]:
     """Active RDMA ports have an address (GID), and one where NCCL_IB_GID_INDEX points."""
-    found = sight_network.rdma(facts)
-    if found is None:
-        yield not_told(facts, "ask rdma")
-        return
     environment = facts.environment or {}
     ports = {n: p for n, p in chosen(found, environment.get(HCAS[0], "")).items() if p.state == "ACTIVE"}
     index = environment.get(GID, "")

@@ -16,6 +16,7 @@ from envcheck.checks.common import (
     not_told,
     ok,
     quote,
+    reading,
     skip,
     told_by,
     unknown,
@@ -26,6 +27,7 @@ from envcheck.checks.driver import driver_version
 from envcheck.checks.driver_parts import unloadable
 from envcheck.checks.toolkit import ATB_SET_ENV, in_force, toolkit_version, trees
 from envcheck.model import Answer, Facts, Finding, Outcome, VendorFacts
+from envcheck.sight import Paths
 
 _LATEST = "/usr/local/Ascend/ascend-toolkit/latest"
 ATB_VERSION = "read /usr/local/Ascend/nnal/atb/latest/version.info"
@@ -158,12 +160,9 @@ def kernels(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield graded(here(facts), seen, words, f"ls {_LATEST}/opp/built-in/op_impl/ai_core/tbe/kernel", evidence=shown)
 
 
-def paths(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+@reading(sight.paths, "ask paths")
+def paths(seen: Paths, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The toolkit's folders that the environment names are there: an upgrade leaves the old names in profiles."""
-    seen = sight.paths(facts)
-    if seen is None:
-        yield not_told(facts, "ask paths")
-        return
     folder = vendor(v).toolkit_folder
     named = [(name, path, there) for name, listed in seen.named.items() for path, there in listed.items()]
     mine = [(name, path, there) for name, path, there in named if path.startswith(folder)]

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 from envcheck import sight
 from envcheck.checks.check import Check, of_machine
-from envcheck.checks.common import figures, not_told, ok, warn
+from envcheck.checks.common import figures, ok, reading, warn
 from envcheck.model import Facts, Finding
+from envcheck.sight import Caller
 
 
-def named(facts: Facts) -> Iterator[Finding]:
+@reading(sight.caller, "ask caller")
+def named(me: Caller, facts: Facts) -> Iterator[Finding]:
     """The user's id has an entry in passwd: getpwuid() fails without, in the middle of an import."""
-    me = sight.caller(facts)
-    if me is None:
-        yield not_told(facts, "ask caller")
-    elif me.user is None:
+    if me.user is None:
         words = "Add an entry, or run as a user that the image knows; USER and HOME help some programs alone."
         fix = f"echo 'trainer:x:{me.uid}:{me.uid}::/tmp:/bin/sh' | sudo tee -a /etc/passwd"
         yield warn(
