@@ -58,6 +58,7 @@ def _sbatch(plan: Plan, component: Component, first: bool) -> Iterator[str]:
 
 
 def _settings(plan: Plan) -> Iterator[str]:
+    yield "# shellcheck disable=SC2016  # in single quotes: plain words, and what each node's own shell fills in"
     yield "set -euo pipefail"
     yield "# All nodes see this folder: looks, logs, records and checkpoints go there."
     yield f"export RUN={shlex.quote(str(plan.run))}"
@@ -92,7 +93,6 @@ def _looks(plan: Plan) -> Iterator[str]:
     yield "# First all nodes walk the gates, each for itself: what a node saw stands in $LOOK/NODE.json."
     yield 'export LOOK="$RUN/look${SLURM_RESTART_COUNT:+-$SLURM_RESTART_COUNT}"'
     yield 'mkdir -p -- "$LOOK"'
-    yield "# shellcheck disable=SC2016  # each node's own shell fills these in"
     yield f"""look='exec "$0" train --gates --json {_whose(plan)} "$@" > "$LOOK/$SLURMD_NODENAME.json"'"""
     yield from _srun(plan, "look", f"--time={LOOK_MINUTES} --kill-on-bad-exit=0", "|| true")
     if plan.wish.requeue_without_bad:
@@ -112,7 +112,6 @@ def _whose(plan: Plan) -> str:
 
 def _start(plan: Plan) -> Iterator[str]:
     yield "# One launcher a node, on all of its cores; envcheck stays with each and writes its record."
-    yield "# shellcheck disable=SC2016"
     yield f"""launch='exec "$0" train {_whose(plan)} "$@"'"""
     yield from _srun(plan, "launch", f"--kill-on-bad-exit=0 --wait={LAST_S}")
 
