@@ -47,6 +47,9 @@ SchedulerParameters=sched_interval=1,bf_interval=1,nohold_on_prolog_fail
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 TaskProlog={folder}/task-prolog
+Prolog={folder}/prolog
+HealthCheckProgram={folder}/health
+HealthCheckInterval=2
 KillWait=10
 GresTypes=npu,gpu
 {more}
@@ -100,10 +103,21 @@ class Cluster:
         (self.folder / "gres.conf").write_text("\n".join(cards) + "\n")
         hosts = ["127.0.0.1 localhost", f"{self.net}.254 ctl", *(f"{self.address(name)} {name}" for name in self.names)]
         (self.folder / "hosts").write_text("\n".join(hosts) + "\n")
-        prolog = self.folder / "task-prolog"
-        machine = f"{self.folder}/$SLURMD_NODENAME/machine"
-        prolog.write_text(f'#!/bin/sh\n[ ! -d "{machine}" ] || echo "export ENVCHECK_SYSROOT={machine}"\n')
-        prolog.chmod(0o755)
+        self.program("task-prolog", f'[ ! -d "{self.machine}" ] || echo "export ENVCHECK_SYSROOT={self.machine}"')
+        self.program("prolog", "exit 0")
+        self.program("health", "exit 0")
+
+    @property
+    def machine(self) -> str:
+        """The folder of a node's machine, as its own shell reads it."""
+        return f"{self.folder}/$SLURMD_NODENAME/machine"
+
+    def program(self, name: str, text: str) -> None:
+        """One of those that slurm.conf names; replaced whole, since slurmd may be starting it."""
+        fresh = self.folder / f".{name}.new"
+        fresh.write_text(f"#!/bin/sh\n{text}\n")
+        fresh.chmod(0o755)
+        fresh.replace(self.folder / name)
 
     def _cards(self, node: str, gres: str) -> str:
         """A line of gres.conf, with device files as Slurm wants them."""
@@ -192,6 +206,8 @@ class Cluster:
 
     def clean(self) -> None:
         """No job, and every node in use, as at the beginning."""
+        self.program("prolog", "exit 0")
+        self.program("health", "exit 0")
         self.call("scancel", "--user=root")
         self.wait(lambda: not self.queue())
         for name, state in self.states().items():

@@ -23,10 +23,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # slurmd 
 LOOKED_AT = ("driver", "devices", "links", "own")
 # What a job brings with it, or another job of the node may rightly cause.
 LEFT_OUT = ("devices.visible", "devices.remapped", "devices.order")
-OTHERS = (
-    *("devices.processes", "devices.memory", "devices.utilization", "devices.shared", "devices.open_nodes"),
-    "devices.spread",
-)
+USED = ("devices.processes", "devices.memory", "devices.utilization", "devices.shared", "devices.open_nodes")
 
 
 class OverError(BaseException):
@@ -58,7 +55,10 @@ def prolog(terms: Terms) -> int:
         return _untold(terms, err.message)
     except Exception as err:  # a mistake of ours takes no node out of use
         return _untold(terms, f"a bug in envcheck: {type(err).__name__}: {err}")
-    wrong = [f for f in found if f.severity is Severity.FAIL and not f.waived]
+    bad = {Severity.FAIL: True, Severity.WARN: terms.alone}  # with --alone a card in use is no mere warning
+    wrong = [
+        f for f in found if not f.waived and bad.get(f.severity) and (f.severity > Severity.WARN or f.name in USED)
+    ]
     if wrong:
         return _unfit(terms, wrong)
     unknown = [f for f in found if f.severity is Severity.UNKNOWN and not f.waived]
@@ -84,7 +84,7 @@ def _findings(terms: Terms) -> list[Finding]:
     if site:
         told = replace(told, thresholds=site.thresholds)
     areas = {check.name.partition(".")[0] for check in (*checks.CHECKS, *more)}
-    without = (*LEFT_OUT, *(() if terms.alone else OTHERS), *terms.skip)
+    without = (*LEFT_OUT, *(() if terms.alone else USED), *terms.skip)
     found = checks.run_all(told, [area for area in LOOKED_AT if area in areas], without, more)
     return list(own.waived(found, site, datetime.date.today()) if site else found)
 
