@@ -1,6 +1,7 @@
 """The table of checks, and running it.  To add one: a function and a line in its area's file, four test cases.
 
-A check reads facts and yields findings; the table stamps name and source on them.  Checks do not know each other.
+A check reads facts and yields findings; the table stamps name and source on them.  Checks do not know each other, but
+for the names of those that tell a cause: `follows` where nothing can be judged, `told_by` where something was.
 """
 
 from __future__ import annotations

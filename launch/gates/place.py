@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from envcheck.checks.driver import driver_version
 from envcheck.model import Finding, Remedy, Severity
 from installers.bundles import lockfile_use
@@ -55,16 +57,21 @@ def doctor(s: Situation) -> Finding:
         return _unfailed(s)
     commands = tuple(dict.fromkeys(c for f in bad if f.remedy for c in f.remedy.commands))
     lines = tuple(f"{f.name}: {f.seen}. {f.remedy.words if f.remedy else ''}".rstrip() for f in bad)
-    seen = f"{len(bad)} of {len(s.doctor)} checks failed"
+    seen = f"{_checks(bad)} of {_checks(s.doctor)} checks failed"
     words = "Mend what they say; envcheck doctor tells more of each."
     return Finding("gate.doctor", Severity.FAIL, seen, Remedy(words, commands), lines)
+
+
+def _checks(found: Iterable[Finding]) -> int:
+    """Once for each kind of cards, however much a check has to say."""
+    return len({(f.name, f.device) for f in found})
 
 
 def _unfailed(s: Situation) -> Finding:
     """What doctor warns of, or cannot tell, of the cards themselves is said and closes nothing."""
     open_ = [f for f in s.doctor if f.severity in (Severity.WARN, Severity.UNKNOWN) and f.name not in ELSEWHERE]
     doubts = [f for f in open_ if f.name.partition(".")[0] in OF_CARDS]
-    seen = f"{len(s.doctor)} checks, none failed"
+    seen = f"{_checks(s.doctor)} checks, none failed"
     if not doubts:
         return Finding("gate.doctor", Severity.OK, seen)
     names = ", ".join(dict.fromkeys(f.name for f in doubts))
