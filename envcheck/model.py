@@ -179,7 +179,8 @@ class Finding:
     """What a check saw: `name` is area.property; `source` says where the rule comes from, `device` which vendor's.
 
     `follows` names the check that tells the cause: this one could judge nothing, or nothing that is not told there.
-    `waived` says until when and why a person has accepted it, `accepted` the same for programs: it counts for no verdict.
+    `waived` says until when and why a person has accepted it, `accepted` the same for programs: it counts for no
+    verdict.
     """
 
     name: str
