@@ -24,8 +24,7 @@ def submit(request: Request, said: Wish, made: tuple[Document, ...], packed: Doc
     """The exit code of the job, or 0 once it is made with --detach."""
     cluster = opened(said)
     job = made[0]
-    _shared(cluster, packed)
-    create(cluster, made)
+    create(cluster, made, packed)
     where = f"-n {cluster.namespace}"
     what = f"{job.plural}.{job.version.partition('/')[0]} {job.name}"
     _say(f"made  {job.kind} {job.name} in the namespace {cluster.namespace}, {len(made) - 1} more with it")
@@ -63,20 +62,16 @@ def _shared(cluster: Cluster, packed: Document) -> None:
             raise
 
 
-def create(cluster: Cluster, made: tuple[Document, ...]) -> None:
-    """The job, and what belongs to it as its property, so that it goes with it; where one is refused, none stays."""
+def create(cluster: Cluster, made: tuple[Document, ...], packed: Document) -> None:
+    """The job, then what belongs to it as its property, so that it goes with it; where one is refused, none stays."""
     job = made[0]
     told = _made(cluster, job, job.body)
-    owner = {
-        "apiVersion": job.version,
-        "kind": job.kind,
-        "name": job.name,
-        "uid": told["metadata"]["uid"],
-    }
+    owner = {"apiVersion": job.version, "kind": job.kind, "name": job.name, "uid": told["metadata"]["uid"]}
     try:
         for document in made[1:]:
             meta = {**document.body["metadata"], "ownerReferences": [owner]}
             _made(cluster, document, {**document.body, "metadata": meta})
+        _shared(cluster, packed)
     except BaseException:
         with contextlib.suppress(EnvcheckError):
             remove(cluster, job)

@@ -40,13 +40,14 @@ def opened(said: Wish) -> Cluster:
     try:
         from kubernetes import client, config, watch
         from kubernetes.config import ConfigException
+        from yaml import YAMLError
     except ImportError:
         raise StepError(
             "--on k8s wants the library kubernetes, which is not installed", f"{INSTALL}; {WITHOUT}"
         ) from None
     try:
         settings, namespace = _settings(client, config, said.context)
-    except (ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError) as err:
+    except (ConfigException, YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as err:
         words = redact(str(err)).splitlines()[0][:200] if str(err) else type(err).__name__
         raise StepError(f"no cluster is configured: {words}", f"kubectl config get-contexts; {WITHOUT}") from None
     settings.retries = False
