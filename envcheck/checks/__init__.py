@@ -91,7 +91,8 @@ def run_all(
     checks = [c for c in (*CHECKS, *own) if (not chosen or c.name in chosen) and c.name not in left_out]
     found = [finding for check in checks for finding in run(check, facts)]
     names = {check.name for check in checks}
-    roots = {(f.name, f.device): f.severity for f in sorted(found, key=lambda f: f.severity) if not f.follows}
+    bad = sorted((f for f in found if f.severity > Severity.SKIP and not f.follows), key=lambda f: f.severity)
+    roots = {(f.name, f.device): f.severity for f in bad}
     return [_grounded(finding, names, roots) if finding.follows else finding for finding in found]
 
 
