@@ -36,6 +36,7 @@ class Host:
         self.home, self.bin, self.sysroot = self.folder / "home", self.folder / "bin", self.folder / "machine"
         self.variables: dict[str, str] = {}
         self.settings: tuple[str, ...] = ()  # of its sshd, before the usual ones
+        self.before = ""  # what a shell does where the sshd will be: mounts are its own
         self.child: subprocess.Popen[bytes] | None = None
 
     def start(self, keys: Path) -> None:
@@ -50,7 +51,7 @@ class Host:
             "SetEnv " + " ".join(f'"{name}={value}"' for name, value in own.items()),
         ]  # fmt: skip
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
-        inside = f"hostname {self.name}; exec {_sshd()} -D -e -f {self.folder / 'sshd_config'}"
+        inside = f"hostname {self.name}; {self.before or ':'}; exec {_sshd()} -D -e -f {self.folder / 'sshd_config'}"
         with (self.folder / "log").open("wb") as log:
             self.child = subprocess.Popen(
                 ["nsenter", f"--net=/run/netns/{self.space}", "unshare", "-m", "-u", "--propagation", "private",

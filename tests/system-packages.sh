@@ -15,6 +15,8 @@ need mmdebstrap mmdebstrap
 need makeself makeself
 need ip iproute2
 need sshd openssh-server
+need nft nftables
+need faketime faketime
 need chromium chromium
 need slurmctld slurmctld
 need slurmd slurmd

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 @options.framework
 @options.recipes_folder
 @options.fleet
+@click.option("--between", is_flag=True, help="With --hosts: try them against each other: names, clocks, ports, speed.")
+@click.option("--ports", metavar="LIST", help="With --between: ports that must be open, 29500,60000-60015.")
+@click.option(
+    "--rank-table",
+    type=click.Path(),
+    metavar="FILE",
+    help="With --hosts: Ascend's table of ranks, written, or checked where it is there.",
+)
 @options.checks("--only", help="Only this check or area; may be given again.")
 @options.checks("--skip", help="Not this check or area; may be given again.")
 @click.option("--config", type=click.Path(), help="Waivers, thresholds and checks of your own; else envcheck.toml.")
@@ -64,6 +72,7 @@ def doctor(**asked: Any) -> None:
     envcheck doctor --fix --dry-run                   which remedies are safe to apply
     envcheck doctor --deep                            and multiply, copy and add up on every card
     envcheck doctor --hosts node[01-08]               eight machines over ssh, and which is the odd one
+    envcheck doctor --hosts node[01-08] --between     and whether they reach each other, and how fast
     """
     site = settings.load(asked["config"])
     if asked["show_thresholds"] or asked["list_checks"]:
@@ -75,6 +84,7 @@ def doctor(**asked: Any) -> None:
         raise SystemExit(
             fleet.doctor(asked, site, lambda found: _findings(asked, _completed(asked, site, found), site))
         )
+    _of_fleets(asked)
     if asked["undo"]:
         raise SystemExit(_fixes().undo(_terms(asked)))
     if asked["fix"]:
@@ -91,6 +101,15 @@ def doctor(**asked: Any) -> None:
     if asked["fix"]:
         raise SystemExit(_fix(asked, findings, facts, site))
     raise SystemExit(_report(asked, written_as, findings, facts))
+
+
+def _of_fleets(asked: dict[str, Any]) -> None:
+    """What is between machines wants machines."""
+    from envcheck.errors import UsageError
+
+    for name in ("between", "ports", "rank_table"):
+        if asked[name]:
+            raise UsageError(f"--{name.replace('_', '-')} is for --hosts", "name the machines with --hosts")
 
 
 def _is_folder(path: str | None) -> bool:

@@ -24,7 +24,7 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
     """Ask or replay all, judge each, vote, report; the exit code."""
     from pathlib import Path
 
-    from envcheck.commands import fleet_report
+    from envcheck.commands import fleet_between, fleet_report
     from envcheck.fleet import forms, judging
     from envcheck.reports.judged import exit_code
 
@@ -35,10 +35,11 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
 
         checks.named((*asked["only"], *asked["skip"]), own.checks(site))
     form = fleet_report.chosen(asked)
+    fleet_between.refuse(asked)
     bench = judging.Bench(judge, asked["device"], form in forms.WITH_FACTS)
     replay = asked["replay"]
     hosts = _replayed(Path(replay), bench) if replay else each_asked(asked, bench.said, site.questions)
-    fleet = judging.fleet(hosts)
+    fleet = judging.fleet(hosts, fleet_between.told(asked, hosts))
     fleet_report.report(asked, fleet, form)
     return exit_code(fleet.findings, asked["strict"])
 

@@ -10,6 +10,8 @@ from envcheck import facts, snapshot
 from envcheck.errors import EnvcheckError
 from envcheck.fleet import clocks, equal, reach, voted
 from envcheck.fleet.odd import Odd
+from envcheck.fleet.own import Own
+from envcheck.fleet.own import read as own_read
 from envcheck.fleet.said import Said
 from envcheck.language.findings import localised as in_language
 from envcheck.model import Answer, Facts, Finding, Severity
@@ -27,6 +29,7 @@ class Host:
     said: Mapping[str, equal.Values] = field(default_factory=dict)
     facts: Facts | None = None
     offset: clocks.Offset | None = None
+    own: Own | None = None
 
     @property
     def answered(self) -> bool:
@@ -89,7 +92,7 @@ class Bench:
         findings = [*more, *self._judge(told)]
         said = {line: self._once(values) for line, values in equal.values(told).items()}
         kept = replace(told, answers={}) if self._keep else None
-        return Host(name, tuple(self._findings.setdefault(f, f) for f in findings), said, kept)
+        return Host(name, tuple(self._findings.setdefault(f, f) for f in findings), said, kept, None, own_read(told))
 
     def _once(self, values: equal.Values) -> equal.Values:
         return self._values.setdefault(tuple(sorted(values.items())), values)

@@ -1,0 +1,335 @@
+"""What runs on each host while they are tried against each other: a line of JSON asks, a line answers.
+
+It stands alone, since its text travels by itself, for Python 3.8; it changes nothing, and ends with its connection.
+A listener here answers only to those who know the token, which came over ssh.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import selectors
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+MARK = "envcheck-between"
+SIOCGIFADDR, SIOCGIFMTU = 0x8915, 0x8921  # linux/sockios.h
+IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3  # linux/in.h: whole packets, whatever was learnt of the way
+PINGS, CHUNK, CLIENTS = 40, 1 << 18, 64
+IFNAMES = ("HCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+UDP_HEADERS = 28
+# Whoever asks closes, by a reset: a port that was tried can be opened by the job at once, without SO_REUSEADDR, too.
+AT_ONCE = struct.pack("ii", 1, 0)
+state: dict[str, Any] = {"token": "", "sockets": []}
+
+
+def tell(answer: dict[str, Any]) -> None:
+    sys.stdout.write(f"\n{MARK} {json.dumps(answer)}\n")
+    sys.stdout.flush()
+
+
+def clock() -> float:
+    return time.time()
+
+
+def about() -> dict[str, Any]:
+    """By which address the others reach it: the named interface's, else the one that ssh came in by."""
+    found: dict[str, tuple[str, int]] = {}
+    for _, name in socket.if_nameindex():
+        address, mtu = _ioctl(name, SIOCGIFADDR), _ioctl(name, SIOCGIFMTU)
+        if address and mtu:
+            found[name] = (socket.inet_ntoa(address[20:24]), struct.unpack("i", mtu[16:20])[0])
+    came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[2]
+    wanted = [os.environ.get(name, "").lstrip("=").split(",")[0] for name in IFNAMES]
+    named = [found[name][0] for want in wanted if want for name in sorted(found) if name.startswith(want)]
+    outer = [address for address, _ in found.values() if not address.startswith("127.")]
+    reached = (named + [came_in] * (came_in in outer) + outer + [came_in])[0]
+    size = next((most for one, most in found.values() if one == reached), None)
+    return {
+        "hostname": socket.gethostname(),
+        "address": reached,
+        "addresses": outer,
+        "mtu": size,
+        "hccn": bool(shutil.which("hccn_tool")),
+    }
+
+
+def _ioctl(name: str, what: int) -> bytes | None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            return fcntl.ioctl(asking.fileno(), what, struct.pack("256s", name[:15].encode()))
+        except OSError:
+            return None
+
+
+def resolve(names: list[str], seconds: float) -> dict[str, list[str]]:
+    """name -> addresses, [] where it leads nowhere; what takes longer is left out."""
+    found: dict[str, list[str]] = {}
+
+    def one(name: str) -> None:
+        try:
+            found[name] = sorted({str(a[4][0]) for a in socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)})
+        except (OSError, UnicodeError):
+            found[name] = []
+
+    waiting = list(names)
+
+    def work() -> None:
+        while waiting:
+            try:
+                one(waiting.pop())
+            except IndexError:
+                return
+
+    end = time.monotonic() + seconds
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return dict(found)
+
+
+def listen(token: str, ports: list[int]) -> dict[str, Any]:
+    """Those that are open now, and why the others are not; without any port one that the system chooses."""
+    state["token"] = token
+    opened: list[int] = []
+    taken: dict[str, str] = {}
+    for port in ports:
+        try:
+            opened.append(_listener(port))
+        except OSError as err:
+            taken[str(port)] = err.strerror or str(err)
+    data = opened[0] if opened else _listener(0)
+    _echo(data)
+    return {"open": opened, "taken": taken, "data": data}
+
+
+def _listener(port: int) -> int:
+    one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("", port))
+        one.listen(CLIENTS)
+    except (OSError, OverflowError):
+        one.close()
+        raise
+    state["sockets"].append(one)
+    threading.Thread(target=_accept, args=(one,), daemon=True).start()
+    return int(one.getsockname()[1])
+
+
+def _accept(one: socket.socket) -> None:
+    while True:
+        try:
+            peer, _ = one.accept()
+        except OSError:
+            return
+        threading.Thread(target=_serve, args=(peer,), daemon=True).start()
+
+
+def _serve(peer: socket.socket) -> None:
+    """token, a letter and a line feed; then n: its name, p: each byte comes back, b: all is counted."""
+    with peer:
+        peer.settimeout(10)
+        try:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            head = _exactly(peer, 34).decode("ascii", "replace")
+            if head[:32] != state["token"]:
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+                return
+            if head[32] == "n":
+                peer.sendall(socket.gethostname().encode()[:64] + b"\n")
+                peer.recv(1)
+            elif head[32] == "p":
+                while _back(peer):
+                    pass
+            elif head[32] == "b":
+                peer.sendall(b"%d\n" % _count(peer))
+        except OSError:
+            return
+
+
+def _back(peer: socket.socket) -> bytes:
+    data = peer.recv(64)
+    if data:
+        peer.sendall(data)
+    return data
+
+
+def _count(peer: socket.socket) -> int:
+    room, total = bytearray(CHUNK), 0
+    while True:
+        got = peer.recv_into(room)
+        if not got:
+            return total
+        total += got
+
+
+def _exactly(peer: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = peer.recv(size - len(data))
+        if not more:
+            raise OSError("it hung up")
+        data += more
+    return data
+
+
+def _echo(port: int) -> None:
+    """Packets with the token come back as their own size."""
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        one.bind(("", port))
+    except OSError:
+        one.close()
+        return
+    state["sockets"].append(one)
+
+    def work() -> None:
+        while True:
+            try:
+                data, peer = one.recvfrom(1 << 16)
+                if data[:32].decode("ascii", "replace") == state["token"]:
+                    one.sendto(b"%d" % len(data), peer)
+            except OSError:
+                return
+
+    threading.Thread(target=work, daemon=True).start()
+
+
+def knock(targets: list[tuple[str, int]], seconds: float) -> dict[str, str]:
+    """host:port -> "" where our own listener answers, else why not; all at once."""
+    choose = selectors.DefaultSelector()
+    found: dict[str, str] = {}
+    for host, port in targets:
+        one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        one.setblocking(False)
+        key = f"{host}:{port}"
+        try:
+            one.connect_ex((host, port))
+        except OSError as err:
+            found[key] = err.strerror or str(err)
+            one.close()
+            continue
+        choose.register(one, selectors.EVENT_WRITE, key)
+    end = time.monotonic() + seconds
+    while choose.get_map() and time.monotonic() < end:
+        for ready, _ in choose.select(max(0.0, end - time.monotonic())):
+            choose.unregister(ready.fileobj)
+            found[ready.data] = _met(ready.fileobj, end)  # type: ignore[arg-type]  # it is the socket
+    for left in list(choose.get_map().values()):
+        found[left.data] = "timed out"
+        left.fileobj.close()  # type: ignore[union-attr]  # as above
+    choose.close()
+    return found
+
+
+def _met(one: socket.socket, end: float) -> str:
+    with one:
+        wrong = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if wrong:
+            return os.strerror(wrong)
+        try:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+            one.settimeout(max(0.5, end - time.monotonic()))
+            one.sendall(state["token"].encode() + b"n\n")
+            return "" if one.recv(80) else "another program answers there"
+        except OSError as err:
+            return err.strerror or str(err)
+
+
+def measure(host: str, port: int, seconds: float, most: int) -> dict[str, float]:
+    """{"rtt_s": median of small messages, "rate": bytes a second to there}"""
+    with _joined(host, port, b"p") as one:
+        times = []
+        for _ in range(PINGS):
+            began = time.perf_counter()
+            one.sendall(b"x")
+            _exactly(one, 1)
+            times.append(time.perf_counter() - began)
+    with _joined(host, port, b"b") as one:
+        data, sent, began = bytes(CHUNK), 0, time.perf_counter()
+        while sent < most and time.perf_counter() - began < seconds:
+            one.sendall(data)
+            sent += len(data)
+        one.shutdown(socket.SHUT_WR)
+        got = int(_exactly(one, 1) + one.recv(30))
+        took = time.perf_counter() - began
+    return {"rtt_s": sorted(times)[PINGS // 2], "rate": got / took}
+
+
+def _joined(host: str, port: int, letter: bytes) -> socket.socket:
+    one = socket.create_connection((host, port), 5)
+    one.settimeout(20)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    one.sendall(state["token"].encode() + letter + b"\n")
+    return one
+
+
+def packets(host: str, port: int, mtu: int) -> dict[str, bool]:
+    """Whether a small packet, and one of the whole size that may not be cut, come there: three tries each."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.settimeout(0.7)
+        one.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE)
+        one.connect((host, port))
+        return {"small": _passes(one, 100), "full": _passes(one, mtu - UDP_HEADERS)}
+
+
+def _passes(one: socket.socket, size: int) -> bool:
+    for _ in range(3):
+        try:
+            one.send(state["token"].encode() + bytes(max(0, size - 32)))
+            if one.recv(20) == b"%d" % size:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def hccn(pings: list[tuple[int, str]]) -> dict[str, Any]:
+    """[die, address] each: what hccn_tool says of a ping from that card's own port."""
+    found: dict[str, Any] = {}
+
+    def one(die: int, address: str) -> None:
+        argv = ["hccn_tool", "-i", str(int(die)), "-ping", "-g", "address", address]
+        try:
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  timeout=15)  # fmt: skip
+            found[str(die)] = [done.returncode, done.stdout.decode("utf-8", "replace")[:2000]]
+        except (OSError, subprocess.TimeoutExpired) as err:
+            found[str(die)] = [None, str(err)[:200]]
+
+    threads = [threading.Thread(target=one, args=pair, daemon=True) for pair in pings[:64]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    return dict(found)
+
+
+DO: dict[str, Any] = {f.__name__: f for f in (clock, about, resolve, listen, knock, measure, packets, hccn)}
+
+
+def main() -> None:
+    tell({"ready": True})
+    for line in sys.stdin:
+        asked: Any = None
+        try:
+            asked = json.loads(line)
+            tell({"id": asked["id"], "answer": DO[asked["do"]](*asked["with"])})
+        except Exception as err:  # told, and the next question may be answered
+            tell({"id": asked.get("id") if isinstance(asked, dict) else None, "error": str(err)[:200] or repr(err)})
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)  # threads that still wait for a name or a peer end here
