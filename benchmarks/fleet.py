@@ -6,7 +6,9 @@ python benchmarks/fleet.py replay [1000]       recordings of 16-card machines, t
 All hosts share this machine's cores: their own work (a Python and the simulated tools on each) slows the others;
 the processor time of envcheck and its ssh children alone is told apart, and a run in which the hosts send again what
 they sent before, as hosts with cores of their own would leave it to us.  The reference is clush running `true` on all,
-plus the slowest host's own doctor.  Medians of RUNS.
+plus the slowest host's own doctor.  Beside it stand clush, ansible and pyinfra (where they are on PATH) as they run an
+envcheck that is installed on every host and print its answers as they come, without a word on what differs.  Medians of
+RUNS.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -42,7 +45,8 @@ ODD = {100: "driver-old", 500: "card-lost=3", 900: "hot=101"}
 def timed(argv: Sequence[str], env: dict[str, str]) -> tuple[float, float]:
     """(clock, processor time with children), in seconds."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(argv, env=env, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    none = subprocess.DEVNULL
+    subprocess.run(argv, env=env, cwd=ROOT, stdin=none, stdout=none, stderr=none, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return time.perf_counter() - began, used
@@ -61,6 +65,23 @@ def hosts(sizes: Sequence[int]) -> None:
     print(tabulate(rows, headers="keys", floatfmt=".2f"))
 
 
+def others(made: Fleet) -> dict[str, list[str]]:
+    """Doctor on every host by the tools that a site has for it."""
+    names, line = ",".join(host.name for host in made.hosts), f"cd {ROOT} && {sys.executable} -m envcheck doctor --json"
+    return {
+        "clush": [sys.executable, "-m", "ClusterShell.CLI.Clush", "-S", "-f", "64", "-w", names, line],
+        "ansible": ["ansible", "all", "-i", f"{names},", "-u", "root", "-f", "64", "-m", "raw", "-a", line],
+        "pyinfra": ["pyinfra", "-y", "--ssh-user", "root", "--ssh-key", str(made.key), names, "exec", "--", line],
+    }
+
+
+def beside(made: Fleet, env: dict[str, str]) -> dict[str, object]:
+    return {
+        f"{name} s": median(argv, env)[0] if shutil.which(argv[0], path=env["PATH"]) else None
+        for name, argv in others(made).items()
+    }
+
+
 def measured(made: Fleet, names: str) -> dict[str, object]:
     env, python = made.environment(), sys.executable
     doctor = [python, "-m", "envcheck", "doctor", "--json"]
@@ -71,6 +92,7 @@ def measured(made: Fleet, names: str) -> dict[str, object]:
     own = [timed(doctor, {**os.environ, SYSROOT: str(host.sysroot)}) for host in made.hosts[:RUNS]]
     alone = [median([*doctor, "--hosts", "node01"], env)[0]]
     slowest = max(clock for clock, _ in own)
+    same = beside(made, env)
     at_once(made, env)
     ready_s, _ = median(over, env)
     return {
@@ -82,6 +104,7 @@ def measured(made: Fleet, names: str) -> dict[str, object]:
         "own doctor s": slowest,
         "ratio": all_s / (true_s + slowest),
         "hosts that answer at once s": ready_s,
+        **same,
     }
 
 

@@ -6,6 +6,7 @@ starts; however this ends, no ssh outlives it.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ def ask(hosts: Sequence[str], errand: Errand, done: Callable[[said.Said], None])
         raise UsageError("there is no ssh here, which --hosts goes through", "install the OpenSSH client")
     from ClusterShell.Task import task_self, task_terminate
 
+    # A host that ends without listening is a finding of that host, not ClusterShell's warning of a broken pipe.
+    logging.getLogger("ClusterShell").setLevel(logging.CRITICAL)
     task = task_self()
     for stream in ("stdout", "stderr"):
         task.set_default(f"{stream}_msgtree", False)  # nothing is kept here but what `Said` keeps
