@@ -1,7 +1,7 @@
 """An API server for `--on k8s`, and envcheck as a process that asks it.
 
-The tests' own small one is tests.api_small.  ENVCHECK_KUBE_APISERVER names a real kube-apiserver, beside which or on the
-PATH stands `etcd`; then the same tests ask both.  docs/kubernetes.md tells how to build one.
+The tests' own small one is tests.api_small.  ENVCHECK_KUBE_APISERVER names a real kube-apiserver, beside which or on
+the PATH stands `etcd`; then the same tests ask both.  docs/kubernetes.md tells how to build one.
 """
 
 from __future__ import annotations
