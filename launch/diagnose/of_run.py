@@ -28,6 +28,8 @@ def explain(run: Run, shown: Path | None = None) -> Report:
     """Its logs, and the first failed worker as the record has it.  `shown` is the folder as it was written."""
     logs = (shown or run.folder) / ("" if run.elsewhere else "log")
     failed = _failed(run)
+    if run.elsewhere and run.state == "refused":  # nothing ran, and what its nodes' gates said is no program's error
+        return Report((_refused(run),), None, (), (), "", (f"{run.id}: {_words(run, failed)}",))
     read = session.explain_files([logs])
     first = _log(logs, failed)
     notes = (f"{run.id}: {_words(run, failed)}",)
@@ -50,6 +52,15 @@ def _stopped(run: Run, record: Path) -> Diagnosis | None:
     why = "envcheck train ended the run: one of its stop rules."
     source = ("docs/train.md, the stop rules",)
     return Diagnosis(_plain(said.get("name")), "cause", seen.text, why, _plain(words), (), source, (), (seen,), 1)
+
+
+def _refused(run: Run) -> Diagnosis:
+    """The gates of its nodes were closed."""
+    seen = Evidence(str(run.folder / NAME), 0, _plain(run.text("error")))
+    why = "The nodes of the job looked at themselves first, and some are not fit: nothing was started."
+    source = ("docs/slurm.md, the look at the nodes",)
+    remedy = "Mend what they say, or let the job shun them: --requeue-without-bad."
+    return Diagnosis("slurm.refused", "cause", seen.text, why, remedy, (), source, (), (seen,), 1)
 
 
 def _plain(text: object) -> str:

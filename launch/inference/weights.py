@@ -9,6 +9,7 @@ from envcheck.errors import UsageError
 from installers.containers.inside import OWN
 from installers.recipes.recipe import Recipe
 from launch.rendering.rows import rows
+from launch.runs import follow
 from launch.runs.known import Run
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,200}")  # of a checkpoint's folder: nothing that leads out of it
@@ -20,8 +21,8 @@ def place(recipe: Recipe, step: int | None, run: Run) -> str:
     """Of a checkpoint.  Of the record its name alone is taken; where runs stand is known without it."""
     name = _pick(step, run)
     if not run.text("container"):
-        return str(run.folder / "output" / name)
-    return str(PurePosixPath(recipe.runs or f"{OWN}/runs") / run.id / "output" / name)
+        return str(follow.logs(run).parent / "output" / name)
+    return str(PurePosixPath(recipe.runs or f"{OWN}/runs") / follow.logs(run).parent.name / "output" / name)
 
 
 def _pick(step: int | None, run: Run) -> str:

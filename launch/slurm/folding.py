@@ -83,7 +83,7 @@ def folded(said: Mapping[str, Any], state: str, there: Sequence[Part], refused: 
         "loss": _list(best.said.get("loss")) if best else [],
         "first_failed_worker": first.said.get("first_failed_worker") if first else None,
         "diagnoses": [one for part in _blamed(there) for one in _list(part.said.get("diagnoses"))][:20],
-        "checkpoints": [path for part in there for path in _list(part.said.get("checkpoints"))][:NODES],
+        "checkpoints": next((c for part in there if (c := _list(part.said.get("checkpoints")))), []),
         "error": _error(refused, there, first),
     }
     done["slurm"] = {**said["slurm"], "state": state, "parts": [_short(part) for part in there]}
@@ -113,18 +113,11 @@ def _first_failed(there: Sequence[Part]) -> Part | None:
 
 def _error(refused: Record | None, there: Sequence[Part], first: Part | None) -> str | None:
     if refused and not there:
-        return "; ".join(f"{node}: {shut['gate']}: {shut['seen']}" for node, shut in _shuts(refused))[:600]
+        told = looks.alike(looks.of_values(refused))
+        return "; ".join(f"{nodes}: {shut.gate}: {shut.reason}" for shut, nodes in told)[:600]
     if first:
         return f"node {first.number} failed first: see {first.folder / NAME}"
     return next((e for part in there if isinstance(e := part.said.get("error"), str)), None)
-
-
-def _shuts(refused: Record) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    closed = refused["closed"] if isinstance(refused["closed"], dict) else {}
-    for node, shuts in closed.items():
-        for shut in _list(shuts)[:2]:
-            if isinstance(shut, dict) and {"gate", "seen"} <= shut.keys():
-                yield str(node), shut
 
 
 def _short(part: Part) -> Record:

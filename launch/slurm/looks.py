@@ -23,6 +23,11 @@ class Shut:
     next_step: str = ""
     evidence: tuple[str, ...] = ()
 
+    @property
+    def reason(self) -> str:
+        """In one line: the first check behind the gate and what it saw, without what to do."""
+        return (next(iter(self.evidence), "") or self.seen).partition(". ")[0].rstrip(".")
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -107,15 +112,22 @@ def told(verdict: Verdict) -> Iterable[str]:
     yield f"envcheck: {len(verdict.closed)} of {many} nodes {'is' if many == 1 else 'are'} not fit: " + folded(
         verdict.closed
     )
-    alike: dict[Shut, list[str]] = {}
-    for node, shuts in verdict.closed.items():
-        for shut in shuts:
-            alike.setdefault(shut, []).append(node)
-    for shut, nodes in alike.items():
-        yield f"  {folded(nodes)}: {shut.gate}: {shut.seen}"
+    for shut, nodes in alike(verdict):
+        yield f"  {nodes}: {shut.gate}: {shut.seen}"
         yield from (f"    {line}" for line in shut.evidence if line != shut.seen)
         if shut.next_step:
             yield f"    next: {shut.next_step}"
+
+
+def alike(verdict: Verdict) -> list[tuple[Shut, str]]:
+    """Each reason once, with all nodes that have it: node[01-07]."""
+    from envcheck.fleet.hosts import folded
+
+    found: dict[Shut, list[str]] = {}
+    for node, shuts in verdict.closed.items():
+        for shut in shuts:
+            found.setdefault(shut, []).append(node)
+    return [(shut, folded(nodes)) for shut, nodes in found.items()]
 
 
 def values(verdict: Verdict) -> dict[str, Any]:

@@ -45,7 +45,8 @@ def _asked(job: str, _moment: int) -> Standing:
         ("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T|%r|%N"), timeout_s=control.TIMEOUT_S
     )
     if told.status:
-        return Standing(GONE if "Invalid job id" in told.err else UNTOLD, control.why(told))
+        why = "there is no squeue here" if told.absent else control.why(told)
+        return Standing(GONE if "Invalid job id" in told.err else UNTOLD, why)
     return parse(told.out)
 
 

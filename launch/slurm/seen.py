@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from envcheck.errors import StepError
+from envcheck.errors import StepError, UntoldError
 from envcheck.runner import run as start
 from launch import record
 from launch.runs.known import QUEUED, Run
@@ -48,6 +48,9 @@ def logs(run: Run) -> Path:
 
 def wait(run: Run, say: Callable[[str], None], look: Callable[[Path], Run | None]) -> Run:
     """Until its first node trains, or it is over; each change of its standing is said."""
+    if (now := run.said["slurm"]).get("state") == queue.UNTOLD:
+        words = f"Slurm does not say how job {number(run.said)} stands: {now.get('reason')}"
+        raise UntoldError(words, "ask again where squeue answers")
     told = ""
     while run.running and not folding.parts(run.folder):
         if (words := standing(run)) != told:

@@ -30,7 +30,7 @@ def verdict(folder: Path, requeue: bool, drain: bool, environment: Mapping[str, 
     if not found.closed:
         return errors.FIT
     if drain:
-        for line in control.drain({node: _reason(shut) for node, shut in found.sick.items()}):
+        for line in control.drain({node: shut.reason for node, shut in found.sick.items()}):
             click.echo(f"envcheck: {line}", err=True)
     if requeue:
         click.echo(f"envcheck: {_requeued(found, parts, around)}", err=True)
@@ -45,12 +45,6 @@ def components(around: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     if not all(number and nodes for number, nodes in found):
         raise UsageError("this is no job of Slurm's", "the script of `envcheck train --on slurm` calls it")
     return [(number, chosen([nodes])) for number, nodes in found]
-
-
-def _reason(shut: looks.Shut) -> str:
-    """What `sinfo -R` shows: the check and what it saw, without what to do."""
-    first = next(iter(shut.evidence), "") or f"{shut.gate}: {shut.seen}"
-    return first.partition(". ")[0].rstrip(".")
 
 
 def _requeued(found: Verdict, parts: list[tuple[str, list[str]]], around: Mapping[str, str]) -> str:
