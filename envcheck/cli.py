@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from envcheck import __version__, errors, language, misuse
+from envcheck import __version__, errors, language, misuse, places
 from envcheck.language import commands
 
 # verb → where its command stands (attribute of the same name).  Imported only when asked for: --version stays quick.
@@ -47,12 +47,6 @@ class Verbs(misuse.Group):
             return None
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         return commands.spoken(command)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args and not ctx.resilient_parsing:
-            click.echo(ctx.get_help(), err=True)  # as it is; click's versions differ in where, and with which exit code
-            ctx.exit(errors.USAGE)
-        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -93,11 +87,7 @@ def _code(argv: list[str] | None) -> int:
     except click.ClickException as err:
         return _misused(err)
     except errors.EnvcheckError as err:
-        say = language.say
-        click.echo(f"envcheck{say(': ')}{_plain(say(err.message))}", err=True)
-        if err.next_step:
-            click.echo(f"  {say('next: ')}{_plain(say(err.next_step))}", err=True)
-        return err.code
+        return _refused(err.message, err.next_step, err.code)
     except (StoppedError, KeyboardInterrupt, click.Abort) as err:
         open_line = isinstance(err, click.Abort) or sys.stderr.isatty()  # that of a question, or of the terminal's ^C
         click.echo(f"{open_line * chr(10)}envcheck: interrupted", err=True)
@@ -106,27 +96,39 @@ def _code(argv: list[str] | None) -> int:
         _give_up_stdout()  # whoever read us has enough; what was not read is not "fit"
         return errors.UNTOLD
     except OSError as err:
-        if err.errno not in (errno.ENOSPC, errno.EDQUOT):
-            return _bug(err)
-        _give_up_stdout()
-        click.echo(f"envcheck: cannot write{f' {err.filename}' if err.filename else ''}: {err.strerror}", err=True)
-        click.echo("  next: make room (df -h), then run it again", err=True)
-        return errors.USAGE
+        if err.errno in (errno.ENOSPC, errno.EDQUOT):
+            _give_up_stdout()
+            where = f" {err.filename}" if err.filename else ""
+            return _refused(f"cannot write{where}: {err.strerror}", "make room (df -h), then run it again")
+        if err.errno in places.NEVER:  # of a word that is a name in one place and a path in another
+            return _refused(f"no file can be {str(err.filename)[:80]!r}: {err.strerror}", "name another")
+        return _bug(err)
     except Exception as err:
         return _bug(err)
 
 
+def _refused(why: str, next_step: str, code: int = errors.USAGE) -> int:
+    say = language.say
+    click.echo(f"envcheck{say(': ')}{_plain(say(why))}", err=True)
+    if next_step:
+        click.echo(f"  {say('next: ')}{_plain(say(next_step))}", err=True)
+    return code
+
+
 def _plain(text: str) -> str:
-    """What a stranger's file or a tool said moves no cursor."""
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+    """What a stranger's file or a tool said moves no cursor, and no line of it is without end."""
+    shown = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+    return "\n".join(
+        line if len(line) <= LINE else f"{line[: LINE // 2]} ... {line[-LINE // 2 :]}" for line in shown.split("\n")
+    )
+
+
+LINE = 1000  # characters
 
 
 def _misused(err: click.ClickException) -> int:
     """What click has against the words of a command, as our other refusals look."""
-    say = language.say
-    click.echo(f"envcheck{say(': ')}{_plain(say(misuse.said(err)))}", err=True)
-    click.echo(f"  {say('next: ')}{_plain(say(misuse.next_step(err)))}", err=True)
-    return errors.USAGE
+    return _refused(misuse.said(err), misuse.next_step(err))
 
 
 def _give_up_stdout() -> None:

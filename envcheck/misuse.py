@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from envcheck import errors
+from envcheck import errors, places
 
 NEAR = 0.6
 LONGEST = 600  # characters: a word of the command line may have a hundred thousand
@@ -19,7 +19,16 @@ CHOICE = re.compile(r"(['\"])(.*)\1 is not one of ", re.S)  # click's words of a
 
 
 class Group(click.Group):
-    """Names the word that is no command of it; click's own says so in a text alone."""
+    """Names the word that is no command of it, and without a word shows its help as it is.
+
+    Click's own does the first in a text alone; the second its versions do here or there, with one exit code or another.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(errors.USAGE)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -38,25 +47,35 @@ class NoSuchCommandError(click.UsageError):
         self.word = word
 
 
-def refuse_empty(command: click.Command) -> None:
-    """Have each option and argument of the command refuse an empty text: for a path it would mean this folder."""
+def look_at_values(command: click.Command) -> None:
+    """Have each option and argument of the command refuse what is never a value, before a type makes a path of it."""
     for param in command.params:
         if param.type is not click.UNPROCESSED:  # another program's words
-            param.consume_value = _filled(param)  # type: ignore[method-assign]  # before a type makes a path of it
+            param.consume_value = _consuming(param)  # type: ignore[method-assign]
 
 
-def _filled(param: click.Parameter) -> Any:
+def _consuming(param: click.Parameter) -> Any:
     def consume_value(ctx: click.Context, opts: Any) -> Any:
         value, source = type(param).consume_value(param, ctx, opts)
-        empty = value == "" or (isinstance(value, (tuple, list)) and "" in value)
-        if empty and source is COMMANDLINE and not ctx.resilient_parsing:
-            name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name.strip("[]")
-            raise errors.UsageError(f"{name}: an empty text", EMPTY)
+        if source is COMMANDLINE and not ctx.resilient_parsing:
+            _look(param, value if isinstance(value, (tuple, list)) else (value,))
         return value, source
 
     return consume_value
 
 
+def _look(param: click.Parameter, values: Iterable[object]) -> None:
+    """UsageError for an empty text, which as a path would mean this folder, and for a path that no file can have."""
+    name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name.strip("[]")
+    of_file = isinstance(param.type, click.Path) or param.metavar in PLACES
+    for value in values:
+        if value == "":
+            raise errors.UsageError(f"{name}: an empty text", EMPTY)
+        if of_file and isinstance(value, str):
+            places.can_be(value, name)
+
+
+PLACES = ("FILE", "DIR", "VENV", "FILE.run")  # metavars of options that are paths without click's type for them
 COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 EMPTY = "give a value, or leave it away; in a script: is the variable set that it comes from?"
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 from envcheck.errors import UsageError
+
+NEVER = (errno.ENAMETOOLONG, errno.ELOOP)
 
 
 def given(text: str, what: str) -> Path:
@@ -15,10 +18,22 @@ def given(text: str, what: str) -> Path:
             f"{what}: {'not a path' if text.strip() else 'an empty path'}", "give a path, or leave it away"
         )
     try:
-        return Path(text).expanduser()
+        path = Path(text).expanduser()
     except RuntimeError:
         who = text.partition("/")[0]
         raise UsageError(f"{what} {text[:200]!r}: there is no home for {who}", "write the whole path") from None
+    can_be(str(path), what)
+    return path
+
+
+def can_be(text: str, what: str) -> None:
+    """UsageError where no file can ever be: a name too long, links that lead in a circle.  Absent is fine."""
+    try:
+        Path(text).stat()
+    except OSError as err:
+        if err.errno in NEVER:
+            words = f"{what}: no file can be {text[:80]!r}{' ...' * (len(text) > 80)}: {(err.strerror or '').lower()}"
+            raise UsageError(words, "name another file or folder") from None
 
 
 def home() -> Path:

@@ -41,6 +41,13 @@ def test_bare_shows_the_help() -> None:
     assert len(done.stderr.splitlines()) > 20
 
 
+def test_a_bare_group_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """So does a group of commands that says nothing by itself."""
+    said = refused(capsys, "slurm")
+
+    assert said.startswith("Usage: envcheck slurm ") and "\nCommands:\n" in said
+
+
 @pytest.mark.parametrize("group", ["recipes", "runs"])
 def test_bare_groups_answer(group: str, tmp_path: Path) -> None:
     """A group of commands by itself lists what it is about."""
@@ -116,6 +123,37 @@ def test_empty_texts_are_refused(words: tuple[str, ...], what: str, capsys: pyte
     said = refused(capsys, *words)
 
     assert said.startswith(f"envcheck: {what}: an empty text\n  next: ")
+
+
+LONG = "a" * 3000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("doctor", "--replay", "{}"),
+        ("doctor", "-o", "{}"),
+        ("snapshot", "-o", "{}"),
+        ("recipes", "--recipes", "{}"),
+        ("simulate", "cpu", "--machines", "{}", "--", "true"),
+        ("provision", "--recipe", "tiny-cpu", "--dry-run", "--lock", "{}"),
+        ("train", "--model", "tiny", "--method", "lora", "--device", "cpu", "--dry-run", "--data", "{}"),
+        ("bundle", "--recipe", "tiny-cpu", "--dry-run", "-o", "{}"),
+    ],
+)
+def test_no_file_can_be_so(words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that is too long, and links in a circle, are refused before anything is done with them."""
+    (tmp_path / "loop").symlink_to("loop")
+    for name in (LONG, str(tmp_path / "loop")):
+        said = refused(capsys, *(word.format(name) for word in words))
+
+        assert ": no file can be '" in said and len(said) < 500
+
+
+@pytest.mark.parametrize("words", [("plan", "--model", LONG, "--device", "npu"), ("parse", LONG), ("lint", LONG)])
+def test_names_without_end(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """A name as long as no file has one is a sentence of a readable length wherever it is taken for one."""
+    assert len(refused(capsys, *words)) < 1500
 
 
 def test_another_programs_empty_words_stay() -> None:

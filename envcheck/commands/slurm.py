@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from envcheck import options, places
+from envcheck import misuse, options, places
 
 
-@click.group(short_help="For Slurm: a prolog for the site, and what the scripts of train call.")
+@click.group(cls=misuse.Group, short_help="For Slurm: a prolog for the site, and what the scripts of train call.")
 def slurm() -> None:
     """What Slurm starts by itself on a node, and what the scripts of `envcheck train --on slurm` call.
 

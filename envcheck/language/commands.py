@@ -17,7 +17,7 @@ def spoken(command: click.Command) -> click.Command:
     """The command, and those below it, with --lang, and with help in the chosen language."""
     if not any(OPTION in param.opts for param in command.params):
         command.params.append(_option())
-        misuse.refuse_empty(command)
+        misuse.look_at_values(command)
     if language.chosen() != "en":
         _translate(command)
     for below in (getattr(command, "commands", None) or {}).values():

@@ -7,9 +7,11 @@ Both are bounded, shown, and gone when the option is left out.  A run record hol
 from __future__ import annotations
 
 import json
+import os
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from envcheck.errors import UntoldError
@@ -20,6 +22,7 @@ from launch.planner import FITS, NOT, UNTOLD, LaunchPlan
 FACTORS = (0.8, 1.25)
 OFFSETS_GIB = (-4.0, 8.0)
 LARGEST = 8 << 20
+RECORDS, FOLDERS = 10_000, 100_000  # a folder of runs has far fewer; somebody may name /
 
 
 @dataclass(frozen=True)
@@ -37,17 +40,24 @@ class Correction:
 def pairs(place: Path) -> list[tuple[float, float]]:
     """(predicted, measured) bytes of every run record below `place`."""
     found = []
-    for path in sorted(place.rglob("run.json"))[:10_000] if place.is_dir() else [place]:
+    for path in sorted(islice(_records(place), RECORDS)) if place.is_dir() else [place]:
         try:
-            if path.stat().st_size > LARGEST:
+            if not path.is_file() or path.stat().st_size > LARGEST:
                 continue
             memory = json.loads(path.read_text(encoding="utf-8"))["memory"]
             one = (float(memory["predicted_bytes"]), float(memory["measured_bytes"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
         if 0 < one[0] < 1e15 and 0 < one[1] < 1e15:
             found.append(one)
     return found
+
+
+def _records(place: Path) -> Iterator[Path]:
+    """Each run.json below; folders that may not be read, or that go meanwhile, have none."""
+    for folder, _, files in islice(os.walk(place), FOLDERS):
+        if "run.json" in files:
+            yield Path(folder, "run.json")
 
 
 def fit(runs: Iterable[tuple[float, float]]) -> Correction:
