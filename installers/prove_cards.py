@@ -153,12 +153,13 @@ def _launch(recipe: Recipe, seat: Seat, env: Mapping[str, str], own: str, seed: 
     assert kit
     program = f"{own}/allreduce.py"
     seat.write(program, (FOLDER / "allreduce.py").read_text())
-    kind = kit.type_of(recipe.device)
-    argv = ["-m", kit.module, *_options(kit, recipe.device, own, count), program, kit.name, kind, own, str(seed)]
+    asked = [kit.name, kit.type_of(recipe.device), own, str(seed)]
+    argv = ["-m", kit.module, *launcher_options(kit, recipe.device, own, count), program, *asked]
     return started(recipe, seat, argv, env, COLLECTIVE_S)
 
 
-def _options(kit: Kit, device: str, own: str, count: int) -> list[str]:
+def launcher_options(kit: Kit, device: str, own: str, count: int) -> list[str]:
+    """So many ranks, with their words in files below `own`."""
     if kit.name == "torch":
         return ["--standalone", "--nproc-per-node", str(count), "--log-dir", f"{own}/log", "--redirects", "3"]
     chosen = ["--nproc_per_node", str(count), "--host", "127.0.0.1"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,6 +116,17 @@ def _resident(process: psutil.Process) -> int:
 def survivors(run: Path) -> list[psutil.Process]:
     """Every living process of this run: paddle gives its workers sessions of their own, the mark stays with them."""
     return [process for process, mark in _marked() if mark == str(run)]
+
+
+def end_survivors(run: Path) -> None:
+    """Whoever is left of this run, in whatever session: asked first, then made to."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        left = survivors(run)
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(sign)
+        if left:
+            psutil.wait_procs(left, timeout=3)
 
 
 def outlived(mark: str, patience_s: float = 2.0) -> tuple[int, ...]:

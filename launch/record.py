@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from envcheck import __version__
-from envcheck.errors import EnvcheckError
+from envcheck.errors import EnvcheckError, StepError
 from envcheck.model import Facts, Finding
 from envcheck.secrets import blank_value, redact
 from envcheck.units import MIB
@@ -60,6 +60,15 @@ def write(run: Path, record: Record) -> None:
     except OSError:
         fresh.unlink(missing_ok=True)
         raise
+
+
+def keep(run: Path, record: Record) -> None:
+    """The same, with a sentence where it cannot be done."""
+    try:
+        write(run, record)
+    except OSError as err:
+        why = f"the record {run / NAME} cannot be written: {(err.strerror or str(err)).lower()}"
+        raise StepError(why, "make room, or name another folder with --runs") from None
 
 
 def as_text(record: Record) -> str:

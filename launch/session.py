@@ -217,17 +217,18 @@ def _stay(
     situation.sign(seen.runs)
     begun = {**record.head(seen), **record.beginning(seen, found, run, made, tidy, now), "waived": list(waived)}
     begun["said"] = Said(request.into, request.recipes).as_values()
-    _write(run, begun)
+    record.keep(run, begun)
     telling.start(run, made)
     guard = guarding.guard(request, seen, run)
     teller = guarding.teller(request, seen, run, guard)
     try:
         end = launcher.launch(seen.stage, made, tidy, run, teller, request.deadline_s, started, guard)
     except StepError as err:
-        _write(run, {**begun, "state": "unstarted", "exit": {"code": err.code, "status": None}, "error": err.message})
+        why = {"exit": {"code": err.code, "status": None}, "error": err.message}
+        record.keep(run, {**begun, "state": "unstarted", **why})
         raise
     except KeyboardInterrupt:  # before the launcher's own ear for it: no process was started yet
-        _write(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
+        record.keep(run, {**begun, "state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}})
         raise
     finally:
         teller.close()
@@ -262,16 +263,8 @@ def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> i
         (run / "loss.svg").write_text(curve.svg(end.steps, title), encoding="utf-8")
     except OSError as err:
         click.echo(f"envcheck: no picture of the loss: {err.strerror or err}", err=True)
-    _write(run, done)
+    record.keep(run, done)
     if request.as_json and not request.detach:
         click.echo(record.as_text(done), nl=False)
     telling.end(run, end, done["checkpoints"], code, told)
     return code
-
-
-def _write(run: Path, said: record.Record) -> None:
-    try:
-        record.write(run, said)
-    except OSError as err:
-        words = f"the record {run / record.NAME} cannot be written: {(err.strerror or str(err)).lower()}"
-        raise StepError(words, "make room, or name another folder with --runs") from None

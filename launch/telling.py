@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from envcheck import errors
+from envcheck import errors, language
+from envcheck.language.findings import localised
 from envcheck.model import Finding, Severity
 from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
@@ -39,32 +40,34 @@ def say(text: str = "") -> None:
 
 def closed(shut: Sequence[Finding]) -> None:
     """Which gates, why, and what would open them."""
-    say(f"envcheck: {len(shut)} {'gate is' if len(shut) == 1 else 'gates are'} closed; nothing was started")
-    for finding in shut:
+    gates = "gate is" if len(shut) == 1 else "gates are"
+    say(language.say(f"envcheck: {len(shut)} {gates} closed; nothing was started"))
+    for finding in localised(shut):
         say(f"  {finding.name}: {finding.seen}")
         for line in finding.evidence:
             if line != finding.seen:
                 say(f"    {line}")
         if finding.remedy:
-            say(f"    next: {finding.remedy.words}")
+            say(f"    {language.say('next: ')}{finding.remedy.words}")
             for line in finding.remedy.commands:
                 say(f"      $ {line}")
     if names := waive.names(shut):
-        say(f'  for one run, and on its record, --waive NAME --because "why" opens: {", ".join(names)}')
+        opens = f'for one run, and on its record, --waive NAME --because "why" opens: {", ".join(names)}'
+        say(f"  {language.say(opens)}")
 
 
 def doubts(found: Iterable[Finding]) -> None:
     """What does not stop the run but should be known."""
-    for finding in found:
-        if finding.severity in (Severity.WARN, Severity.UNKNOWN):
-            say(f"note: {finding.name}: {finding.seen}. {finding.remedy.words if finding.remedy else ''}".rstrip())
+    for f in localised([f for f in found if f.severity in (Severity.WARN, Severity.UNKNOWN)]):
+        end = language.say(". ")
+        say(f"{language.say('note: ')}{f.name}: {f.seen}{end}{f.remedy.words if f.remedy else ''}".rstrip())
 
 
 def in_vain(waivers: Iterable[Waiver], opened: Sequence[str]) -> None:
     """Who copies a command from another machine learns what is not needed here."""
     for waiver in waivers:
         if str(waiver) not in opened:
-            say(f"note: --waive {waiver.name} opened nothing: it is not closed here")
+            say(language.say(f"note: --waive {waiver.name} opened nothing: it is not closed here"))
 
 
 def start(run: Path, made: Command) -> None:

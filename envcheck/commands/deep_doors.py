@@ -18,7 +18,7 @@ from envcheck.errors import UntoldError
 from envcheck.vendors import VENDORS
 from installers import environment, programs, prove
 from installers.environment import Environment, Kind
-from installers.prove_cards import KITS, Kit, kit_of, sourced
+from installers.prove_cards import KITS, Kit, kit_of, launcher_options, sourced
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
 from installers.seat import Host
@@ -142,7 +142,7 @@ def made(
     stop: Callable[[Sequence[str]], None],
 ) -> Door:
     def launch(folder: str, count: int) -> Sequence[str]:
-        return ("-m", kit.module, *_options(kit, vendor, folder, count))
+        return ("-m", kit.module, *launcher_options(kit, vendor, folder, count))
 
     def wrap(argv: Sequence[str]) -> Sequence[str]:
         return sourced(recipe, argv) if recipe else argv
@@ -156,16 +156,6 @@ def made(
         "GLOG_minloglevel": "1",
     }
     return Door(seat, title, kit.name, kit.type_of(vendor), whole, stop, launch, wrap)
-
-
-def _options(kit: Kit, vendor: str, folder: str, count: int) -> list[str]:
-    """As a training is started, with the ranks' words in files."""
-    if kit.name == "torch":
-        return ["--standalone", "--nproc-per-node", str(count), "--log-dir", f"{folder}/log", "--redirects", "3"]
-    chosen = ["--nproc_per_node", str(count), "--host", "127.0.0.1"]
-    if vendor != "cpu":
-        chosen = [VENDORS[vendor].launch_option, ",".join(map(str, range(count)))]
-    return [*chosen, "--log_dir", f"{folder}/log"]
 
 
 @contextlib.contextmanager

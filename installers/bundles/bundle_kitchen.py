@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from envcheck import toml_file
 from envcheck.errors import EnvcheckError, StepError
+from installers import sums
 from installers.bundles.lockfile import Built, Commit, Wheel
 from installers.containers.container_errors import asked
 from installers.progress import Downloads, Event, Report
@@ -196,7 +197,7 @@ def _wheel(kitchen: Kitchen, path: str, found: Mapping[Any, Found], index: str) 
     name, version, _, _ = parse_wheel_filename(file)
     of, copy = found[name], kitchen.folder / "copy.whl"
     kitchen.ground.files.bring(path, copy)
-    sha256 = build_cache.digest(copy)
+    sha256 = sums.sha256(copy)
     copy.unlink()
     source = () if of.is_wheel else (of.file, of.sha256)
     return Wheel(of.name, str(version), file, sha256, index, *source)

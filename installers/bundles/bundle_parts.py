@@ -24,7 +24,7 @@ from packaging.utils import parse_wheel_filename
 from envcheck import __version__, places, runner
 from envcheck.errors import EnvcheckError, StepError
 from envcheck.secrets import redact
-from installers.bundles.bundle_tar import read_file
+from installers import sums
 from installers.bundles.lockfile import Commit, Wheel
 from installers.progress import Downloads, Report
 from installers.recipes.recipe import Checkout, Package, Recipe
@@ -133,10 +133,7 @@ def _read(folder: Path, index: str) -> Iterator[Wheel]:
         if path.suffix != ".whl":
             raise StepError(f"{path.name} is no wheel, and cannot be installed without a network", AGAIN)
         name, version, _, _ = parse_wheel_filename(path.name)
-        digest = hashlib.sha256()
-        for chunk in read_file(path):
-            digest.update(chunk)
-        yield Wheel(name, str(version), path.name, digest.hexdigest(), index)
+        yield Wheel(name, str(version), path.name, sums.sha256(path), index)
 
 
 def pip_arguments(aim: Target, into: Path, wanted: Sequence[str], limits: Path, index: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from envcheck.errors import StepError
@@ -29,36 +30,26 @@ if TYPE_CHECKING:
 AGAIN = "repeat the same command: it is loaded anew"
 
 
-@contextlib.contextmanager
-def links(supply: Supply, ground: Ground) -> Iterator[str]:
+def links(supply: Supply, ground: Ground) -> AbstractContextManager[str]:
     """A folder of the seat's with the bundle's wheels; "" where there is no bundle.  A container's copy goes again."""
-    if not supply.parts:
-        yield ""
-        return
-    if isinstance(ground.seat, Host):
-        yield str(supply.parts.wheels)
-        return
-    folder = ground.seat.fresh(BUNDLE)
-    for path in sorted(supply.parts.wheels.iterdir()):
-        ground.files.put(path, f"{folder}/{path.name}")
-    yield folder
-    ground.seat.fresh(BUNDLE)
+    return _lent(supply.parts.wheels if supply.parts else None, ground, BUNDLE)
+
+
+def tools(supply: Supply, ground: Ground) -> AbstractContextManager[str]:
+    """The same with what builds clones."""
+    return _lent(supply.parts.tools if supply.parts else None, ground, "tools")
 
 
 @contextlib.contextmanager
-def tools(supply: Supply, ground: Ground) -> Iterator[str]:
-    """The same with what builds clones."""
-    if not supply.parts:
-        yield ""
+def _lent(files: Path | None, ground: Ground, name: str) -> Iterator[str]:
+    if not files or isinstance(ground.seat, Host):
+        yield str(files or "")
         return
-    if isinstance(ground.seat, Host):
-        yield str(supply.parts.tools)
-        return
-    folder = ground.seat.fresh("tools")
-    for path in sorted(supply.parts.tools.iterdir()):
+    folder = ground.seat.fresh(name)
+    for path in sorted(files.iterdir()):
         ground.files.put(path, f"{folder}/{path.name}")
     yield folder
-    ground.seat.fresh("tools")
+    ground.seat.fresh(name)
 
 
 def clone(supply: Supply, ground: Ground, checkout: Checkout) -> str:

@@ -25,6 +25,7 @@ from typing import IO, Any
 from envcheck import places
 from envcheck.errors import StepError
 from envcheck.units import MIB, gib, mib
+from installers import sums
 from installers.drivers.download_http import AGAIN, MEANINGS, SILENCE_S, mark_of, name_of, open_url, short, shown
 
 LIMIT = 16 << 30  # bytes; the largest driver file has 2 GB
@@ -215,7 +216,7 @@ class _Job:
 
     def _placed(self) -> Fetched:
         """On the disk, its sum right, then renamed: a cut leaves the part or the whole."""
-        seen = sum_of(self.part)
+        seen = sums.sha256(self.part)
         if self.sha256 and seen != self.sha256:
             if self.spliced:  # the two parts may be of two files
                 self.spliced = False
@@ -255,20 +256,11 @@ def _chunk(answer: Any) -> bytes:
     return read
 
 
-def sum_of(path: Path) -> str:
-    """SHA-256 of a file of any size."""
-    known = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            known.update(chunk)
-    return known.hexdigest()
-
-
 def _there(place: Path, sha256: str) -> Fetched | None:
     """What an earlier run has brought to its end, if it is the right one."""
     if not place.is_file():
         return None
-    seen = sum_of(place)
+    seen = sums.sha256(place)
     if sha256 and seen != sha256.lower():
         place.unlink()
         return None

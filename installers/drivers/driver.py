@@ -19,6 +19,7 @@ from envcheck import machine as machines
 from envcheck.errors import StepError, UsageError
 from envcheck.machine import Machine
 from envcheck.versions import same_release
+from installers import sums
 from installers.drivers import dialogue, download, driver_facts, driver_tables, run_file
 from installers.drivers.dialogue import DeclinedError, Dialogue, DialogueError
 from installers.drivers.download import Fetched, Tell
@@ -167,7 +168,7 @@ def _agreed_file(seen: Seen, sha256: str) -> Iterator[Path]:
                 own = tempfile.TemporaryDirectory(prefix="envcheck-driver-", dir=seen.case.site.scratch)
                 path = Path(stack.enter_context(own)) / seen.path.name
                 shutil.copyfile(seen.path, path)
-            found = download.sum_of(path)
+            found = sums.sha256(path)
         except OSError as err:
             raise StepError(f"{err.filename or path}: {(err.strerror or str(err)).lower()}", "make room") from None
         if found != sha256:

@@ -20,6 +20,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from envcheck.errors import StepError
 from envcheck.secrets import redact
 from envcheck.units import GIB
+from installers import sums
 from installers.bundles.lockfile import Built, Lock, Wheel
 from installers.recipes.recipe import Build, Checkout, Recipe, Tool
 from installers.seat import Host, Seat, answer, last_lines
@@ -136,7 +137,7 @@ def _of_lock(ground: Ground, build: Build, key: str) -> tuple[Kept, ...]:
     wanted = _wanted(ground.lock, build)
     if parts := ground.supply.parts:
         kept = tuple(Kept(path, parts.builds / sha256, sha256) for path, sha256 in sorted(wanted))
-        return kept if all(build_cache.digest(each.file) == each.sha256 for each in kept) else ()
+        return kept if all(sums.sha256(each.file) == each.sha256 for each in kept) else ()
     kept = build_cache.find(key, ground.cache)
     return kept if {(each.path, each.sha256) for each in kept} == wanted else ()
 

@@ -25,7 +25,7 @@ def devices(s: Situation) -> Finding:
     found, kind = vendor(s), VENDORS[s.device]
     has = len(found.devices) if found else 0
     chips = f" ({kind.chips_per_card} on a card)" if kind.chips_per_card > 1 else ""
-    seen = f"{has} {kind.title} device{'' if has == 1 else 's'}{chips}, the job wants {needs}"
+    seen = f"{has} {kind.title} {'device' if has == 1 else 'devices'}{chips}, the job wants {needs}"
     if has < needs and found and _cut(found):
         words = "Look why the vendor's tool does not answer in full."
         return answer("gate.devices", None, f"{seen}; the tool's answer is not whole", words, *kind.commands["list"])
@@ -106,7 +106,8 @@ def _paired(s: Situation, parts: tuple[tuple[int, ...], ...], roce: bool) -> Fin
     places = {id(d): place for place, d in enumerate(found.devices)} if found else {}
     mine = {places[id(d)] for d in used(s) if id(d) in places}
     if len(parts) != 2 or len(parts[0]) != len(parts[1]) or roce:
-        return ok("gate.topology", f"{len(mine)} cards of {len(parts)} module{'s' if len(parts) > 1 else ''}")
+        several = len(parts) > 1
+        return ok("gate.topology", f"{len(mine)} cards of {len(parts)} {'modules' if several else 'module'}")
     left, right = ({part.index(place) for place in mine if place in part} for part in parts)
     seen = f"{len(left)} cards of the first module, {len(right)} of the second"
     lone = sorted(left ^ right) if left and right else []

@@ -65,8 +65,8 @@ def data(s: Situation) -> Finding:
     if not wrong:
         return ok("gate.data", _told(s, sets))
     where = f" in {s.stage.container}" if s.stage.container else ""
-    are = "is" if len(wrong) == 1 else "are"
-    seen = f"{len(wrong)} of {len({*sizes, *sets})} files {are} wrong, seen from {s.command.workdir or 'here'}{where}"
+    are_wrong = "files is wrong" if len(wrong) == 1 else "files are wrong"
+    seen = f"{len(wrong)} of {len({*sizes, *sets})} {are_wrong}, seen from {s.command.workdir or 'here'}{where}"
     gone = [path for path in wrong if path in absent or path not in flawed]
     words = [words for words, of in _SOURCES if any(of(s.command, path) for path in gone)]
     words += ["Mend what is named, or write the file anew."] if flawed.keys() - absent.keys() else []

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
+from envcheck import language
+from envcheck.language import width
+from envcheck.language.findings import localised
 from envcheck.model import Finding, Severity
 from envcheck.reports import Style, safe
 
 
 def text(found: Sequence[Finding], style: Style) -> str:
     """A line for each gate, and below it what opens one that is not open."""
-    lines = [line for finding in found for line in _lines(finding, style)]
-    shown = "\n".join([*lines, "", *_wrapped(verdict(found), style, "", "  ")]) + "\n"
+    lines = [line for finding in localised(found) for line in _lines(finding, style)]
+    shown = "\n".join([*lines, "", *_wrapped(language.say(verdict(found)), style, "", "  ")]) + "\n"
     return shown if style.unicode else shown.encode("ascii", "replace").decode()
 
 
@@ -25,19 +27,13 @@ def _lines(finding: Finding, style: Style) -> Iterator[str]:
     for line in finding.evidence:
         yield from _wrapped(safe(line), style, "      | ", "        ")
     if finding.remedy:
-        yield from _wrapped(f"next: {safe(finding.remedy.words)}", style, "      ", "        ")
+        words = f"{language.say('next: ')}{safe(finding.remedy.words)}"
+        yield from _wrapped(words, style, "      ", "        ")
         yield from (f"        $ {safe(command)}" for command in finding.remedy.commands)  # never wrapped: for pasting
 
 
 def _wrapped(words: str, style: Style, first: str, later: str) -> list[str]:
-    wrap = textwrap.TextWrapper(
-        max(20, style.width - 1),
-        initial_indent=first,
-        subsequent_indent=later,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return wrap.wrap(words)
+    return width.wrap(words, max(20, style.width - 1), first, later)
 
 
 def verdict(found: Sequence[Finding]) -> str:

@@ -6,20 +6,17 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 from envcheck.errors import StepError
 from installers.containers.inside import OWN
 from launch import launcher
 from launch.clean import Clean
 from launch.command import PROGRAMS, Command
-from launch.family import survivors
+from launch.family import end_survivors
 from launch.stage import Stage
 
 JOB = ".door.json"
@@ -84,10 +81,4 @@ def _carry(container: str, made: Command) -> None:
 def _end(run: Path) -> None:
     """Whoever of it is left on this host, in whatever session."""
     (run / JOB).unlink(missing_ok=True)
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        left = survivors(run)
-        for process in left:
-            with contextlib.suppress(psutil.Error):
-                process.send_signal(sign)
-        if left:
-            psutil.wait_procs(left, timeout=3)
+    end_survivors(run)

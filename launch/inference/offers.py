@@ -91,18 +91,3 @@ def _there_are(asked: Request) -> str:
 def takes(job: Job, token: str) -> bool:
     texts = (*job.launcher, *job.arguments, *job.requires, *job.environment.values())
     return any(f"{{{token}}}" in text for text in texts)
-
-
-def filled(job: Job, token: str, value: str) -> Job:
-    """The job with a token's value wherever it stands."""
-
-    def texts(each: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(text.replace(f"{{{token}}}", value) for text in each)
-
-    return replace(
-        job,
-        launcher=texts(job.launcher),
-        arguments=texts(job.arguments),
-        requires=texts(job.requires),
-        environment={name: text.replace(f"{{{token}}}", value) for name, text in job.environment.items()},
-    )

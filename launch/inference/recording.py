@@ -91,7 +91,7 @@ def end(
             (run / "log" / "talk.log").write_text(outcome.said, encoding="utf-8")
     except OSError as err:
         raise StepError(f"{run}/log: {(err.strerror or str(err)).lower()}", "make room") from None
-    write(run, done)
+    record.keep(run, done)
     return done
 
 
@@ -103,11 +103,3 @@ def new_folder(seen: Situation) -> Path:
         said = f"{seen.runs}: {(err.strerror or str(err)).lower()}"
         raise EnvcheckError(said, "name another folder: --runs") from None
     return run
-
-
-def write(run: Path, said: record.Record) -> None:
-    try:
-        record.write(run, said)
-    except OSError as err:
-        why = f"the record {run / record.NAME} cannot be written: {(err.strerror or str(err)).lower()}"
-        raise StepError(why, "make room, or name another folder with --runs") from None

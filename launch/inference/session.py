@@ -127,7 +127,7 @@ def _run(
     situation.sign(seen.runs)
     begun = Begun(chosen, seen, made, tidy, run, talk, question)
     said = {**recording.begin(begun), "gates": record.findings(found), "waived": list(waived)}
-    recording.write(run, said)
+    record.keep(run, said)
     telling.start(run, made)
     return _finish(wish, run, said, *_talked(begun, wish.deadline_s))
 

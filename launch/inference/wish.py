@@ -10,6 +10,7 @@ from envcheck.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe
 from launch.inference import kits, offers, weights
+from launch.rendering import given
 from launch.request import Request
 from launch.request import choose as choose_job
 from launch.runs import known, said
@@ -95,6 +96,6 @@ def _chosen(wish: Wish, asked: Request, path: str, adapted: bool, run: Run | Non
     else:
         recipe, job = choose_job(narrowed)
     if path:
-        job = offers.filled(job, "adapter" if adapted else "model_path", path)
+        job = given.filled(job, "adapter" if adapted else "model_path", path)
     container = None if run is None else run.text("container")
     return Chosen(narrowed, recipe, job, path, run.id if run else "", container)

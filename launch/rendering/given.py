@@ -80,7 +80,7 @@ def applied(job: Job, given: Rows) -> Job:
         if token in OURS:
             raise UsageError(f"{name} is the run's own folder", "leave it out; --runs names the folder of the runs")
         if token and len(values) == 1:
-            job = _filled(job, token, values[0])
+            job = filled(job, token, values[0])
     return _synced(replace(job, arguments=merged(job.arguments, given)), given)
 
 
@@ -89,7 +89,7 @@ def _token(values: Sequence[str]) -> str:
     return found[1] if found else ""
 
 
-def _filled(job: Job, token: str, value: str) -> Job:
+def filled(job: Job, token: str, value: str) -> Job:
     """The job with a token's value wherever it stands: files that are asked for are those of the value."""
 
     def texts(each: Iterable[str]) -> tuple[str, ...]:
@@ -97,6 +97,7 @@ def _filled(job: Job, token: str, value: str) -> Job:
 
     return replace(
         job,
+        launcher=texts(job.launcher),
         arguments=texts(job.arguments),
         requires=texts(job.requires),
         data=texts(job.data),

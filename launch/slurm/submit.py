@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
-from pathlib import Path
 
 from envcheck.errors import EnvcheckError, StepError
 from envcheck.runner import run as start
@@ -37,12 +36,12 @@ def submit(request: Request, plan: Plan, offer: Offer, text: str) -> record.Reco
     found = _NUMBER.search(told.out)
     if told.status or not found:
         why = "there is no sbatch here" if told.absent else control.why(told)
-        _write(
+        record.keep(
             plan.run, {**begun, "state": "unstarted", "exit": {"code": StepError.code, "status": None}, "error": why}
         )
         raise StepError(f"sbatch takes no job: {why}", "--dry-run shows the script; sinfo shows what there is")
     begun["slurm"]["job"] = found[1]
-    _write(plan.run, begun)
+    record.keep(plan.run, begun)
     known.remember(plan.run.parent)
     remember(plan.run, Said(request.into, request.recipes))
     return begun
@@ -67,10 +66,3 @@ def _begun(plan: Plan, offer: Offer, argv: tuple[str, ...]) -> record.Record:
         "plan": {"nodes": job.nodes, "processes": job.processes, "steps": dict(job.steps)},
         "slurm": {"job": "", "nodes": plan.nodes, "components": parts},
     }
-
-
-def _write(run: Path, said: record.Record) -> None:
-    try:
-        record.write(run, said)
-    except OSError as err:
-        raise StepError(f"{run}: the record cannot be written: {err.strerror}", "make room, or --runs") from None

@@ -18,7 +18,7 @@ from installers import environment
 from installers.recipes.recipe import Recipe
 from launch.clean import Clean
 from launch.command import Command
-from launch.family import Family, survivors
+from launch.family import Family, end_survivors
 from launch.launcher import argv
 from launch.programs import sight, sitter
 from launch.record import checkpoints
@@ -93,13 +93,7 @@ class Started:
             self._ask(time.monotonic() + save_s, hurry)
         if self.child.poll() is None:
             runner.end(self.child, GRACE_S)
-        for sign in (signal.SIGTERM, signal.SIGKILL):
-            left = survivors(self.run)
-            for process in left:
-                with contextlib.suppress(psutil.Error):
-                    process.send_signal(sign)
-            if left:
-                psutil.wait_procs(left, timeout=3)
+        end_survivors(self.run)
         sitter.sweep(self.run / "log")
 
     def _ask(self, until: float, hurry: Callable[[], bool]) -> None:
