@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from doctor_helpers import simulated
@@ -150,6 +151,33 @@ def test_mounted_of_this_machine(tmp_path: Path) -> None:
     assert found(run.format(tmp_path), machine, "container.mount_source") == []
     assert found(run.format(tmp_path / "gone"), machine, "container.mount_source") == [Severity.WARN]
     assert found(run.format("/usr/gone"), machine, "container.mount_source") == [FAIL]
+
+
+def test_room_for_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole large model's checkpoints fail where the disk of its cards' machine has no room, and are silent else."""
+    whole = (
+        "paddleformers-cli train --model_name_or_path baidu/ERNIE-4.5-300B-A47B-Paddle --device npu --output_dir a/b"
+    )
+    told = Facts(vendors=(VendorFacts("npu"),))
+    found_by_free = {}
+    for free in (1 << 30, 1 << 50):
+        monkeypatch.setattr("shutil.disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        found_by_free[free] = found(whole, Machine(lambda: told, live=True, folder=tmp_path), "training.disk")
+
+    assert list(found_by_free.values()) == [[FAIL], []]
+    assert found(whole, Machine(lambda: told), "training.disk") == [UNKNOWN]
+    assert found(f"{whole} --lora true", Machine(lambda: told), "training.disk") == []
+
+
+def test_pins_against_the_machine() -> None:
+    """A pinned package fails where the machine's processor has no wheel of it, and is silent where it is not known."""
+    text = "pip install paddlepaddle-gpu==3.1.0"
+    severities = [
+        found(text, known(host=Host(architecture=each)), "packages.together", "npu")
+        for each in ("aarch64", "x86_64", None)
+    ]
+
+    assert severities == [[FAIL], [], []]
 
 
 def test_nothing_is_asked_without_need() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,6 +62,18 @@ class Machine:
             return any(place.exists() for place in places)
         except OSError:
             return None
+
+    def free_bytes(self, path: str, cwd: str = "") -> int | None:
+        """Room for a path that may not be there yet; None where nobody can look."""
+        if not self.live or UNKNOWN in path + cwd or "\0" in path or len(path) > 4000:
+            return None
+        for base in self._bases():
+            place = next(
+                (each for each in (Path(base, cwd, path), *Path(base, cwd, path).parents) if each.exists()), None
+            )
+            if place is not None:
+                return shutil.disk_usage(place).free
+        return None
 
     def _bases(self) -> list[Path]:
         return [Path.cwd(), *([self.folder] if self.folder else [])]

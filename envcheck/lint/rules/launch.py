@@ -205,7 +205,10 @@ def options_unknown(paper: Paper) -> Iterator[Remark]:
             if meant:
                 name = Word("", given.start, given.end)
                 yield fail(
-                    name, f"{job.launcher.name} has no --{given.name}", f"Write --{meant}.", swap(name, f"--{meant}")
+                    name,
+                    f"the launcher {job.launcher.name} has no --{given.name}",
+                    f"Write --{meant}.",
+                    swap(name, f"--{meant}"),
                 )
 
 

@@ -120,7 +120,7 @@ def _foreign(given: object) -> bool:
     return getattr(given, "value", None) in ("npu", "iluvatar_gpu")
 
 
-_PLUGINS = {
+PLUGINS = {
     "paddle-custom-npu": "paddlepaddle",
     "paddle-iluvatar-gpu": "paddlepaddle",
     "torch-npu": "torch",
@@ -136,7 +136,7 @@ def pairs(paper: Paper) -> Iterator[Remark]:
             found = re.match(r"==\s*([\w.+!-]+)$", specifier)
             if found:
                 pinned[name] = (found[1], word)
-    for plugin, host in _PLUGINS.items():
+    for plugin, host in PLUGINS.items():
         if plugin not in pinned or host not in pinned:
             continue
         (mine, word), (its, at) = pinned[plugin], pinned[host]

@@ -29,11 +29,11 @@ STEPS = ("max_steps", "train_iters", "total_steps", "train_steps")
 WARMUP = ("warmup_steps", "lr_warmup_iters", "num_warmup_steps", "warmup_iters", "lr_warmup_steps")
 
 
-def _int(given: Given | None) -> int | None:
+def whole(given: Given | None) -> int | None:
     return number(given.value) if given is not None else None
 
 
-def _at(given: Given) -> Word:
+def at(given: Given) -> Word:
     last = given.values[-1] if given.values else Word("", given.start, given.end)
     return (
         Word("", min(given.start, last.start) if not given.key else last.start, max(given.end, last.end))
@@ -45,17 +45,17 @@ def _at(given: Given) -> Word:
 def warmup(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
         most, warm = job.option(*STEPS), job.option(*WARMUP)
-        steps, first = _int(most), _int(warm)
+        steps, first = whole(most), whole(warm)
         if warm is not None and steps and first and steps > 0 and first >= steps:
             reached = f"{steps / first:.0%}"
             seen = (
                 f"a warm-up of {first} steps in a training of {steps}: the learning rate ends at {reached} of its aim"
             )
-            yield fail(_at(warm), seen, f"1 to 10 % of the steps: {max(1, steps // 20) if steps > 1 else 0}.")
+            yield fail(at(warm), seen, f"1 to 10 % of the steps: {max(1, steps // 20) if steps > 1 else 0}.")
         ratio = job.option("warmup_ratio", "lr_warmup_fraction", "warmup_proportion")
         share = figure(ratio.value) if ratio else None
         if ratio is not None and share is not None and not 0 <= share < 1:
-            yield fail(_at(ratio), f"a warm-up of {share:g} times the training", "A share: 0.03 to 0.1.")
+            yield fail(at(ratio), f"a warm-up of {share:g} times the training", "A share: 0.03 to 0.1.")
 
 
 _INTERVALS = (
@@ -67,16 +67,16 @@ _INTERVALS = (
 
 def never(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
-        steps = _int(job.option(*STEPS))
+        steps = whole(job.option(*STEPS))
         for names, deed, strategy in _INTERVALS:
             given, how = job.option(*names), job.option(strategy)
-            every = _int(given)
+            every = whole(given)
             if given is None or not steps or steps < 0 or every is None or every <= steps:
                 continue
             if how is not None and how.value not in (None, "steps"):
                 continue
             seen = f"every {every} steps, and there are {steps}: nothing is {deed} before the end"
-            yield warn(_at(given), seen, f"At most {steps}, as {max(1, steps // 2)}.")
+            yield warn(at(given), seen, f"At most {steps}, as {max(1, steps // 2)}.")
 
 
 def evaluation(paper: Paper) -> Iterator[Remark]:
@@ -88,16 +88,16 @@ def evaluation(paper: Paper) -> Iterator[Remark]:
         data = job.option("eval_dataset_path")
         if how is not None and how.value not in (None, "no") and (do is None or not do.on):
             seen = "an evaluation strategy without do_eval" + (", and data to evaluate on" if data else "")
-            yield warn(_at(how), seen, "Say do_eval as well, or neither.")
+            yield warn(at(how), seen, "Say do_eval as well, or neither.")
         elif data is not None and do is None and how is None:
-            yield warn(_at(data), "data to evaluate on, and no do_eval", "Say do_eval, or take them away.")
+            yield warn(at(data), "data to evaluate on, and no do_eval", "Say do_eval, or take them away.")
 
 
 def world(paper: Paper) -> Iterator[Remark]:
     """The degrees multiply to a divisor of the processes."""
     for job in paper.jobs:
         given = [job.option(*names) for names in (TP, PP, *((n,) for n in MORE))]
-        degrees = [(g, _int(g)) for g in given if g is not None]
+        degrees = [(g, whole(g)) for g in given if g is not None]
         total, product = job.world, 1
         for _, degree in degrees:
             if degree is None:
@@ -107,16 +107,12 @@ def world(paper: Paper) -> Iterator[Remark]:
         if not degrees or not total or job.open or product <= 1:
             continue
         if total % product:
-            words = " x ".join(
-                f"{g.plain.replace('_degree', '').replace('_size', '').replace('_', ' ')} {d}"
-                for g, d in degrees
-                if d and d > 1
-            )
+            words = " x ".join(f"{g.plain} {d}" for g, d in degrees if d and d > 1)
             seen = f"{words} is {product}, and there are {job.nodes} x {job.processes} = {total} processes"
-            yield fail(_at(degrees[0][0]), seen, f"A product that divides {total}.")
+            yield fail(at(degrees[0][0]), seen, f"A product that divides {total}.")
 
 
-def _model(job: Job) -> Model | None:
+def model_of(job: Job) -> Model | None:
     from envcheck.errors import EnvcheckError
     from launch.catalogue import models
 
@@ -138,7 +134,7 @@ def _model(job: Job) -> Model | None:
 def heads(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
         tp, pp = job.option(*TP), job.option(*PP)
-        degree, stages, model = _int(tp), _int(pp), _model(job)
+        degree, stages, model = whole(tp), whole(pp), model_of(job)
         if model is None:
             continue
         if tp is not None and degree and degree > 1:
@@ -150,18 +146,18 @@ def heads(paper: Paper) -> Iterator[Remark]:
                         if model.heads % n == 0 and model.kv_heads % n == 0
                     ]
                     yield fail(
-                        _at(tp),
+                        at(tp),
                         f"{model.name} has {count} {what}, which {degree} does not divide",
                         f"One of {', '.join(map(str, fits))}.",
                     )
                     break
         if pp is not None and stages and stages > model.layers:
             yield fail(
-                _at(pp), f"{stages} stages for the {model.layers} layers of {model.name}", f"At most {model.layers}."
+                at(pp), f"{stages} stages for the {model.layers} layers of {model.name}", f"At most {model.layers}."
             )
         elif pp is not None and stages and stages > 1 and model.layers % stages:
             yield warn(
-                _at(pp),
+                at(pp),
                 f"{model.layers} layers on {stages} stages: some hold more than others, and all wait for these",
                 "Allowed; a divisor would be even.",
             )
@@ -169,24 +165,24 @@ def heads(paper: Paper) -> Iterator[Remark]:
 
 def sequence(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
-        parallel, tp = job.option("sequence_parallel"), _int(job.option(*TP))
+        parallel, tp = job.option("sequence_parallel"), whole(job.option(*TP))
         length = job.option("max_seq_len", "seq_length", "max_seq_length")
-        count = _int(length)
+        count = whole(length)
         if parallel is not None and parallel.on and length is not None and tp and count and tp > 1 and count % tp:
             yield fail(
-                _at(length), f"{count} tokens, which tensor parallel {tp} does not divide", f"{count // tp * tp or tp}"
+                at(length), f"{count} tokens, which tensor parallel {tp} does not divide", f"{count // tp * tp or tp}"
             )
 
 
 def bubble(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
-        stages, given = _int(job.option(*PP)), job.option("gradient_accumulation_steps")
-        rounds = _int(given)
+        stages, given = whole(job.option(*PP)), job.option("gradient_accumulation_steps")
+        rounds = whole(given)
         if given is not None and stages and rounds and stages > 1 and rounds > 0:
             idle = (stages - 1) / (rounds + stages - 1)
             if idle > 0.5:
                 seen = f"{stages} stages and {rounds} accumulation steps: each card waits {idle:.0%} of the time"
-                yield warn(_at(given), seen, f"{3 * (stages - 1)} would make it 25 %; the batch grows with it.")
+                yield warn(at(given), seen, f"{3 * (stages - 1)} would make it 25 %; the batch grows with it.")
 
 
 _DATA = (
@@ -206,13 +202,13 @@ def mixture(paper: Paper) -> Iterator[Remark]:
             for given, found in ((probs, parts[1]), (kinds, parts[2])):
                 if given is not None and found and len(found) != len(parts[0]):
                     yield fail(
-                        _at(given), f"{len(found)} entries for {len(parts[0])} data sets", f"{len(parts[0])} of them."
+                        at(given), f"{len(found)} entries for {len(parts[0])} data sets", f"{len(parts[0])} of them."
                     )
             numbers = [figure(part) for part in parts[1]]
             if probs is not None and numbers and None not in numbers:
                 total = sum(n for n in numbers if n is not None)
                 if len(numbers) == len(parts[0]) and abs(total - 1) > 0.005:
-                    yield warn(_at(probs), f"the shares are {total:g} in sum", "1 in sum.")
+                    yield warn(at(probs), f"the shares are {total:g} in sum", "1 in sum.")
 
 
 def _parts(given: Given | None) -> list[str]:
@@ -226,32 +222,32 @@ def precision(paper: Paper) -> Iterator[Remark]:
         fp16, bf16 = job.option("fp16"), job.option("bf16")
         if paper.device == "npu" and fp16 is not None and fp16.on and (bf16 is None or not bf16.on):
             yield warn(
-                _at(fp16), "fp16 on an NPU: its loss scale overflows where bf16 does not", "bf16, on 910B and newer."
+                at(fp16), "fp16 on an NPU: its loss scale overflows where bf16 does not", "bf16, on 910B and newer."
             )
         quant = job.option("quantization_bit", "quant_bits", "load_in_4bit", "load_in_8bit", "quantization_method")
         if paper.device == "npu" and quant is not None and quant.on and quant.value not in ("bf16",):
             yield fail(
-                _at(quant), "bitsandbytes has no way to an NPU: a quantised training ends at once", "LoRA in bf16."
+                at(quant), "bitsandbytes has no way to an NPU: a quantised training ends at once", "LoRA in bf16."
             )
 
 
 def batch(paper: Paper) -> Iterator[Remark]:
     """Megatron's global batch is a multiple of micro batch x data parallel; the rest of the processes is these."""
     for job in paper.jobs:
-        whole, micro = job.option("global_batch_size"), job.option("micro_batch_size")
-        total, small = _int(whole), _int(micro)
-        if whole is None or not total or not small or total < 0 or small < 0 or job.option("rampup_batch_size"):
+        given, micro = job.option("global_batch_size"), job.option("micro_batch_size")
+        total, small = whole(given), whole(micro)
+        if given is None or not total or not small or total < 0 or small < 0 or job.option("rampup_batch_size"):
             continue
         data = _data_parallel(job)
         if total % (small * data):
             words = f"{small} x {data} data parallel" if data > 1 else f"the micro batch {small}"
-            yield fail(_at(whole), f"a global batch of {total} is no multiple of {words}: Megatron ends", "A multiple.")
+            yield fail(at(given), f"a global batch of {total} is no multiple of {words}: Megatron ends", "A multiple.")
 
 
 def _data_parallel(job: Job) -> int:
     """How many copies of the model train; 1 where nobody says, of which every number is a multiple."""
     degrees = [job.option(*names) for names in (TP, PP, ("context_parallel_size",))]
-    sizes = [_int(given) if given is not None else 1 for given in degrees]
+    sizes = [whole(given) if given is not None else 1 for given in degrees]
     if job.open or not job.world or not all(size and size > 0 for size in sizes):
         return 1
     model = math.prod(size or 1 for size in sizes)
@@ -265,12 +261,12 @@ def rates(paper: Paper) -> Iterator[Remark]:
         rate = figure(given.value) if given else None
         if given is not None and rate is not None and (rate >= 0.1 or rate <= 0) and given.value:
             sure = rate <= 0
-            yield graded(sure, _at(given), f"a learning rate of {given.value}", "1e-6 to 1e-3 for fine-tuning.")
+            yield graded(sure, at(given), f"a learning rate of {given.value}", "1e-6 to 1e-3 for fine-tuning.")
         least = job.option("min_lr")
         low = figure(least.value) if least else None
         if least is not None and rate is not None and low is not None and low > rate > 0:
             yield warn(
-                _at(least),
+                at(least),
                 f"the least rate {least.value} is above the rate {given.value if given else ''}",
                 "Below it.",
             )
@@ -283,20 +279,4 @@ def output_in_model(paper: Paper) -> Iterator[Remark]:
             continue
         inside = out.value.rstrip("/") == model.value.rstrip("/") or out.value.startswith(model.value.rstrip("/") + "/")
         if inside:
-            yield warn(_at(out), "the results are written into the model's own folder", "A folder of the run's own.")
-
-
-def offload(paper: Paper) -> Iterator[Remark]:
-    """States that are offloaded want the host's memory."""
-    for job in paper.jobs:
-        given = job.option("offload_optim", "tensorwise_offload_optimizer", "cpu_offload", "optimizer_cpu_offload")
-        model, lora = _model(job), job.option("lora", "lora_rank")
-        if given is None or not given.on or model is None or (lora is not None and lora.on) or (model.params < 2e10):
-            continue
-        nodes = job.nodes or 1
-        size = model.params * 12 / nodes / (1 << 30)  # master weights and both moments, 4 bytes each
-        yield warn(
-            _at(given),
-            f"the optimiser's states of {model.name} want {size:.0f} GiB of each node's own memory",
-            "free -g; envcheck plan counts it.",
-        )
+            yield warn(at(out), "the results are written into the model's own folder", "A folder of the run's own.")
