@@ -140,6 +140,7 @@ def _hugepages(meminfo: str) -> dict[str, int | None]:
 
 def _in_container() -> bool:
     marks = any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
+    marks = marks or "KUBERNETES_SERVICE_HOST" in os.environ  # the kubelet's, in every pod; cgroup v2 hides its name
     return marks or bool(re.search(r"docker|kubepods|containerd|lxc", _text("/proc/1/cgroup")))
 
 

@@ -20,7 +20,7 @@ LIBRARIES = ("click", "packaging")  # pure Python, and all that the gates import
 # What no gate loads: a ConfigMap holds a MiB.
 WITHOUT = (
     *("envcheck/lint", "envcheck/simulation", "envcheck/schemas", "envcheck/deep", "envcheck/language/zh"),
-    *("envcheck/reports/templates", "launch/inference", "launch/diagnose", "launch/k8s", "launch/slurm"),
+    *("envcheck/reports/templates", "launch/inference", "launch/diagnose/entries", "launch/k8s", "launch/slurm"),
 )
 SPARE = "spare"  # a folder of what is used where the image has none of its own: psutil is compiled
 LIMIT = 900 << 10  # of a MiB, to leave room
@@ -67,4 +67,4 @@ def _files() -> Iterator[tuple[str, Path]]:
         assert found and found.origin
         for path in Path(found.origin).parent.rglob("*.py"):
             yield f"{library}/{path.relative_to(Path(found.origin).parent).as_posix()}", path
-    yield f"{SPARE}/psutil.py", ROOT / "envcheck" / "fleet" / "plain_psutil.py"
+    yield f"{SPARE}/psutil.py", Path(__file__).with_name("spare.py")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 from envcheck import toml_file
 from envcheck.errors import UsageError
@@ -40,7 +41,7 @@ def _with_image(part: Part) -> str:
     recipe = part.recipe
     image = f'{{ value = {json.dumps(part.image)}, source = "--image" }}'
     return (
-        f"like = {json.dumps(recipe.name)}\nname = {json.dumps(recipe.name + SUFFIX)}\n"
+        f"like = {json.dumps(Path(recipe.file).stem)}\nname = {json.dumps(recipe.name + SUFFIX)}\n"
         f"title = {json.dumps(recipe.title)}\nmodels = {json.dumps(list(recipe.models))}\n\n"
         f"[image.references]\nx86_64 = {image}\naarch64 = {image}\n"
     )
