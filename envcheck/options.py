@@ -37,6 +37,13 @@ def fleet(command: F) -> F:
     return command
 
 
+def hosts(command: F) -> F:
+    """Which hosts, for a command that is on all of them at once and has deadlines of its own."""
+    for option in (_FLEET[-1], *reversed(_FLEET[:3])):
+        command = option(command)
+    return command
+
+
 _FLEET = (
     click.option("--hosts", multiple=True, metavar="NODES", help="Other machines, over ssh: node[01-08], @group."),
     click.option("--hostfile", type=click.Path(), help="A file with such machines, one or a set a line."),

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from envcheck import engines, options, places
+from envcheck.commands import fleet_words
 from envcheck.errors import UsageError
+
+CARRIED = ("recipes",)  # goes along to other hosts; all other paths are theirs
+OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # said of the whole, and to each host in its own words
+ALONE = ("rank", "host", "nnodes", "provision", "yes", "detach", "watch", "as_script", "write")
 
 
 def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
@@ -62,11 +68,12 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 @click.option("--as-script", is_flag=True, help="With --dry-run: print a shell script.")
 @click.option("--write", callback=_path, metavar="DIR", help="Write script, options and configuration there, and stop.")
 @engines.options
+@options.hosts
 @options.dry_run
 @options.yes
 @options.json_output
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF THE TRAINING]")
-def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: object) -> int:
+def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: Any) -> int:
     """Start a fine-tuning run, but only if it will run.
 
     The gates come first: a closed one stops with exit code 1 and says what would open it.  Then one line of progress;
@@ -79,11 +86,14 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
     envcheck train --model 300b --method sft --rank 3 --master 192.0.2.1 --host 192.0.2.4     one of several nodes
     envcheck train --model 21b --method lora --device npu --as-script > run.sh                the same as a shell script
     envcheck train --model qwen-7b --method lora --variant zero3 --framework swift --set lora_rank=16 -- --bf16 true
+    envcheck train --model 300b --method sft --hosts node[01-08]    each node its rank, started and watched over ssh
     """
+    if fleet_words.chosen(fleet := {name: asked.pop(name) for name in (*fleet_words.CHOOSING, "forget")}):
+        return _many({**fleet, **asked, "dry_run": dry_run, "on": on})
     from launch import preview, request, session
 
     own, asked = engines.split(on, asked)
-    wish = request.Request(**asked)  # type: ignore[arg-type]  # click has the same names and kinds
+    wish = request.Request(**asked)  # click has the same names and kinds
     if wish.gates and (dry_run or as_script or write is not None):
         raise UsageError("--gates looks at this machine, and what only shows the command does not", "leave one out")
     if (engine := engines.module(on)) is not None:
@@ -97,3 +107,28 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
         click.echo(preview.preview(wish, as_script), nl=False)
         return 0
     return session.train(wish)
+
+
+def _many(asked: dict[str, Any]) -> int:
+    """A node of the job on each of other machines."""
+    from envcheck.fleet import luggage
+    from launch.many import session
+
+    given = fleet_words.written(OF_EACH)
+    if told := [name for name in ALONE if name in given]:
+        else_ = {"provision": "envcheck provision --hosts does that", "yes": "leave it out: nothing is asked"}
+        option = f"--{told[0].replace('_', '-')}"
+        raise UsageError(
+            f"{option} does not go with --hosts", else_.get(told[0], "it is for one machine: log in there")
+        )
+    if asked["on"] != "local":
+        raise UsageError(f"--hosts and --on {asked['on']} are two ways to the nodes", "leave one of them out")
+    carried = {name: Path(given[name]) for name in CARRIED if name in given}
+    words, said = fleet_words.words(given, carried)
+    only = {name: asked[name] for name in ("forget", "as_json", "gates", "dry_run")}
+    return session.train(
+        session.Asked(
+            fleet_words.hosts(asked), words, said, luggage.packed(carried), asked["master"] or "", str(asked["runs"]),
+            **only,
+        )
+    )  # fmt: skip

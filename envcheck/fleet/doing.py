@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,13 +71,15 @@ class Order:
 
 
 class Stops:
-    """Ctrl-C, SIGTERM and a closed terminal, counted; `more` asks for an end by ourselves."""
+    """Ctrl-C, SIGTERM and a closed terminal, counted; `later` asks for stops by ourselves."""
 
     def __init__(self) -> None:
-        self.count = self.given = 0
+        self.count = 0
+        self._later: list[float] = []
 
-    def more(self) -> None:
-        self.given = max(self.given, 1)
+    def later(self, *after_s: float) -> None:
+        """Once, however often it is asked for."""
+        self._later = self._later or [time.monotonic() + seconds for seconds in after_s]
 
     def __call__(self, number: int, _frame: object) -> None:
         if number == signal.SIGHUP:
@@ -85,7 +88,7 @@ class Stops:
 
     @property
     def due(self) -> int:
-        return max(self.count, self.given)
+        return max(self.count, sum(time.monotonic() >= when for when in self._later))
 
 
 def do(

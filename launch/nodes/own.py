@@ -27,6 +27,7 @@ from launch.situation import Situation
 from launch.stage.choose import filled
 
 BY_NODE = ("rank", "host", "output", "log_dir", "python", "data", "interfaces")  # tokens that differ rightly
+OURS = {"program": "{program}", "data": "{data}"}  # where envcheck itself lies on a node, which may differ, too
 
 
 def settled(request: Request, job: Job) -> Request:
@@ -45,7 +46,8 @@ def settled(request: Request, job: Job) -> Request:
 def gather(request: Request, seen: Situation, auto: bool, say: Say) -> Met:
     """The nodes of the job, before their launchers start; `auto`: node 0 gives the ranks."""
     master, given = address(request.master or "")[0], filled(request, seen.recipe, seen.stage, seen.runs / "run")
-    common = render(seen.recipe, seen.job, {token: text for token, text in given.items() if token not in BY_NODE})
+    same = {token: text for token, text in given.items() if token not in BY_NODE}
+    common = render(seen.recipe, seen.job, {**same, **OURS})
     here = greeting(seen, common, None if auto else request.rank, request.host or "")
     leads = request.rank == 0
     if leads and not owns(master):
