@@ -51,6 +51,9 @@ RESOLVED = (
     ("a=x; a+=y; echo $a", ["echo", "xy"]),
     ("read a; echo \"$a\"", ["echo", "\ufffc"]),
     ("bash -c 'echo inner'", ["echo", "inner"]),
+    ("echo a{0,1}b{3..1} {x} {a,}", ["echo", "a0b3", "a0b2", "a0b1", "a1b3", "a1b2", "a1b1", "{x}", "a"]),
+    ("echo --device=/dev/davinci{0..2} '{a,b}' \"{1..2}\"",
+     ["echo", "--device=/dev/davinci0", "--device=/dev/davinci1", "--device=/dev/davinci2", "{a,b}", "{1..2}"]),
     ("echo $'a\\tb' \"q\\\"r\" s\\ t", ["echo", "a\tb", 'q"r', "s t"]),
 )  # fmt: skip
 

@@ -17,6 +17,8 @@ from envcheck.lint.state import State, Value
 
 SERVICES, ITEMS, MERGES = 100, 200, 5
 _FILLED = re.compile(r"\$\$|\$\{(\w+)(?::?([-?+])([^}]*))?\}|\$(\w+)")
+# Read by the container's runtime, which hands other devices in; nothing for a process.
+_RUNTIMES = ("ASCEND_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 # Keys whose value or items are one of docker's options as they stand.
 _ALIKE = {
     "shm_size": "--shm-size",
@@ -169,7 +171,8 @@ def _started(reader: Reader, fields: dict[str, tuple[Any, Any]], container: Cont
     state.cwd = UNKNOWN
     for name, value, word in container.environment:
         state.values[name] = Value(Word(value, word.start, word.end, soft=word.soft))
-        state.exported.add(name)
+        if name not in _RUNTIMES:
+            state.exported.add(name)
     pieces, argv = Pieces(), list[str]()
     for name in ("entrypoint", "command"):
         if name in fields:

@@ -106,6 +106,7 @@ JUDGES: dict[str, Callable[[Paper], Iterator[Remark]]] = {
     "models.name": models.names,
     "paths.clone": paths.clone_name,
     "paths.missing": paths.missing,
+    "paths.log_folder": paths.log_folder,
     "paths.sourced": paths.sourced,
     "paths.upwards": paths.upwards,
     "paths.project": paths.project,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _EXPANSION = re.compile(r"\$\{(!?)(#?)([A-Za-z_]\w*|[@*?$!-]|\d+)(\[[^\]]*\])?(.*)\}", re.DOTALL)
 _GUARDS = (":-", ":=", ":?", ":+", "-", "=", "?", "+")
+_BRACES = re.compile(r"\{(?:(\d{1,3})\.\.(\d{1,3})|([^{},\s]*(?:,[^{},\s]*)+))\}")
 _SUM = re.compile(r"[\d\s+*/%()-]{1,80}")
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -50,6 +51,8 @@ class Reader:
         if found is not None:
             return found[:MOST]
         got, soft = self.value(node)
+        if "{" in text(node) and (braced := braces(text(node))):
+            return [Word(each, start, end, soft=soft, raw=text(node)) for each in braced]
         quoted = node.type in ("string", "raw_string", "ansi_c_string")
         bare = node.type in ("simple_expansion", "expansion", "command_substitution")
         made = Word(got[:LONGEST], start, end, quoted, soft, bare and got == UNKNOWN, text(node))
@@ -246,6 +249,25 @@ class Reader:
     def _use(self, name: str, node: Node, guarded: bool, quoted: bool) -> None:
         start, end = self.at(node)
         self.uses.append(Use(name, start, end, name in self.state.values, guarded or self.tested, quoted))
+
+
+def braces(raw: str) -> list[str]:
+    """The words that a{b,c} and a{0..7} become; [] where there is nothing of the kind, or more than that to read."""
+    found = [raw]
+    while any(_BRACES.search(each) for each in found) and len(found) < MOST and re.fullmatch(r"[^$`'\"\\\s]*", raw):
+        found = [more for each in found for more in _opened(each)]
+    return [each for each in found if each][:MOST] if found != [raw] else []
+
+
+def _opened(word: str) -> list[str]:
+    """By its first braces."""
+    match = _BRACES.search(word)
+    if match is None:
+        return [word]
+    ends = match[1], match[2]
+    step = 1 if not ends[0] or int(ends[1]) >= int(ends[0]) else -1
+    inner = map(str, range(int(ends[0]), int(ends[1]) + step, step)) if ends[0] else match[3].split(",")
+    return [word[: match.start()] + each + word[match.end() :] for each in inner]
 
 
 def whole(sum_: str) -> int | None:

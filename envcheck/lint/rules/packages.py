@@ -172,6 +172,8 @@ def index_replaced(paper: Paper) -> Iterator[Remark]:
 
 def global_config(paper: Paper) -> Iterator[Remark]:
     for _, command in paper.commands():
+        if command.elsewhere:
+            continue  # an image's own settings
         texts = [word.text for word in unwrapped(command.words)]
         at = next((i for i, text in enumerate(texts) if re.fullmatch(r"pip[\d.]*", text)), -1)
         if at >= 0 and texts[at + 1 : at + 3] == ["config", "set"] and len(texts) > at + 3:

@@ -163,9 +163,38 @@ def _handled(script: Script, path: str) -> bool:
     )
 
 
+_MAKES = ("mkdir", "install", "cp", "mv", "git", "tar", "unzip", "ln", "rsync")
+
+
+def log_folder(paper: Paper) -> Iterator[Remark]:
+    """A log in a folder that nobody made: the shell cannot open it, and starts nothing."""
+    for job in paper.jobs:
+        command, script = job.command, job.script
+        if not paper.here or paper.document or command.elsewhere or script.opaque or not script.block.script:
+            continue
+        targets = [(r.target, True) for r in command.redirects if r.target is not None and ">" in r.text]
+        piped = (c for c in script.commands if command.pipeline and c.pipeline == command.pipeline and bare(c) == "tee")
+        targets += [(word, False) for each in piped for word in each.words[1:] if not word.text.startswith("-")]
+        for word, starts in targets:
+            folder = word.text.rpartition("/")[0]
+            made = any(bare(c) in _MAKES and any(_same(folder, w.text) for w in c.words) for c in script.commands)
+            if folder and not made and paper.machine.exists(folder, command.cwd) is False:
+                seen = f"{folder[:80]} is not there, and nothing here makes it"
+                seen += ": the shell cannot open the log, and starts nothing" if starts else ": tee writes no log"
+                yield graded(starts, word, seen, f"mkdir -p {folder[:80]}")
+
+
+def _same(folder: str, made: str) -> bool:
+    """It, or a folder below it, is made."""
+    plain = made.rstrip("/").removeprefix("./")
+    return plain == folder.removeprefix("./") or plain.startswith(f"{folder.removeprefix('./')}/")
+
+
 def sourced(paper: Paper) -> Iterator[Remark]:
     """source of a file that is not there ends a script under set -e, and else goes on without it."""
     for script, command in paper.commands("source", "."):
+        if command.elsewhere:
+            continue
         word = command.words[1] if len(command.words) > 1 else None
         if (
             word is None

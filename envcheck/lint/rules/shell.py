@@ -302,6 +302,7 @@ def url_command(paper: Paper) -> Iterator[Remark]:
 
 
 def spaced_assignment(paper: Paper) -> Iterator[Remark]:
+    yield from spaced_export(paper)
     for _, command in paper.commands():
         words = command.words
         if (
@@ -316,6 +317,26 @@ def spaced_assignment(paper: Paper) -> Iterator[Remark]:
             yield fail(
                 words[0], f"blanks around =: bash runs a command {words[0].text}", f"{words[0].text}=... without blanks"
             )
+
+
+_EXPORTED = re.compile(rb"(?m)^[ \t]*(?:export|declare -x)[ \t]+(\w+)=([ \t]+)(?:[\"'$]|[\w./:-]+[ \t]*(?:#.*)?\r?$)")
+
+
+def spaced_export(paper: Paper) -> Iterator[Remark]:
+    """export A= "b": A is empty, and b is taken for another name."""
+    for script in paper.scripts:
+        for match in _EXPORTED.finditer(script.block.raw):
+            start, end = script.block.at(match.start(2)), script.block.at(match.end(2))
+            if any(start_ <= start < end_ for start_, end_, _ in script.comments) or _in_heredoc(script, start):
+                continue
+            name = match[1].decode()
+            place = Word("", script.block.at(match.start(1)), end)
+            seen = f"a blank behind {name}=: it is empty, and what follows is taken for another variable's name"
+            yield fail(place, seen, f"{name}=... without blanks", Fix(((start, end, ""),)))
+
+
+def _in_heredoc(script: Script, at: int) -> bool:
+    return any(each.start <= at < each.end for command in script.commands for each in command.heredocs)
 
 
 def prompts(paper: Paper) -> Iterator[Remark]:
