@@ -16,7 +16,7 @@ import pytest
 from tests import fleet_parts
 from tests.fleet_parts import Fleet, Host
 
-MACHINE, SIZE = "atlas-800t-a2", 4
+MACHINE, SIZE = "atlas-800t-a2", 3
 ALL = f"node[01-{SIZE:02d}]"
 FAKETIME = "/usr/lib/*/faketime/libfaketime.so.1"
 
@@ -148,16 +148,16 @@ def test_a_port_that_is_taken(fleet: Fleet) -> None:
 
 def test_a_name_that_leads_elsewhere(fleet: Fleet) -> None:
     """A host whose file leads another's name to loopback is named, with what to look at."""
-    names(fleet, node03="127.0.1.1", node04="10.255.255.1")
+    names(fleet, node02="127.0.1.1", node03="10.255.255.1")
     _, _, found = between(fleet)
     told = sorted(one["seen"] for one in found["fleet.names"])
 
     assert told == [
-        "on node01 the name of node03 leads to 127.0.1.1, loopback",
-        "on node01 the name of node04 leads to 10.255.255.1, which is not its address",
+        "on node01 the name of node02 leads to 127.0.1.1, loopback",
+        "on node01 the name of node03 leads to 10.255.255.1, which is not its address",
     ]
     assert {one["severity"] for one in found["fleet.names"]} == {"FAIL"}
-    assert "getent hosts node03" in found["fleet.names"][0]["remedy"]["commands"]
+    assert "getent hosts node02" in found["fleet.names"][0]["remedy"]["commands"]
 
 
 @pytest.mark.parametrize("words", (("--between",), ()), ids=("between", "in-passing"))
@@ -179,7 +179,7 @@ def test_a_skewed_clock(fleet: Fleet, words: tuple[str, ...]) -> None:
 
 def test_packets_that_do_not_pass(fleet: Fleet) -> None:
     """A host that sends larger packets than the way takes is told, though small ones pass."""
-    host = fleet.hosts[3]
+    host = fleet.hosts[2]
     fleet_parts.ip("-n", host.space, "link", "set", "eth0", "mtu", "9000")
     try:
         _, _, found = between(fleet)
@@ -187,7 +187,7 @@ def test_packets_that_do_not_pass(fleet: Fleet) -> None:
         fleet_parts.ip("-n", host.space, "link", "set", "eth0", "mtu", "1500")
 
     assert wrong(found) == {
-        "fleet.packets": ("FAIL", "packets of 9000 bytes from node04 do not reach node01, small ones do")
+        "fleet.packets": ("FAIL", "packets of 9000 bytes from node03 do not reach node01, small ones do")
     }
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.fleet import clocks, paired, ranks, tried
-from envcheck.fleet.between import About, Seen
+from envcheck.fleet.answers import About
+from envcheck.fleet.between import Seen
 from envcheck.fleet.clocks import Offset
 from envcheck.fleet.own import Own
 from envcheck.fleet.paired import Way

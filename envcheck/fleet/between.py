@@ -9,28 +9,19 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from envcheck.fleet import lines, paired
+from envcheck.fleet import answers, lines, paired
+from envcheck.fleet.answers import About
 from envcheck.fleet.clocks import Offset
 from envcheck.fleet.lines import GoneError, Line
 from envcheck.fleet.own import Own
 from envcheck.fleet.paired import Pair, Way
 
+T = TypeVar("T")
 NAMES_S, KNOCK_S, MEASURE_S, MEASURE_MOST = 5.0, 3.0, 0.25, 64 << 20
 ROUNDS, AGAIN, PARTNERS = 15, 16, 64
 SLACK_S = 20.0  # for an answer, beyond what the step itself takes
-
-
-@dataclass(frozen=True)
-class About:
-    """What a host's agent says of itself; `address` is where the others reach it, on whose interface `mtu` is."""
-
-    hostname: str
-    address: str
-    addresses: tuple[str, ...] = ()
-    mtu: int | None = None
-    hccn: bool = False
 
 
 @dataclass
@@ -82,8 +73,13 @@ class _Trial:
     def hosts(self) -> list[str]:
         return list(self.lines)
 
-    async def each(self, asked: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, Any]:
-        """(what, words ...) of each host, all at once; without those that could not do it, or went away."""
+    async def each(
+        self, asked: Mapping[str, tuple[Any, ...]], timeout_s: float, read: Callable[[Any], T]
+    ) -> dict[str, T]:
+        """(what, words ...) of each host, all at once; without those that could not do it, or went away.
+
+        `read` makes of an answer what it should be; a host whose answer is something else is left out from there on.
+        """
 
         async def one(host: str, do: str, *words: Any) -> tuple[str, Any]:
             try:
@@ -95,7 +91,14 @@ class _Trial:
         for host, answer in said:
             if isinstance(answer, GoneError):
                 self.leave(host, str(answer))
-        return {host: a["answer"] for host, a in said if isinstance(a, dict) and "answer" in a}
+        found: dict[str, T] = {}
+        for host, answer in said:
+            if not isinstance(answer, GoneError) and "answer" in answer:
+                try:
+                    found[host] = read(answer["answer"])
+                except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
+                    self.leave(host, "it said something that is no answer")
+        return found
 
     def leave(self, host: str, why: str) -> None:
         self.seen.gone[host] = why
@@ -116,15 +119,14 @@ class _Trial:
 
     async def meet(self) -> None:
         """Who they are; and their listeners, which end with the connection."""
-        for host, said in (await self.each(dict.fromkeys(self.hosts, ("about",)), 5)).items():
-            self.seen.about[host] = _about(said)
+        self.seen.about = await self.each(dict.fromkeys(self.hosts, ("about",)), 5, answers.about)
         token, first = secrets.token_hex(16), next(iter(self.lines), "")
         wanted = {h: self.terms.ports or self._ports(h, h == first) for h in self.hosts}
-        opened = await self.each({h: ("listen", token, list(wanted[h])) for h in self.hosts}, 5)
+        opened = await self.each({h: ("listen", token, list(wanted[h])) for h in self.hosts}, 5, answers.opened)
         for host, said in opened.items():
-            self.seen.taken |= {(host, int(port)): str(why)[:80] for port, why in dict(said["taken"]).items()}
-            self.data[host] = int(said["data"])
-        self.open = {host: [int(p) for p in said["open"]] for host, said in opened.items()}
+            self.seen.taken |= {(host, port): why for port, why in said.taken.items()}
+            self.data[host] = said.data
+        self.open = {host: said.ports for host, said in opened.items()}
 
     def _ports(self, host: str, leads: bool) -> tuple[int, ...]:
         own = self.own[host]
@@ -135,10 +137,9 @@ class _Trial:
         listed = [h for h in self.hosts if h in self.seen.about]
         asked = {h: _following(listed, h, PARTNERS) for h in listed}
         words = {h: ("resolve", sorted({self.seen.about[o].hostname for o in asked[h]}), NAMES_S) for h in listed}
-        for host, said in (await self.each(words, NAMES_S)).items():
+        for host, said in (await self.each(words, NAMES_S, answers.names)).items():
             for other in asked[host]:
-                found = said.get(self.seen.about[other].hostname)
-                self.seen.names[host, other] = None if found is None else tuple(map(str, found))
+                self.seen.names[host, other] = said.get(self.seen.about[other].hostname)
 
     async def knock(self) -> None:
         """Neighbours at all ports, both ways; everybody at node 0's."""
@@ -150,11 +151,10 @@ class _Trial:
             targets.setdefault(host, []).extend((other, port) for port in self.open.get(other) or [self.data[other]])
         where = {(self._at(other), port): other for listed in targets.values() for other, port in listed}
         asked = {h: ("knock", [[self._at(o), p] for o, p in listed], KNOCK_S) for h, listed in targets.items()}
-        for host, said in (await self.each(asked, KNOCK_S)).items():
-            for place, why in said.items():
-                address, _, port = place.rpartition(":")
-                if met := where.get((address, int(port))):
-                    self.seen.knocked[host, met, int(port)] = str(why)[:80]
+        for host, said in (await self.each(asked, KNOCK_S, answers.knocked)).items():
+            for (address, port), why in said.items():
+                if met := where.get((address, port)):
+                    self.seen.knocked[host, met, port] = why
 
     async def measure(self) -> None:
         """In rounds, there and back; what is odd once more alone."""
@@ -173,16 +173,15 @@ class _Trial:
     async def _measured(self, pairs: Iterable[Pair]) -> dict[Pair, Way]:
         asked = {a: ("measure", self._at(b), self.data[b], MEASURE_S, MEASURE_MOST) for a, b in pairs if b in self.data}
         partner = dict(pairs)
-        said = await self.each(asked, 40)
-        return {(a, partner[a]): Way(float(s["rtt_s"]), float(s["rate"])) for a, s in said.items()}
+        return {(a, partner[a]): way for a, way in (await self.each(asked, 40, answers.way)).items()}
 
     async def packets(self) -> None:
         """One way round the ring: the whole size that the sender's interface sends."""
         listed = [h for h in self.hosts if h in self.data and h in self.seen.about]
         ring = dict(paired.neighbours(listed)[: len(listed)]) if len(listed) > 1 else {}
         asked = {a: ("packets", self._at(b), self.data[b], m) for a, b in ring.items() if (m := self._mtu(a))}
-        for host, said in (await self.each(asked, 5)).items():
-            self.seen.packets[host, ring[host]] = (bool(said["small"]), bool(said["full"]))
+        for host, said in (await self.each(asked, 5, answers.passed)).items():
+            self.seen.packets[host, ring[host]] = said
 
     def _mtu(self, host: str) -> int | None:
         """Two networks of different packets are the vote's finding; here each sends what it may."""
@@ -193,25 +192,12 @@ class _Trial:
         listed = [h for h in self.hosts if self.seen.about.get(h, About("", "")).hccn and self.own[h].cards]
         ring = dict(paired.neighbours(listed)[: len(listed)]) if len(listed) > 1 else {}
         asked = {a: [[n, ip] for n, ip in sorted(self.own[b].cards.items()) if ip] for a, b in ring.items()}
-        said = await self.each({a: ("hccn", pings) for a, pings in asked.items() if pings}, 20)
+        said = await self.each({a: ("hccn", pings) for a, pings in asked.items() if pings}, 20, answers.pinged)
         for host, found in said.items():
-            for number, (code, text) in found.items():
-                self.seen.pinged[host, ring[host], int(number)] = (code, str(text))
+            self.seen.pinged |= {(host, ring[host], number): told for number, told in found.items()}
 
     def _at(self, host: str) -> str:
         return self.seen.about[host].address if host in self.seen.about else host
-
-
-def _about(said: Mapping[str, Any]) -> About:
-    mtu = said.get("mtu")
-    addresses = tuple(map(str, said.get("addresses") or ()))
-    return About(
-        str(said.get("hostname"))[:253],
-        str(said.get("address")),
-        addresses,
-        mtu if isinstance(mtu, int) else None,
-        said.get("hccn") is True,
-    )
 
 
 def _following(listed: Sequence[str], host: str, most: int) -> list[str]:
