@@ -95,7 +95,10 @@ def refusal(status: int, message: str, document: Document | None, namespace: str
             f"ask for the right: kubectl auth can-i create {what} -n {namespace}",
         ),
         404: (f"the cluster has no {kind}", LACKING.get(kind, "kubectl api-resources")),
-        409: (f"there is a {kind} named {name} already", f"choose another --job-name, or kubectl delete {what} {name}"),
+        409: (
+            f"there is a {kind} named {name} already",
+            f"choose another --job-name, or kubectl delete {what} {name} -n {namespace}",
+        ),
         422: (
             f"the cluster does not take the {kind}: {message}",
             "a fault of the options or of envcheck: --dry-run shows it",

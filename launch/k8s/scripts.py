@@ -114,7 +114,8 @@ def gate(request: Request, part: Part) -> str:
     rows = [
         "#!/usr/bin/env bash",
         "# envcheck looks at this pod before the training starts in it; a closed gate ends the job with its report.",
-        f'{part.recipe.interpreter} {SENT}/board.py "$KIT_DIGEST" \\',
+        "# What tells the training its place would be a left-over here.",
+        f'env -u NODE_RANK -u MASTER_ADDR {part.recipe.interpreter} {SENT}/board.py "$KIT_DIGEST" \\',
         f"  train --gates {' '.join(filter(None, (*said, several)))} \\",
         f'  --runs "${{RUN_DIR%/*}}"{behind}',
         "code=$?",

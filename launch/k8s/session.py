@@ -69,7 +69,7 @@ def _of_use(request: Request, shown: Shown) -> None:
 
 
 def _as_text(made: tuple[Document, ...], packed: Document) -> str:
-    size = len(packed.body["binaryData"]["kit"]) >> 10
+    size = len(packed.body["binaryData"]["kit"]) * 3 // 4 >> 10
     words = f"ConfigMap {packed.name}, {size} KiB, holds envcheck itself for the gates"
     head = f"# {words}: --write DIR writes it beside these.\n"
     return head + documents.yaml(made)
