@@ -13,6 +13,7 @@ import pytest
 from installers.recipes.recipes_file import load
 from tests.slurm_parts import Cluster, cluster
 from tests.test_gates_command import provisioned
+from tests.test_train_nodes import RECIPE as PADDLE
 
 RECIPE = """
 name = "light"
@@ -203,3 +204,21 @@ def test_a_job_over_two_vendors(slurm: Cluster) -> None:
     nvidia, iluvatar = (next(runs(slurm)[-1].glob(f"node-{rank}/*/log/launcher.log")).read_text() for rank in (0, 1))
     assert f"--master {slurm.address('node04')}:29778 --rank 0" in nvidia and "as node04" in nvidia
     assert f"--master {slurm.address('node04')}:29778 --rank 1" in iluvatar and "as node05" in iluvatar
+
+
+def test_the_real_launcher(slurm: Cluster, paddle_environment: Path) -> None:
+    """Four processes of paddle on two nodes of Slurm train as one, started by its own launcher, the loss falling."""
+    place = slurm.folder / "paddle"
+    place.mkdir()
+    package = '[[packages]]\nname = "light"\nspecifier = "==1.0"\n[[jobs]]'
+    text = PADDLE.format(python=paddle_environment / "bin" / "python").replace("[[jobs]]", package, 1)
+    (place / "two.toml").write_text(text)
+    provisioned(load(place / "two.toml"), slurm.folder / "home" / "envcheck" / "environments" / "two-nodes")
+    own = ("--on", "slurm", "--recipe", "two-nodes", "--recipes", str(place), "--partition", "npu")
+    done = slurm.envcheck("train", *own, timeout_s=240)
+
+    assert done.returncode == 0, done.stderr + log(slurm)
+    said = record(slurm)
+    losses = [loss for _, loss in said["loss"]]
+    assert len(losses) == 5 and losses[-1] < losses[0]
+    assert [part["state"] for part in said["slurm"]["parts"]] == ["finished"] * 2
