@@ -177,7 +177,8 @@ def log_folder(paper: Paper) -> Iterator[Remark]:
         targets += [(word, False) for each in piped for word in each.words[1:] if not word.text.startswith("-")]
         for word, starts in targets:
             folder = word.text.rpartition("/")[0]
-            made = any(bare(c) in _MAKES and any(_same(folder, w.text) for w in c.words) for c in script.commands)
+            before = (c for c in script.commands if c.order < command.order and bare(c) in _MAKES)
+            made = any(_same(folder, each.text) for c in before for each in c.words)
             if folder and not made and paper.machine.exists(folder, command.cwd) is False:
                 seen = f"{folder[:80]} is not there, and nothing here makes it"
                 seen += ": the shell cannot open the log, and starts nothing" if starts else ": tee writes no log"
