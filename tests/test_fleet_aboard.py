@@ -24,6 +24,7 @@ from envcheck.fleet.said import Said
 from installers.many import told
 from installers.many.looked import document, looked
 from installers.many.told import End
+from launch.many import node, session
 
 ROOT = Path(__file__).parent.parent
 
@@ -128,3 +129,38 @@ def test_why_a_host_was_not_begun_on(word: str) -> None:
     assert found.state == "unreached"
     assert found.why
     assert "snapshot" not in found.why
+
+
+def ended(host: str, rank: int, code: int | None, **record: object) -> node.Node:
+    did = Did(host, Said(host, status=255), code, begun=True, out=[json.dumps(record)])
+    return node.ended(did, rank)
+
+
+KILLED = {"state": "failed", "first_failed_worker": {"rank": 0, "code": -9, "follows": False}}
+FOLLOWS = {"state": "failed", "first_failed_worker": {"rank": 1, "code": 1, "follows": True}}
+
+
+def test_whose_end_was_the_others() -> None:
+    """A lost host before one whose worker died by itself, that before who only lost its peers, whoever ended first."""
+    peer, killed = ended("n1", 0, 5, **FOLLOWS), ended("n2", 1, 5, **KILLED)
+    lost, well = ended("n3", 2, None), ended("n4", 3, 0, state="finished")
+    stopped = ended("n5", 4, 130, state="interrupted")
+
+    assert session._first([peer, killed, well, stopped], ["n1", "n5", "n2", "n4"]) is killed
+    assert session._first([peer, killed, lost], ["n1", "n2", "n3"]) is lost
+    assert session._first([peer, stopped], ["n5", "n1"]) is stopped
+    assert session._first([well], ["n4"]) is None
+    assert "worker 0 was the first to end there, ended by SIGKILL" in killed.seen
+    assert "when it lost another one" in peer.seen
+    assert (lost.state, stopped.seen) == ("lost", "")
+
+
+@given(JSON, st.sampled_from((None, 0, 1, 3, 5, -9, 130)))
+def test_any_record(said: object, code: int | None) -> None:
+    """Whatever a host calls its record or its gates is told or refused, never a traceback."""
+    did = Did(
+        "n1", Said("n1"), code, out=[json.dumps({"gates": said, "diagnoses": said, "state": said, "stopped": said})]
+    )
+
+    assert node.ended(did, 0).bad is (code != 0)
+    assert node.gates(did)

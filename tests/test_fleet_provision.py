@@ -106,39 +106,33 @@ def pips(host: Host) -> bool:
     return begun and any(b"pip" in line and b"install" in line and b"entry()" not in line for line in lines)
 
 
-def test_a_host_that_does_not_answer_is_left_out_and_gone_on_with(site: Site) -> None:
-    """The plan is shown once for all that answer; they are provisioned; --resume does the missing host alone."""
+def test_from_the_plan_to_the_undo(site: Site) -> None:
+    """A host that does not answer is left out and named, and the other one is done; then the plan shows it apart,
+    --resume does it alone, and --undo takes everything back on both."""
     site.fleet.hosts[1].stop()
-    planned = site.run("--dry-run")
     done = site.run("--yes")
     site.begin(site.fleet.hosts[1])
+    planned = site.run("--dry-run")
     later = site.run("--yes", "--resume", "--json")
     said = json.loads(later.stdout)
+    there = [versions(host) for host in site.fleet.hosts]
     last = site.run("--yes", "--resume")
+    undone = site.run("--undo", "--yes")
 
-    assert planned.returncode == 1
-    assert "node01:\n  little in " in planned.stdout
-    assert "node02, left out: nobody listens at its ssh port" in planned.stdout
     assert done.returncode == 1
+    assert "node01:\n  little in " in done.stdout
+    assert "node02, left out: nobody listens at its ssh port" in done.stdout
     assert "done        node01" in done.stdout
     assert "node01: -> install alpha==1.0, beta<2" in done.stderr
     assert "--hosts node[01-02] --resume" in done.stdout
+    assert planned.returncode == 0
+    assert "otherwise:" in planned.stdout
+    assert "step 1       make a virtual environment" in planned.stdout
     assert later.returncode == 0, later.stderr
     assert {name: one["state"] for name, one in said["hosts"].items()} == {"node02": "done"}
     jsonschema.validate(said, schemas.schema("provision-hosts"))
-    assert [versions(host) for host in site.fleet.hosts] == ["1.0 1.5", "1.0 1.5"]
+    assert there == ["1.0 1.5", "1.0 1.5"]
     assert last.stdout == "every host is done\n"
-
-
-def test_a_host_that_differs_is_shown_apart_and_undo_goes_everywhere(site: Site) -> None:
-    """What one host has already is told of it alone; --undo takes back on every host what was made there."""
-    site.run("--yes", hosts="node01")
-    planned = site.run("--dry-run", "--exclude", "node03")
-    site.run("--yes")
-    undone = site.run("--undo", "--yes")
-
-    assert "node02, otherwise:" in planned.stdout
-    assert "  +   step 1       make a virtual environment" in planned.stdout
     assert undone.returncode == 0, undone.stderr
     assert "removed     node[01-02]" in undone.stdout
     assert [versions(host) for host in site.fleet.hosts] == ["", ""]
@@ -214,3 +208,41 @@ def test_nobody_to_ask(site: Site) -> None:
     assert [versions(host) for host in site.fleet.hosts] == ["", ""]
     assert none.returncode == 2
     assert "none-such" in none.stdout + none.stderr
+
+
+NO_PYTHON = "#!/bin/sh\nexit 1\n"
+FLOOD = "#!/bin/sh\ncase $* in *version_info*) exit 0;; esac\nexec tr '\\0' x < /dev/zero\n"
+HANG = "#!/bin/sh\ncase $* in *version_info*) exit 0;; esac\nexec sleep 60\n"
+
+
+def test_hosts_that_answer_oddly(site: Site) -> None:
+    """A line without an end and a silence are ended and named; so is a host whose Pythons are all too old."""
+    first, second = site.fleet.hosts
+    first.tool("python3", FLOOD)
+    second.tool("python3", HANG)
+    odd = site.run("--dry-run", "--deadline", "4")
+    for name in ("python3", *(f"python3.{minor}" for minor in range(10, 15))):
+        second.tool(name, NO_PYTHON)
+    old = site.run("--dry-run", "--deadline", "20", hosts="node02")
+    for host in (first, second):
+        shutil.rmtree(host.bin)
+        host.bin.mkdir()
+
+    assert odd.returncode == 1
+    assert "node01, left out: it sent more than" in odd.stdout
+    assert "node02, left out: no answer within 4 s" in odd.stdout
+    assert "node02, left out: it has no Python 3.10 or newer" in old.stdout
+
+
+def test_nothing_is_left_where_that_is_asked(site: Site) -> None:
+    """What travels lies in the host's cache, whole, and with --forget it is gone afterwards."""
+    cache = site.fleet.hosts[0].home / ".cache" / "envcheck"
+    shutil.rmtree(cache, ignore_errors=True)
+    site.run("--dry-run", hosts="node01")
+    kept = sorted(path.name.rpartition("-")[0] for path in cache.iterdir())
+    shutil.rmtree(cache)
+    done = site.run("--dry-run", "--forget", hosts="node01")
+
+    assert done.returncode == 0, done.stderr
+    assert kept == ["aboard-luggage", "aboard-whole"]
+    assert not list(cache.iterdir())

@@ -18,7 +18,7 @@ from envcheck import schemas
 from tests import fleet_parts
 from tests.fleet_parts import Fleet, Host
 from tests.test_train import left, variables
-from tests.test_train_nodes import RECIPE, workers
+from tests.test_train_nodes import RECIPE
 
 
 class Job:
@@ -156,20 +156,6 @@ def test_a_host_dies(job: Job) -> None:
     assert "lost        node02: " in err
     assert "first       node02 (rank 1); the others ended since it did" in err
     assert running == []
-
-
-def test_a_worker_dies(job: Job) -> None:
-    """A worker that is killed on one host ends the run on both; the host is named, with what became of the worker."""
-    child = job.start("--steps", "100000", "--json")
-    job.wait_for_step(child)
-    workers(job.runs / "runs" / "node02")[0].send_signal(signal.SIGKILL)
-    out, err = child.communicate(timeout=150)
-    said = json.loads(out)
-
-    assert child.returncode == 5, err
-    assert said["first"] == "node02"
-    assert "ended by SIGKILL" in said["hosts"]["node02"]["seen"]
-    assert left(job.runs) == []
 
 
 def test_ctrl_c(job: Job) -> None:

@@ -152,6 +152,9 @@ def _classes(
         def __init__(self, did: Did) -> None:
             self.did, self.over = did, False
 
+        def ev_start(self, worker: Any) -> None:
+            self.began = time.monotonic()
+
         def ev_read(self, worker: Any, node: str, sname: str, msg: bytes) -> None:
             if sname == "stderr":
                 self.did.said.err_line(msg)
@@ -191,6 +194,7 @@ def _classes(
 
         def ev_close(self, worker: Any, timedout: bool) -> None:
             self.did.said.hung, self.over = timedout, True
+            self.did.said.elapsed_s = time.monotonic() - self.began
             ended(self.did)
 
     class Look(EventHandler):  # type: ignore[misc]

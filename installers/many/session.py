@@ -145,9 +145,9 @@ def _agreed(asked: Asked, count: int) -> bool:
 
 def _finish(asked: Asked, found: Sequence[End], result: str, whole: bool = True) -> int:
     """`whole`: with how each host stands; a plan alone has said it."""
-    code = told.code(found)
+    code = errors.INTERRUPTED if result == "interrupted" else told.code(found)
     if asked.as_json:
-        click.echo(json.dumps(told.document(found, result), indent=1))
+        click.echo(json.dumps(told.document(found, result, code), indent=1))
         return code
     if whole and found:
         click.echo("\n".join(told.ends(found)))

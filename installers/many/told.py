@@ -75,12 +75,12 @@ def code(found: Sequence[End]) -> int:
     return next((one for one in WORST if one in codes), max(codes, default=errors.FIT))
 
 
-def document(found: Sequence[End], result: str) -> dict[str, Any]:
+def document(found: Sequence[End], result: str, exit_code: int) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "verb": "provision",
         "result": result,
-        "exit_code": code(found),
+        "exit_code": exit_code,
         "hosts": {
             end.host: {
                 "state": end.state,
