@@ -105,9 +105,8 @@ def visible_list(paper: Paper) -> Iterator[Remark]:
         if bad:
             shown = bad[0] if bad[0] else "an empty one"
             seen = f"the entry {shown!r} is no number: the list ends there, without a word"
-            yield fail(
-                assign, seen, f"{assign.name}={','.join(_spread(each.strip()) for each in entries if each.strip())}"
-            )
+            numbers = filter(None, re.split(r"[,;\s\uff0c\u3001]+", text))  # a Chinese comma, too
+            yield fail(assign, seen, f"{assign.name}={','.join(map(_spread, numbers))}")
         elif twice:
             yield fail(assign, f"device {twice[0]} stands twice: two processes would share a card", "Name each once.")
 
