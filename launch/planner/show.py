@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
+from envcheck import language
+from envcheck.language.width import columns, wrap
 from launch.memory import GIB, meter
 from launch.memory.job import Job
 from launch.memory.phases import Phase
@@ -27,37 +28,43 @@ def gib_of(size: float) -> str:
 def headline(plan: LaunchPlan) -> list[str]:
     j, x = plan.job, plan.job.layout
     degrees = " ".join(f"{n}{getattr(x, n)}" for n in ("tp", "pp", "vpp", "ep", "cp") if getattr(x, n) > 1)
-    job = f"{j.model.name} ({j.model.params / 1e9:.2f}e9 parameters), {trained(j)}"
+    model = f"{j.model.name} ({j.model.params / 1e9:.2f}e9 parameters)"
     kind = f"{x.cards} x {round(j.memory_gib, 2):g} GiB {j.device.name}"
+    ways = [f"sharding {SAID[j.sharding]}", f"recompute {j.recompute.kind}"]
+    ways += [f"offload {'+'.join(sorted(j.offload))}"] if j.offload else []
+    free = f"{j.device.idle_gib:.1f} in use - {meter.context(j) / GIB:.1f} context and communication"
     return [
-        f"{MARKS[plan.verdict]}: {plan.reason}",
-        f"  job       {job}, {j.seq_len} tokens, micro batch {j.micro_batch}, {j.framework.name}",
-        f"  cards     {kind}{', ' + degrees if degrees else ''}, sharding {SAID[j.sharding]}"
-        f", recompute {j.recompute.kind}" + (f", offload {'+'.join(sorted(j.offload))}" if j.offload else ""),
-        f"  a card    {round(j.memory_gib, 2):g} GiB - {j.device.idle_gib:.1f} in use - "
-        f"{meter.context(j) / GIB:.1f} context and communication = {max(0.0, plan.usable) / GIB:.1f} GiB for tensors",
+        f"{language.say(MARKS[plan.verdict])}{language.say(': ')}{language.say(plan.reason)}",
+        _row("job", model, *trained(j), f"{j.seq_len} tokens", f"micro batch {j.micro_batch}", j.framework.name),
+        _row("cards", kind, *filter(None, [degrees]), *ways),
+        f"  a card    {round(j.memory_gib, 2):g} GiB - {free} = {max(0.0, plan.usable) / GIB:.1f} GiB for tensors",
         *cards.said(plan, MARKS),
         f"  a node    {plan.host / GIB:.0f} GiB of host memory, {plan.disk / 1e9:.0f} GB of disk: "
         "weights, and its part of a checkpoint",
     ]
 
 
-def trained(job: Job) -> str:
+def _row(label: str, *parts: str) -> str:
+    """The parts, each in the chosen language, behind their label."""
+    return f"  {_said(label, 10)}{language.say(', ').join(map(language.say, parts))}"
+
+
+def trained(job: Job) -> Iterator[str]:
     """What is trained, with what beside it."""
     words = "full" if job.trains_all else f"LoRA rank {job.adapter.rank} on {job.adapter.targets}"
-    words += f" over {job.quant}" if job.quant else ""
-    words += ", preference pairs" if job.pairs else ""
-    return words + (", a frozen reference beside" if job.reference else "")
+    yield words + (f" over {job.quant}" if job.quant else "")
+    yield from ["preference pairs"] if job.pairs else []
+    yield from ["a frozen reference beside"] if job.reference else []
 
 
 def wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
-    """Lines cut to the terminal, what is cut indented below; width 0: as they are."""
-    for line in lines:
-        short = not width or len(line) <= width
-        cut = textwrap.wrap(
-            line, max(width, 20), subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False
-        )
-        yield from (part.replace(NO_BREAK, " ") for part in ([line] if short else cut))
+    """Lines in the chosen language, cut to the terminal, what is cut indented below; width 0: as they are."""
+    for line in map(language.say, lines):
+        if not width or columns(line) <= width:
+            yield line.replace(NO_BREAK, " ")
+            continue
+        lead = line[: len(line) - len(line.lstrip(" "))]
+        yield from (part.replace(NO_BREAK, " ") for part in wrap(line.lstrip(" "), max(width, 20), lead, " " * 6))
 
 
 def shown(plan: LaunchPlan) -> list[Phase]:
@@ -74,11 +81,18 @@ def bars(plan: LaunchPlan, width: int = 0) -> list[str]:
     for phase in shown(plan):
         mark = ">" if phase is plan.deciding else " "
         lines.append(
-            f"{mark} {phase.name:16} stage {phase.stage:<3}|{bar(phase, scale, plan.usable)} {gib_of(phase.total)}"
+            f"{mark} {_said(phase.name, 16)} {language.say('stage')} {phase.stage:<3}"
+            f"|{bar(phase, scale, plan.usable)} {gib_of(phase.total)}"
         )
     used = [n for n in TERMS if any(n == name and size > scale / 2 for p in plan.phases for name, size in p.terms)]
-    key = "  " + "  ".join(f"{TERMS[name].letter} {name}".replace(" ", NO_BREAK) for name in used)
+    key = "  " + "  ".join(f"{TERMS[name].letter} {language.say(name)}".replace(" ", NO_BREAK) for name in used)
     return [*lines, *wrapped([key], width)]
+
+
+def _said(text: str, wide: int) -> str:
+    """In the chosen language, and so many columns."""
+    said = language.say(text)
+    return said + " " * (wide - columns(said))
 
 
 def bar(phase: Phase, scale: float, usable: float) -> str:
@@ -94,7 +108,7 @@ def bar(phase: Phase, scale: float, usable: float) -> str:
 def breakdown(terms: Iterable[tuple[str, float]]) -> str:
     """Terms in GiB, largest first."""
     some = sorted((term for term in terms if term[1] > 0.005 * GIB), key=lambda term: -term[1])
-    return "   ".join(f"{name} {gib_of(size)}".replace(" ", NO_BREAK) for name, size in some)
+    return "   ".join(f"{language.say(name)} {gib_of(size)}".replace(" ", NO_BREAK) for name, size in some)
 
 
 def explained(plan: LaunchPlan) -> list[str]:
@@ -103,7 +117,8 @@ def explained(plan: LaunchPlan) -> list[str]:
     for name, size in sorted(plan.shown.terms, key=lambda term: -term[1]):
         if size > 0.005 * GIB:
             term = TERMS[name]
-            lines.append(f"  {name:22}{gib_of(size):>7} GiB  {term.formula}  [{term.source}]")
+            formula, source = language.say(term.formula), language.say(term.source)
+            lines.append(f"  {_said(name, 22)}{gib_of(size):>7} GiB  {formula}  [{source}]")
     lines += [f"  {key:22}         {text}" for key, text in plan.job.framework.sources.items()]
     return lines
 
@@ -114,9 +129,11 @@ def changes(found: Iterable[Change], width: int = 0) -> list[str]:
     wide = max((len(c.options) for c in found), default=0)
     lines = []
     for c in found:
-        cost = f"{c.what}: {c.plan.need_gib:.1f} GiB, step x {c.slower:.2f}"
+        what = language.say(", and ").join(map(language.say, c.what.split(", and ")))
+        slower = language.say(f"step x {c.slower:.2f}")
+        cost = f"{what}{language.say(': ')}{c.plan.need_gib:.1f} GiB{language.say(', ')}{slower}"
         one = f"  {c.options:{wide}}  {cost}"
-        lines += [one] if not width or len(one) <= width else [f"  {c.options}", f"      {cost}"]
+        lines += [one] if not width or columns(one) <= width else [f"  {c.options}", f"      {cost}"]
     return lines
 
 
@@ -134,8 +151,8 @@ def found(layouts: Iterable[Found], width: int = 0) -> list[str]:
     lines = []
     for one in layouts:
         mark = (">" if one.own else " ") + ("*" if one in best else " ")
-        verdict = MARKS[one.plan.verdict]
-        lines.append(f"{mark} {one.step.total:8.1f} s {gib(one):6.1f} GiB  {verdict:12} {one.name}")
+        verdict = _said(MARKS[one.plan.verdict], 12)
+        lines.append(f"{mark} {one.step.total:8.1f} s {gib(one):6.1f} GiB  {verdict} {one.name}")
     return list(wrapped([*lines, *(f"  {text}" for text in speed.said(layouts[0].plan.job))], width))
 
 
@@ -155,23 +172,26 @@ def screen(
     yield from bars(plan, width)
     yield ""
     yield from wrapped(
-        [f"  tensors   {breakdown(plan.deciding.terms)}", f"  beside    {breakdown(plan.outside)}"], width
+        [
+            f"  {_said('tensors', 10)}{breakdown(plan.deciding.terms)}",
+            f"  {_said('beside', 10)}{breakdown(plan.outside)}",
+        ],
+        width,
     )
     if explain:
         yield from wrapped(("", "what each term is, and where it comes from:", *explained(plan)), width)
     if left:
         yield from ("", *wrapped([room(left)], width))
     if plan.verdict != "fits" and advice is not None:
-        yield from (
-            "",
-            "what would fit, least loss of speed first:"
-            if advice
-            else "no change fits, nor two or three cheap ones together",
+        some, none = (
+            "what would fit, least loss of speed first:",
+            "no change fits, nor two or three cheap ones together",
         )
+        yield from ("", language.say(some if advice else none))
         yield from changes(advice, width)
-    assumed = [f"  assumed {text}" for text in plan.job.assumed]
+    assumed = [f"  {language.say('assumed')} {language.say(text)}" for text in plan.job.assumed]
     if layout:
-        assumed.append(f"  in full {options(layout)}")
+        assumed.append(f"  {language.say('in full')} {options(layout)}")
     yield from ("", *wrapped(assumed, width)) if assumed else ()
 
 
@@ -185,9 +205,10 @@ def swept(points: Iterable[Point], width: int = 0) -> list[str]:
     lines = []
     for value, plan in points:
         if isinstance(plan, str):
-            lines.append(f"{value:>10}  refused: {plan}")
+            lines.append(f"{value:>10}  {language.say('refused: ')}{language.say(plan)}")
             continue
         scale = max(most, plan.usable) / (min(40, max(5, width - 68)) if width else 40)
         bar = "#" * round(plan.deciding.total / scale)
-        lines.append(f"{value:>10} {plan.need_gib:7.1f} GiB  {MARKS[plan.verdict]:12} {bar}  {plan.where}")
+        verdict, where = _said(MARKS[plan.verdict], 12), language.say(plan.where)
+        lines.append(f"{value:>10} {plan.need_gib:7.1f} GiB  {verdict} {bar}  {where}")
     return list(wrapped(lines, width))
