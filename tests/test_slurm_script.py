@@ -242,6 +242,7 @@ def test_a_node_without_an_answer(text: str | None, tmp_path: Path) -> None:
         ("PENDING|Resources|\n", "PENDING", False),
         ("RUNNING|None|node[01-08]\n", "RUNNING", False),
         ("COMPLETED|None|node01\n", "COMPLETED", True),
+        ("COMPLETED|None|node02\nRUNNING|None|node01\n", "RUNNING", False),
         ("", "GONE", True),
         ("slurm_load_jobs error\n", "UNTOLD", False),
     ],

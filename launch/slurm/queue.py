@@ -51,15 +51,16 @@ def _asked(job: str, _moment: int) -> Standing:
 
 
 def parse(text: str) -> Standing:
-    """The first line is the job's, or that of the first component of a heterogeneous one:
+    """A line for the job, or one for each component of a heterogeneous one, in any order:
 
     PENDING|Resources|
     RUNNING|None|node[01-08]
     """
-    line = next(iter(text.splitlines()), "")
-    if line.count("|") != 2:
-        return Standing(GONE if not text.strip() else UNTOLD, line[:200])
-    state, reason, nodes = (part.strip() for part in line.split("|"))
+    rows = [[part.strip() for part in line.split("|")] for line in text.splitlines()[:128]]
+    if not rows or any(len(row) != 3 for row in rows):
+        return Standing(UNTOLD if rows else GONE, text[:200].strip())
+    state, reason, _ = min(rows, key=lambda row: 0 if row[0] in RUNS else 1 if row[0] in WAITS else 2)
+    nodes = ",".join(row[2] for row in rows[::-1] if row[2])
     return Standing(state, "" if reason == "None" else reason[:200], nodes[:2000])
 
 
