@@ -100,6 +100,7 @@ def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = 
         "result": result,
         "recipe": plan.recipe,
         "folder": str(plan.folder),
+        "boxed": plan.boxed,
         "satisfied": list(plan.satisfied),
         "steps": [_step_values(step) for step in plan.steps],
         "by_hand": [asdict(hand) for hand in plan.by_hand],

@@ -129,14 +129,18 @@ def test_two_hosts_train(job: Job) -> None:
 
 
 def test_a_closed_gate_on_one_host(job: Job) -> None:
-    """A host whose own name leads to loopback closes its gate: it is named, and nothing starts on any host."""
+    """A host whose own name leads to loopback closes its gate: it is named, and nothing starts on any host; what is no
+    job is told once, exit code 2."""
     second = job.fleet.hosts[1]
     job.begin(second, "127.0.0.1 localhost node02\n")
     try:
         done = job.run()
+        none = job.fleet.run("train", "--recipe", "none-such", "--hosts", "node[01-02]")
     finally:
         job.begin(second)
 
+    assert none.returncode == 2
+    assert "fail    node[01-02]: fleet.command: there is no recipe" in none.stderr, none.stderr
     assert done.returncode == 1, done.stderr
     assert "fail    node02: gate.name: " in done.stderr
     assert "nothing was started on any host" in done.stderr

@@ -117,6 +117,7 @@ def plan_of(said: Mapping[str, Any]) -> Plan:
             for h in said["by_hand"]
         ),
         tuple(Obstacle(_text(o["why"]), _text(o["remedy"]), int(o["code"])) for o in said["obstacles"]),
+        boxed=_text(said.get("boxed", "")),
         left_out=_texts(said["left_out"]),
         mind=_texts(said["mind"]),
     )

@@ -14,6 +14,7 @@ from envcheck.reports.judged import safe
 from launch import telling
 
 KEPT = 400  # characters of a sentence
+REFUSED = "fleet.command"  # a host's envcheck says that the command is wrong
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ def gates(did: Did) -> list[Finding]:
         found = []
     if did.code in (errors.FIT, errors.UNFIT, errors.UNTOLD) and found:
         return found
-    return [Finding("fleet.reach", Severity.FAIL, reason(did), did.why.remedy if did.code is None else None)]
+    if did.code is None:
+        return [Finding("fleet.reach", Severity.FAIL, reason(did), did.why.remedy)]
+    return [Finding(REFUSED if did.code == errors.USAGE else "fleet.answer", Severity.FAIL, reason(did))]
 
 
 def _finding(said: Mapping[str, Any]) -> Finding:

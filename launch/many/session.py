@@ -95,7 +95,8 @@ def address(host: str) -> str:
 
 def _told(asked: Asked, found: dict[str, list[Finding]], shut: bool) -> int:
     """Of the gates alone: nothing is started."""
-    code = exit_code([f for told in found.values() for f in told])
+    every = [f for told in found.values() for f in told]
+    code = errors.USAGE if all(f.name == node.REFUSED for f in every) else exit_code(every)
     if asked.as_json:
         hosts = {host: [_gate(f) for f in told] for host, told in found.items()}
         state = "refused" if shut else "ready"
