@@ -124,3 +124,12 @@ def test_with_strict_a_warning_fails() -> None:
     plain, strict = (ElementTree.fromstring(rendered("junit", faulty(), strict)) for strict in (False, True))
 
     assert int(strict.get("failures")) > int(plain.get("failures"))
+
+
+def test_who_is_named_is_not_well() -> None:
+    """A host that is unlike the others is not counted as well, and the document says which finding names it."""
+    said = json.loads(rendered("json", faulty()))
+    named = {name: one["named"] for name, one in said["hosts"].items() if one["named"]}
+
+    assert named == {"node02": ["fleet.cards", "fleet.clock"], "node04": ["fleet.driver"]}
+    assert "(2 of 6 hosts are well;" in rendered("table", faulty())

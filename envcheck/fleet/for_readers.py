@@ -11,7 +11,7 @@ from envcheck.fleet.forms import Asked
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.judging import Alike, Fleet, Host, alike
 from envcheck.language import say
-from envcheck.model import Finding, Severity
+from envcheck.model import Finding
 from envcheck.reports import markdown, prometheus
 from envcheck.reports.judged import exit_code, safe, summary, verdict
 from envcheck.reports.text import MARKS
@@ -73,12 +73,10 @@ def _figures(figure: Callable[..., float | None], host: Host) -> Iterator[promet
 def render_markdown(fleet: Fleet, asked: Asked) -> str:
     wrong = alike(fleet.hosts)
     words, _, command = told.step(fleet, wrong).partition("\n")
-    well = [h.name for h in fleet.hosts if verdict(h.findings) is Severity.OK]
     lines = [
         f"# {_words(told.head(fleet))}",
         "",
-        f"**{MARKS[verdict(fleet.findings)]} {_words(summary(fleet.findings))}**"
-        f" ({_words(say(f'{len(well)} of {len(fleet.hosts)} hosts are well'))})",
+        f"**{MARKS[verdict(fleet.findings)]} {_words(summary(fleet.findings))}** ({_words(say(told.well(fleet)))})",
         "",
         f"{say('Next: ')}{_words(words)}",
         *(markdown._code([command]) if command else ()),

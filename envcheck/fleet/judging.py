@@ -15,7 +15,7 @@ from envcheck.fleet.own import read as own_read
 from envcheck.fleet.said import Said
 from envcheck.language.findings import localised as in_language
 from envcheck.model import Answer, Facts, Finding, Severity
-from envcheck.reports.judged import counted
+from envcheck.reports.judged import counted, verdict
 
 Judge = Callable[[Facts], list[Finding]]
 
@@ -53,6 +53,10 @@ class Fleet:
     votes: tuple[voted.Vote, ...]
     odd: tuple[Finding, ...]
     named: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+
+    def is_well(self, host: Host) -> bool:
+        """By its own findings, and named by none of the fleet's."""
+        return verdict([*host.findings, *self.named.get(host.name, ())]) is Severity.OK
 
     @property
     def wrong(self) -> list[Finding]:

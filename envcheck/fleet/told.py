@@ -67,6 +67,7 @@ def document(fleet: Fleet, strict: bool) -> str:
             safe(host.name): {
                 "answered": host.answered,
                 "verdict": verdict(host.findings).name,
+                "named": [safe(f.name) for f in fleet.named.get(host.name, ())],
                 "findings": [finding_object(f) for f in host.findings],
             }
             for host in fleet.hosts
@@ -105,8 +106,12 @@ def _answered(names: Sequence[str], silent: Sequence[str]) -> str:
 def _counted(fleet: Fleet, wrong: Sequence[Alike]) -> str:
     """Findings that several hosts share count once here."""
     told = counts([*(one.finding for one in wrong), *fleet.wrong])
-    well = sum(verdict(host.findings) is Severity.OK for host in fleet.hosts)
-    return f" ({say(_well(well, len(fleet.hosts)))}{f'; {told}' if told else ''})"
+    return f" ({say(well(fleet))}{f'; {told}' if told else ''})"
+
+
+def well(fleet: Fleet) -> str:
+    """As in 3 of 8 hosts are well."""
+    return _well(sum(map(fleet.is_well, fleet.hosts)), len(fleet.hosts))
 
 
 def _well(well: int, of: int) -> str:
