@@ -56,16 +56,19 @@ _WHY = {
 def unpinned(paper: Paper) -> Iterator[Remark]:
     from launch.rendering import dialects
 
-    told = {given.plain for job in paper.jobs for given in job.options}
+    old = {
+        package
+        for d in dialects.dialects()
+        for job in paper.jobs
+        if job.program is not None and job.program.text.endswith(d.of)
+        if {given.plain for given in job.options} & {*d.rename, *d.drop}
+        for package in d.needs
+    }
     for install in installs(paper):
         for name, _, specifier, word in install.packages:
             if name not in _MATTER or (specifier and specifier != ">=0") or install.has("-c", "--constraint"):
                 continue
-            if any(
-                name in d.needs and told & {*d.rename, *d.drop}
-                for d in dialects.dialects()
-                if d.name.startswith("paddle")
-            ):
+            if name in old and not specifier and name not in paper.machine.packages:
                 continue  # options.other_version says what comes of it
             yield warn(
                 word,

@@ -1,0 +1,82 @@
+"""Secrets that stand in a script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.lint.model import Command, Remark, Word
+from envcheck.lint.paper import Paper
+from envcheck.lint.rules.common import warn
+from envcheck.lint.wrappers import bare, unwrapped
+
+_SECRET_NAME = re.compile(r"(?i)(^|_)(token|secret|passw(or)?d|api_?key|access_?key(_id)?|private_?key|credentials?)$")
+
+
+_SECRET_SHAPE = re.compile(
+    r"\b(gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|glpat-[\w-]{20,})\b"
+)
+
+
+_PLACEHOLDER = re.compile(
+    r"(?i)^$|your|xxx|\.\.\.|<.*>|^\*+$|example|changeme|placeholder|token$|^none$|^null$|^(true|false|\d{1,3})$"
+)
+
+
+# Programs that take a secret as a word of its own, or behind a short option: (program, words before it, the option).
+_HANDED = (
+    (("wandb", "login"), ""),
+    (("swanlab", "login"), "-k"),
+    (("docker", "login"), "-p"),
+    (("podman", "login"), "-p"),
+    (("sshpass",), "-p"),
+)
+
+
+def _handed_over(command: Command) -> Word | None:
+    """The word that is a secret by its place; None where there is none, or nobody knows it."""
+    words = unwrapped(command.words)
+    texts = [word.text for word in words]
+    for names, option in _HANDED:
+        if (bare(command), *texts[1 : len(names)]) != names:
+            continue
+        rest = words[len(names) :]
+        for n, word in enumerate(rest):
+            before = rest[n - 1].text if n else ""
+            placed = before == option if option else not word.text.startswith("-") and before != "--host"
+            if placed and word.known and not word.soft and len(word.text) > 2 and not _PLACEHOLDER.search(word.text):
+                return word
+    return None
+
+
+def secrets(paper: Paper) -> Iterator[Remark]:
+    """Never with the value in the sentence."""
+    do = "Read it from a file that only you may read; launchers write their environment into logs."
+    for script in paper.scripts:
+        spots: dict[int, Word] = {}
+        for assign in script.assigns:
+            text = assign.word.text
+            if (
+                _SECRET_NAME.search(assign.name)
+                and assign.word.known
+                and not assign.word.soft
+                and not _PLACEHOLDER.search(text)
+            ):
+                spots[assign.start] = Word(assign.name, assign.start, assign.end)
+        for command in script.commands:
+            before = ""
+            for word in command.words:
+                option = re.fullmatch(r"--?([\w-]+)", before)
+                named = option and _SECRET_NAME.search(option[1].replace("-", "_")) and not word.text.startswith("-")
+                if (
+                    (named and word.known and len(word.text) > 5 and not _PLACEHOLDER.search(word.text))
+                    or _SECRET_SHAPE.search(word.text)
+                    or re.search(r"://[^/\s:@]+:[^/\s:@]{3,}@", word.text)
+                    or re.search(r"(?i)^authorization: *(bearer|basic|token) +[\w.~+/=-]{8,}$", word.text)
+                ):
+                    spots[word.start] = Word("", word.start, word.end)
+                before = word.text
+            if (handed := _handed_over(command)) is not None:
+                spots[handed.start] = Word("", handed.start, handed.end)
+        for at in sorted(spots):
+            yield warn(spots[at], "a secret stands in the script, for everyone who gets to read it", do)

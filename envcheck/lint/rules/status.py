@@ -1,0 +1,42 @@
+"""A training's status, which a pipe or || true may hide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.lint.model import Fix, Remark, Script
+from envcheck.lint.paper import Paper
+from envcheck.lint.rules.common import warn
+
+
+def pipe_status(paper: Paper) -> Iterator[Remark]:
+    """A training whose status is that of what it is piped into."""
+    for job in paper.jobs:
+        command, script = job.command, job.script
+        if not command.pipeline or command.last_of_pipe or "pipefail" in command.shell or not job.trains:
+            continue
+        if b"PIPESTATUS" in script.block.raw:
+            continue
+        into = next((c for c in script.commands if c.pipeline == command.pipeline and c.last_of_pipe), None)
+        name = into.name if into and into.name else "the last command"
+        seen = f"the status is that of {name}: a training that failed looks like one that went well"
+        yield warn(job, seen, "set -o pipefail", _pipefail(script))
+
+
+def _pipefail(script: Script) -> Fix | None:
+    """A line behind the first one and the comments that follow it."""
+    if not script.block.script:
+        return None
+    raw, at = script.block.raw, 0
+    for line in raw.splitlines(keepends=True):
+        if not line.startswith(b"#"):
+            break
+        at += len(line)
+    there = script.block.at(at)
+    return Fix(((there, there, "set -o pipefail\n"),))
+
+
+def status_ignored(paper: Paper) -> Iterator[Remark]:
+    for job in paper.jobs:
+        if job.command.lenient and job.trains:
+            yield warn(job, "|| true hides that the training failed", "Take it away.")
