@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests import fleet_parts
@@ -281,3 +283,22 @@ def test_a_table_of_ranks(fleet: Fleet, tmp_path: Path) -> None:
     assert table["server_list"][1]["device"][2]["device_ip"] == "192.168.2.102"
     assert "card 0 of node02 has 192.168.2.100, the table says 192.168.2.101" in third["findings"][0]["seen"]
     assert third["findings"][0]["severity"] == "FAIL"
+
+
+@pytest.mark.parametrize(("sign", "code"), ((signal.SIGINT, 130), (signal.SIGTERM, 143)), ids=("SIGINT", "SIGTERM"))
+def test_ends_all(fleet: Fleet, sign: signal.Signals, code: int) -> None:
+    """Ctrl-C and SIGTERM end the trial and every ssh of it."""
+    mark = sleepy(fleet.hosts[1])
+    argv = [sys.executable, "-m", "envcheck", "doctor", "--hosts", ALL, "--between"]
+    child = subprocess.Popen(argv, cwd=fleet_parts.ROOT, env=fleet.environment(), stdout=subprocess.DEVNULL)
+    for _ in range(600):
+        if mark.exists():
+            break
+        time.sleep(0.05)
+    began = psutil.Process(child.pid).children(recursive=True)
+    child.send_signal(sign)
+    child.wait(30)
+
+    assert began
+    assert child.returncode == code
+    assert not [one for one in began if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]

@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envcheck.commands.doctor import doctor
+from envcheck.errors import UsageError
 from envcheck.fleet import clocks, paired, ranks, tried
 from envcheck.fleet.answers import About
 from envcheck.fleet.between import Seen
@@ -218,3 +221,24 @@ def test_it_is_said_in_chinese() -> None:
 
     assert len(texts) > 30
     assert [text for text in texts if said(text) == text] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    (
+        (("--between",), "--between is for --hosts"),
+        (("--rank-table", "hccl.json"), "--rank-table is for --hosts"),
+        (("--hosts", "n1", "--ports", "29500"), "--ports is for --between"),
+        (("--hosts", "n1", "--between", "--ports", "70000"), "no list of up to 512 ports"),
+        (("--hosts", "n1", "--between", "--ports", "1-60000"), "no list of up to 512 ports"),
+        (("--hosts", "n1", "--rank-table", "."), "is a folder"),
+        (("--replay", ".", "--between"), "--replay has recordings"),
+    ),
+)
+def test_refused_before_a_host_is_asked(words: tuple[str, ...], why: str) -> None:
+    """What cannot be meant is refused in a sentence, with a next step and exit code 2."""
+    found = CliRunner().invoke(doctor, words)
+
+    assert isinstance(found.exception, UsageError)
+    assert why in found.exception.message
+    assert found.exception.next_step
