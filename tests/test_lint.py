@@ -368,3 +368,15 @@ def test_documented() -> None:
 
     assert (ROOT / "docs/lint.md").read_text(encoding="utf-8") == page()
     assert all(f"`{name}`" in page() for name in BY_NAME)
+
+
+def test_traps_are_found_or_say_why() -> None:
+    """Each trap of the published set-ups names rules that there are, or why a reader of the text cannot find it."""
+    from envcheck.lint import tables
+
+    rows = tables.load("page")["traps"]
+    lost = [row for row in rows if not row.get("rule")]
+
+    assert {name for row in rows for name in row.get("rule", ())} <= set(BY_NAME)
+    assert all(row["why"] for row in lost)
+    assert len(rows) - len(lost) >= 90

@@ -162,6 +162,9 @@ HOSTILE = {
         "services:\n  a:\n    image: [x]\n    command: {a: b}\n    devices: {a: b}\n    deploy: 1\n",
         "services:\n  a:\n    image: x:1\n    command: !!python/object/apply:os.system [touch pwned]\n",
         "services: [a]\n",
+        "a0: &a0 {image: x:1}\n"
+        + "".join(f"a{n + 1}: &a{n + 1} {{<<: [{', '.join([f'*a{n}'] * 190)}]}}\n" for n in range(6))
+        + "services:\n  a:\n    <<: *a6\n    image: x:1\n",
         "services:\n  a:\n    image: x:1\n    volumes: [1, {source: 1}, [a], ':', '::']\n    ports: [{target: 1}]\n",
     ),
     "Dockerfile": (

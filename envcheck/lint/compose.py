@@ -1,22 +1,19 @@
-"""Compose files: each service as a container with docker's options, and the commands that it starts.
-
-Compose itself fills in ${NAME:-default} and makes $$ a dollar; keys below << come from elsewhere in the file.
-"""
+"""Compose files: each service as a container with docker's options, and what it starts."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from envcheck.lint.configs import Offsets, foreign, tree
+from envcheck.lint.configs import tree
 from envcheck.lint.containers import Container
 from envcheck.lint.model import UNKNOWN, Assign, Block, Command, Script, Word
 from envcheck.lint.pieces import Pieces, inside, shell_of
 from envcheck.lint.state import State, Value
+from envcheck.lint.yaml_nodes import ITEMS, Reader, items
+from envcheck.lint.yaml_shell import appended
 
-SERVICES, ITEMS, MERGES = 100, 200, 5
-_FILLED = re.compile(r"\$\$|\$\{(\w+)(?::?([-?+])([^}]*))?\}|\$(\w+)")
+SERVICES = 100
 # Read by the container's runtime, which hands other devices in; nothing for a process.
 _RUNTIMES = ("ASCEND_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 # Keys whose value or items are one of docker's options as they stand.
@@ -32,54 +29,6 @@ _ALIKE = {
     "gpus": "--gpus",
     "platform": "--platform",
 }
-
-
-class Reader:
-    """One file; places are the file's."""
-
-    def __init__(self, block: Block, text: str) -> None:
-        self.block, self.text, self.offsets = block, text, Offsets(text)
-
-    def at(self, index: int) -> int:
-        return self.block.at(self.offsets(index))
-
-    def word(self, node: Any, text: str | None = None) -> Word:
-        start = self.at(node.start_mark.index) + (getattr(node, "style", None) in ("'", '"'))
-        value, soft = filled(str(node.value) if text is None else text)
-        return Word(value, start, max(start + 1, self.at(node.end_mark.index)), soft=soft)
-
-    def fields(self, node: Any, depth: int = 0) -> dict[str, tuple[Any, Any]]:
-        """Keys of a mapping with the nodes of key and value; its own win over those that << brings."""
-        found: dict[str, tuple[Any, Any]] = {}
-        if getattr(node, "id", "") != "mapping" or depth > MERGES:
-            return found
-        for key, value in node.value[:ITEMS]:
-            if key.id != "scalar":
-                continue
-            if key.value == "<<":
-                for each in value.value[:ITEMS] if value.id == "sequence" else [value]:
-                    found = {**self.fields(each, depth + 1), **found}
-            else:
-                found[str(key.value)] = (key, value)
-        return found
-
-
-def filled(text: str) -> tuple[str, bool]:
-    """As compose fills it in, and whether a default stands in it."""
-    soft = bool(re.search(r"(?<!\$)\$\{\w+:?-", text))
-
-    def of(match: re.Match[str]) -> str:
-        if match[0] == "$$":
-            return "$"
-        return match[3] if match[2] == "-" else UNKNOWN
-
-    return _FILLED.sub(of, text), soft
-
-
-def items(node: Any) -> list[Any]:
-    """The scalars of a list, or the one that stands in its place."""
-    nodes = node.value[:ITEMS] if node.id == "sequence" else [node]
-    return [each for each in nodes if each.id == "scalar" and not foreign(each.tag)]
 
 
 def read(block: Block) -> tuple[list[Container], list[Script]]:
@@ -176,7 +125,7 @@ def _started(reader: Reader, fields: dict[str, tuple[Any, Any]], container: Cont
     pieces, argv = Pieces(), list[str]()
     for name in ("entrypoint", "command"):
         if name in fields:
-            pieces = _appended(reader, pieces, argv, fields[name][1])
+            pieces = appended(reader, pieces, argv, fields[name][1])
     script = inside(pieces.block(container.command.start), state, login=shell_of(argv) and "l" in argv[-1])
     script.assigns = [
         *(Assign(name, state.values[name].word, word.start, word.end, True) for name, _, word in container.environment),
@@ -184,48 +133,3 @@ def _started(reader: Reader, fields: dict[str, tuple[Any, Any]], container: Cont
     ]
     script.names |= set(state.values)
     return script
-
-
-def _appended(reader: Reader, pieces: Pieces, argv: list[str], node: Any) -> Pieces:
-    """The words behind those that are there; the one that a shell reads takes their place."""
-    if node.id == "scalar":
-        pieces.add(b" ", reader.at(node.start_mark.index))
-        _text(reader, pieces, node, b" ")
-        return pieces
-    for each in items(node):
-        if shell_of(argv):
-            pieces = Pieces()
-            _text(reader, pieces, each, b"\n")
-            return pieces
-        argv.append(str(each.value))
-        pieces.word(str(each.value).replace("$$", "$").encode(), reader.word(each).start)
-    return pieces
-
-
-def _text(reader: Reader, pieces: Pieces, node: Any, newline: bytes) -> None:
-    """The scalar line by line; `newline`: what the end of a line is to its reader."""
-    if node.style in ("|", ">"):
-        newline = newline if node.style == "|" else b" "
-        body = reader.text[node.start_mark.index : node.end_mark.index].partition("\n")[2]
-        at = node.end_mark.index - len(body)
-        indent = min((len(line) - len(line.lstrip()) for line in body.splitlines() if line.strip()), default=0)
-        for line in body.splitlines(keepends=True):
-            _dollars(pieces, line[indent:].rstrip("\r\n"), reader.at(at + min(indent, len(line))))
-            pieces.add(newline, reader.at(at + len(line.rstrip("\r\n"))))
-            at += len(line)
-        return
-    raw = reader.text[node.start_mark.index : node.end_mark.index]
-    quoted = node.style in ("'", '"')
-    plain = raw[1:-1] if quoted else raw
-    as_written = plain == node.value or not (quoted and ("\\" in plain or "''" in plain))
-    pieces.exact = pieces.exact and as_written
-    _dollars(pieces, plain.replace("\n", " ") if as_written else node.value, reader.at(node.start_mark.index + quoted))
-
-
-def _dollars(pieces: Pieces, text: str, at: int) -> None:
-    """$$ is a dollar to the shell."""
-    for number, part in enumerate(text.split("$$")):
-        pieces.add(b"$" if number else b"", at + 1)
-        at += 2 * bool(number)
-        pieces.add(part.encode(), at)
-        at += len(part.encode())

@@ -11,8 +11,6 @@ from envcheck.lint.rules.common import warn
 from envcheck.lint.wrappers import bare, unwrapped
 
 _SECRET_NAME = re.compile(r"(?i)(^|_)(token|secret|passw(or)?d|api_?key|access_?key(_id)?|private_?key|credentials?)$")
-
-
 _SECRET_SHAPE = re.compile(
     r"\b(gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|glpat-[\w-]{20,})\b"
 )

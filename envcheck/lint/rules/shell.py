@@ -36,8 +36,6 @@ def destructive(paper: Paper) -> Iterator[Remark]:
 
 
 _NETWORK = ("curl", "wget", "fetch")
-
-
 _SHELLS = ("bash", "sh", "zsh", "python", "python3", "sudo", "dash")
 
 
