@@ -42,6 +42,7 @@ COMMANDS = (
     ("provision", "atlas-800t-a2", ("provision", "--recipe", "ernie-21b-npu", "--dry-run", "--json")),
     ("train", "", ("train", "--model", "tiny", "--method", "lora", "--device", "cpu", "--dry-run", "--json")),
     ("train", "", ("train", "--recipe", "ernie-300b-npu", "--method", "sft", "--dry-run", "--json")),
+    ("train-slurm", "", ("train", "--on", "slurm", "--recipe", "ernie-21b-hetero", "--dry-run", "--json")),
     ("train", "", ("train", "--recipe", "qwen-7b-npu-swift", "--method", "lora", "--dry-run", "--json")),
     ("run", "atlas-800t-a2", ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--json")),
     ("runs", "", ("runs", "--json")),

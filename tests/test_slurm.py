@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+from envcheck import schemas
 from installers.recipes.recipes_file import load
 from tests.slurm_parts import Cluster, cluster
 from tests.test_gates_command import provisioned
@@ -136,6 +138,7 @@ def test_a_job_runs(slurm: Cluster) -> None:
     said = record(slurm)
     assert (said["state"], [part["state"] for part in said["slurm"]["parts"]]) == ("finished", ["finished"] * 2)
     assert [step for step, _ in said["loss"]] == [1, 2, 3, 4, 5]
+    jsonschema.validate(said, json.loads(schemas.text("run")))
     started = [path.read_text() for path in sorted(runs(slurm)[-1].glob("node-*/*/log/launcher.log"))]
     assert len(started) == 2
     for rank, (name, text) in enumerate(zip(("node01", "node02"), started, strict=True)):

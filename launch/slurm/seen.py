@@ -75,11 +75,12 @@ def stop(run: Run, look: Callable[[Path], Run | None]) -> Run:
     told = start(("scancel", number(run.said)), timeout_s=control.TIMEOUT_S)
     if told.status:
         raise StepError(f"scancel {number(run.said)}: {control.why(told)}", "its owner, or an operator, may")
-    until = time.monotonic() + STOP_S
+    until, now = time.monotonic() + STOP_S, run
     while time.monotonic() < until:
         queue.forget()
         now = look(run.folder) or run
         if not now.running:
             return now
         time.sleep(0.5)
-    raise StepError(f"job {number(run.said)} has not ended after {STOP_S:.0f} s", f"squeue --jobs={number(run.said)}")
+    words = f"job {number(run.said)} has not ended after {STOP_S:.0f} s: {standing(now)}"
+    raise StepError(words, f"squeue --jobs={number(run.said)}; a node that is dead is waited for until SlurmdTimeout")
