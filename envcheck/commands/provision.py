@@ -11,8 +11,8 @@ import click
 from click.core import ParameterSource
 
 from envcheck import options, places, provision_modes
-from envcheck.commands import fleet_words
 from envcheck.errors import UsageError
+from envcheck.fleet import words as fleet_words
 
 if TYPE_CHECKING:
     from envcheck.model import Facts

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from envcheck import engines, options, places
-from envcheck.commands import fleet_words
 from envcheck.errors import UsageError
+from envcheck.fleet import words as fleet_words
 
 CARRIED = ("recipes",)  # goes along to other hosts; all other paths are theirs
 OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # said of the whole, and to each host in its own words
