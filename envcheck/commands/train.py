@@ -87,6 +87,7 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
     envcheck train --model 21b --method lora --device npu --as-script > run.sh                the same as a shell script
     envcheck train --model qwen-7b --method lora --variant zero3 --framework swift --set lora_rank=16 -- --bf16 true
     envcheck train --model 300b --method sft --hosts node[01-08]    each node its rank, started and watched over ssh
+    envcheck train --model 300b --method sft --on slurm --time 8:00:00    a job of the site's Slurm, followed to its end
     """
     if fleet_words.chosen(fleet := {name: asked.pop(name) for name in (*fleet_words.CHOOSING, "forget")}):
         return _many({**fleet, **asked, "dry_run": dry_run, "on": on})
