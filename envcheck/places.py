@@ -38,9 +38,29 @@ def can_be(text: str, what: str) -> None:
 
 def home() -> Path:
     """$ENVCHECK_HOME, else envcheck/ below the XDG data folder."""
-    own = os.environ.get("ENVCHECK_HOME")
-    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return given(own, "ENVCHECK_HOME") if own else given(data, "XDG_DATA_HOME") / "envcheck"
+    own, data = os.environ.get("ENVCHECK_HOME"), os.environ.get("XDG_DATA_HOME")
+    if own or data:
+        return given(own, "ENVCHECK_HOME") if own else given(data or "", "XDG_DATA_HOME") / "envcheck"
+    users = user_home()
+    if users is None:
+        raise UsageError("this user has no home: HOME is not set, and no account has one", "set HOME, or ENVCHECK_HOME")
+    return users / ".local" / "share" / "envcheck"
+
+
+def known_home() -> Path | None:
+    """For who only looks: None where `home` would be refused."""
+    try:
+        return home()
+    except UsageError:
+        return None
+
+
+def user_home() -> Path | None:
+    """None for a number without an account and without HOME, as containers give their users."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
 
 
 def environment_folder(recipe: str) -> Path:

@@ -69,7 +69,7 @@ def disks() -> dict[str, Any]:
         "/": "/",
         "/dev/shm": "/dev/shm",
         ".": ".",
-        "home": str(places.home()),
+        **({"home": str(home)} if (home := places.known_home()) else {}),
         "/var/lib/docker": "/var/lib/docker",
     }
     mounted = [p.mountpoint for p in psutil.disk_partitions()][:MOUNTS_LIMIT]
@@ -109,8 +109,9 @@ def clock() -> dict[str, Any]:
 
 
 def packages() -> dict[str, Any]:
-    made = places.home() / "environments"
-    folders = sorted(made.iterdir()) if made.is_dir() else []
+    home = places.known_home()
+    made = home / "environments" if home else None
+    folders = sorted(made.iterdir()) if made and made.is_dir() else []
     environments = {folder.name: installed.of_environment(folder) for folder in folders if (folder / "bin").is_dir()}
     return {**installed.of_path_python(), "environments": environments}
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from envcheck import places
 from envcheck.vendors import VENDORS
 from probes import elf
 
@@ -82,8 +83,8 @@ def _copies() -> dict[str, list[str]]:
 
 def _sites() -> Iterator[Path]:
     """Where the python3 on PATH finds packages, without asking it."""
-    prefix = _prefix()
-    bases = [str(base) for base in (prefix, Path("/usr/local"), Path.home() / ".local") if base]
+    home = places.user_home()
+    bases = [str(base) for base in (_prefix(), Path("/usr/local"), home and home / ".local") if base]
     for base in dict.fromkeys(bases):
         for kind in ("site-packages", "dist-packages"):
             yield from map(Path, _glob(f"{base}/lib/python3*/{kind}"))

@@ -13,13 +13,18 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from envcheck import places
+
 PREFIX = "parcel-"
 
 
 def through(folders: Iterable[Path], make: Callable[[], bytes], prefix: str = PREFIX, pattern: str = "*.py") -> bytes:
     """What was kept for these sources, else what `make` gives, kept for the next time where that can be; one of each
     `prefix`."""
-    place = _folder() / f"{prefix}{_key(folders, pattern)}"
+    folder = _folder()
+    if folder is None:
+        return make()
+    place = folder / f"{prefix}{_key(folders, pattern)}"
     if (found := _read(place)) is not None:
         return found
     data = make()
@@ -28,8 +33,10 @@ def through(folders: Iterable[Path], make: Callable[[], bytes], prefix: str = PR
     return data
 
 
-def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "envcheck"
+def _folder() -> Path | None:
+    """None for a user without a home."""
+    named, home = os.environ.get("XDG_CACHE_HOME"), places.user_home()
+    return Path(named) / "envcheck" if named else home and home / ".cache" / "envcheck"
 
 
 def _key(folders: Iterable[Path], pattern: str) -> str:

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envcheck import places
 from envcheck.model import Question, Severity
 
 NAME = "envcheck.toml"
@@ -77,9 +78,13 @@ def load(named: str | None = None) -> Settings:
         return file.read(Path(named), trusted=True)
     here, own = Path(NAME), _own()
     if here.exists():
-        return file.read(here, trusted=own.exists() and own.samefile(here))
-    return file.read(own, trusted=True) if own.exists() else Settings()
+        return file.read(here, trusted=own is not None and own.exists() and own.samefile(here))
+    return file.read(own, trusted=True) if own is not None and own.exists() else Settings()
 
 
-def _own() -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "envcheck" / NAME
+def _own() -> Path | None:
+    """None for a user without a home."""
+    if named := os.environ.get("XDG_CONFIG_HOME"):
+        return places.given(named, "XDG_CONFIG_HOME") / "envcheck" / NAME
+    home = places.user_home()
+    return home / ".config" / "envcheck" / NAME if home else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from envcheck import places
 from envcheck.checks.thresholds import limit_bytes
 from envcheck.model import Disk, Facts, Finding, Severity, VendorFacts
 from envcheck.vendors import VENDORS
@@ -95,7 +95,8 @@ def stale(finding: Finding, facts: Facts) -> Iterator[Fix | ByHand]:
     from installers.fixes import profiles
 
     named: set[str] = set()
-    for path in (Path.home() / name for name in profiles.NAMES):
+    home = places.user_home()
+    for path in (home / name for name in profiles.NAMES if home):
         lines = profiles.setting(path, lambda name: bool(STALE.match(name)))
         named |= {name for line in lines for name in line.names}
         if safe := [line for line in lines if line.alone]:
