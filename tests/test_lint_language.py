@@ -112,3 +112,13 @@ def test_nothing_is_lost_in_translation(case, chinese: None, tmp_path: Path) -> 
     place = re.compile(rf"{re.escape(case.file)}:\d+:\d+ [\w.]+")
 
     assert place.findall(said) == place.findall(plain) != []
+
+
+def test_keys_stay_keys(chinese: None) -> None:
+    """What is to be written into a compose file is not translated with the words around it."""
+    text = "services:\n  a:\n    image: b:1\n    ports: ['80:80']\n    devices: [/dev/davinci0]\n"
+    result = lint.lint(source.of("compose.yaml", text.encode()), others=False)
+    said = [language.say(each.remedy) for each in result.remarks]
+
+    assert "{ports: [127.0.0.1:80:80]}" in said
+    assert any(each.startswith("{devices: [/dev/davinci_manager") for each in said)

@@ -51,12 +51,13 @@ class Container:
         return any(name in names for name, _ in self.options)
 
     def written(self, option: str, *values: str) -> str:
-        """As the file has it: --shm-size 64g, or shm_size: 64g."""
+        """As the file has it: --shm-size 64g, or shm_size: 64g; a list in braces, so that no key looks like a word."""
         if not self.service:
             return " ".join(f"{option} {value}" for value in values) or option
         key = KEYS.get(option, option.lstrip("-").replace("-", "_"))
-        listed = f"[{', '.join(values)}]" if key in LISTS else " ".join(values)
-        return f"{key}: {listed}" if values else key
+        if key in LISTS and values:
+            return f"{{{key}: [{', '.join(values)}]}}"
+        return f"{key}: {' '.join(values)}" if values else key
 
     @property
     def place(self) -> Word | Command:

@@ -87,9 +87,7 @@ def rank_fixed(paper: Paper) -> Iterator[Remark]:
         if told is None or rank is None or nodes is None or told.soft or rank < 0 or not job.trains:
             continue
         if rank >= nodes:
-            yield fail(
-                told, f"rank {rank} of {nodes} node{'s' * (nodes > 1)}: they are counted from 0", f"0 to {nodes - 1}"
-            )
+            yield fail(told, f"rank {rank} of {nodes} in all: they are counted from 0", f"0 to {nodes - 1}")
         elif nodes > 1 and not _carried(job) and (paper.document or not _role(job)):
             seen = f"rank {rank} stands in the script: on another node it is wrong, and copied there both wait or die"
             yield warn(told, seen, 'Take it from outside: "${NODE_RANK:?}".')
@@ -114,9 +112,7 @@ def unused_rank(paper: Paper) -> Iterator[Remark]:
                 and value >= job.nodes
                 and job.told("rank") is None
             ):
-                seen = (
-                    f"{assign.name} is {value}, of {job.nodes} node{'s' * (job.nodes > 1)}, and nothing is told of it"
-                )
+                seen = f"{assign.name} is {value}, of {job.nodes} in all, and nothing is told of it"
                 yield warn(assign, seen, f"0 to {job.nodes - 1}, and hand it to the launcher.")
 
 
