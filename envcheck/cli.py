@@ -75,7 +75,19 @@ def entry(argv: list[str] | None = None) -> None:
     """Run and exit; never a traceback."""
     # Imports make many objects and no garbage: looking for some while they last costs doctor a twentieth of its time.
     gc.set_threshold(50_000)
+    _open_streams()
     sys.exit(_code(argv))
+
+
+def _open_streams() -> None:
+    """What was closed before us (>&-) goes nowhere: else the next file that is opened would be standard output."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, number)
+            if nowhere != number:
+                os.close(nowhere)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
 
 
 def _code(argv: list[str] | None) -> int:
