@@ -17,7 +17,7 @@ from doctor_helpers import simulated
 from envcheck import checks, cli, facts, language
 from envcheck.language import width
 from envcheck.language.findings import localised
-from envcheck.model import Facts, Finding
+from envcheck.model import Accepted, Facts, Finding, Severity
 from envcheck.reports import Report, Style, formats, listing
 
 LOOKED_AT = [
@@ -46,7 +46,9 @@ KEPT = (
 
 
 @pytest.fixture(autouse=True)
-def chinese() -> Iterator[None]:
+def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Help stays as it is: commands are the same objects in the tests that come after."""
+    monkeypatch.setattr("envcheck.language.commands._translate", lambda command: None)
     language.choose(["--lang", "zh"], {})
     yield
     language.choose([], {})
@@ -99,6 +101,14 @@ def test_the_door_changes_words_alone() -> None:
 
     assert [rest(f) for f in said] == [rest(f) for f in found]
     assert sum(a.seen != b.seen for a, b in zip(said, found, strict=True)) > len(found) / 2
+
+
+def test_a_waiver_is_said_in_chinese_with_its_own_reason() -> None:
+    """Its last day is told in Chinese, and the site's reason stays to the letter."""
+    finding = Finding("host.swap", Severity.WARN, "x", waived="until 2027-01-31: we know {it}")
+    (said,) = localised([replace(finding, accepted=Accepted("we know {it}", "2027-01-31"))])
+
+    assert said.waived == "至 2027-01-31：we know {it}"
 
 
 def test_lines_of_a_report_are_no_wider_than_the_terminal() -> None:

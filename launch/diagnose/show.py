@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from envcheck.language import say, width
 from envcheck.reports import Style
 from launch.diagnose.model import Diagnosis, Entry, Evidence, Raised, Report
 
@@ -81,7 +82,7 @@ def _text(report: Report, style: Style) -> Iterator[str]:
     if report.notes and not report.first:
         yield ""
     if report.first:
-        yield from _wrapped(f"first to fail: {report.first}", style)
+        yield from _wrapped(say(f"first to fail: {report.first}"), style)
         yield ""
     loud = [one for one in report.diagnoses if not (one.follows and one.kind in ("summary", "symptom"))]
     for one in loud[:TOLD]:
@@ -102,18 +103,19 @@ def _text(report: Report, style: Style) -> Iterator[str]:
 
 
 def _told(one: Diagnosis, style: Style) -> Iterator[str]:
-    mark = f"[{_HEADS[one.kind]}]"
+    head = say(_HEADS[one.kind])
+    mark = f"[{head}]"
     mark = f"\x1b[{_COLOURS[one.kind]}m{mark}\x1b[0m" if style.colour else mark
-    yield from _wrapped(f"{_HEADS[one.kind]}: {one.says} ({one.name})", style, "", "    ", mark)
+    yield from _wrapped(f"{head}{say(': ')}{say(one.says)} ({one.name})", style, "", "    ", mark)
     for line in one.evidence[:1]:
         yield from _wrapped(f"| {_where(line)}{line.text.strip()[:400]}", style, "    ", "    | ")
     if one.count > 1:
-        yield f"    | {one.count} such lines"
-    yield from _wrapped(one.why, style, "    ", "    ")
-    yield from _wrapped(one.do, style, "    do: ", "    ")
+        yield f"    | {say(f'{one.count} such lines')}"
+    yield from _wrapped(say(one.why), style, "    ", "    ")
+    yield from _wrapped(say(one.do), style, f"    {say('do: ')}", "    ")
     yield from (f"      $ {command}" for command in one.commands)
     if one.source:
-        yield from _wrapped(one.source[0], style, "    see ", "        ")
+        yield from _wrapped(one.source[0], style, f"    {say('see ')}", "        ")
 
 
 def _where(line: Evidence) -> str:
@@ -121,45 +123,41 @@ def _where(line: Evidence) -> str:
 
 
 def _brief(one: Diagnosis, style: Style) -> Iterator[str]:
-    follows = f", follows from {one.follows}" if one.follows else ""
-    yield from _wrapped(
-        f"{_HEADS[one.kind] if not follows else 'consequence'}: {one.says} ({one.name}{follows})", style, "", "    "
-    )
+    follows = f"{say(', ')}{say(f'follows from {one.follows}')}" if one.follows else ""
+    head = say("consequence" if one.follows else _HEADS[one.kind])
+    yield from _wrapped(f"{head}{say(': ')}{say(one.says)} ({one.name}{follows})", style, "", "    ")
     for line in one.evidence[:1]:
         yield from _wrapped(f"| {_where(line)}{line.text.strip()[:160]}", style, "    ", "    | ")
 
 
 def _exception(raised: Raised, style: Style) -> Iterator[str]:
-    yield from _wrapped(f"last exception: {raised.what}", style, "", "    ")
-    yield from _wrapped(f"{raised.file}:{raised.line}", style, "    traceback at ", "    ")
+    yield from _wrapped(say(f"last exception: {raised.what}"), style, "", "    ")
+    yield from _wrapped(f"{raised.file}:{raised.line}", style, f"    {say('traceback at ')}", "    ")
     if raised.raised_in:
-        yield from _wrapped(raised.raised_in, style, "    raised in ", "        ")
+        yield from _wrapped(raised.raised_in, style, f"    {say('raised in ')}", "        ")
     if raised.called_from:
-        yield from _wrapped(raised.called_from, style, "    called from ", "        ")
+        yield from _wrapped(raised.called_from, style, f"    {say('called from ')}", "        ")
 
 
 def _unknown(report: Report, style: Style) -> Iterator[str]:
     read = ", ".join(f"{name}: {lines} lines" for name, lines, _ in report.read[:3])
     more = f" and {len(report.read) - 3} more" if len(report.read) > 3 else ""
-    yield from _wrapped(f"unknown: nothing that the catalogue knows ({read}{more})", style, "", "    ")
+    yield from _wrapped(say(f"unknown: nothing that the catalogue knows ({read}{more})"), style, "", "    ")
     if report.telling:
         yield from _lines("the most telling lines:", report.telling, style)
     else:
-        yield "no line speaks of an error"
+        yield say("no line speaks of an error")
 
 
 def _lines(head: str, lines: Sequence[Evidence], style: Style) -> Iterator[str]:
-    yield from _wrapped(head, style)
+    yield from _wrapped(say(head), style)
     for line in lines:
         yield from _wrapped(f"| {_where(line)}{line.text.strip()[:300]}", style, "    ", "    | ")
 
 
 def _wrapped(text: str, style: Style, first: str = "", then: str = "", mark: str = "") -> list[str]:
     text = text if style.unicode else text.encode("ascii", "replace").decode()
-    width = max(20, style.width)
-    return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False, break_long_words=False
-    ) or [first]
+    return width.wrap(text, max(20, style.width), first, then) or [first]
 
 
 def listing(entries: Iterable[Entry], style: Style) -> str:
