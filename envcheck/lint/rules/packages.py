@@ -247,10 +247,7 @@ def tracked(paper: Paper) -> Iterator[Remark]:
             or "checkout" in words
         ):
             continue
-        if any(
-            each.has("-e", "--editable") or any(w.text in (".", "./") for _, _, _, w in each.packages)
-            for each in installs(paper)
-        ):
+        if any(each.has("-e", "--editable") or {".", "./"} & set(each.command.texts()) for each in installs(paper)):
             yield warn(
                 command,
                 "the clone is whatever stands there today, and is installed as it is",
