@@ -28,6 +28,7 @@ class _Kept:
     watching: list[tuple[str, queue.Queue[Object]]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     number: int = 0
+    cuts: int = 0  # so many watches are cut off before a word
 
     def put(self, where: str, body: Object, kind: str) -> Object:
         """With the server's own metadata; told to whoever watches."""
@@ -129,6 +130,10 @@ class _Small(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+        if self.kept.cuts:
+            self.kept.cuts -= 1
+            self.close_connection = True
+            return
         until = time.monotonic() + 2.0
         with contextlib.suppress(queue.Empty, OSError):
             while (left := until - time.monotonic()) > 0:
@@ -139,6 +144,7 @@ class _Small(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):
             self.wfile.write(b"0\r\n\r\n")
         self.kept.watching.remove((where, events))
+        return
 
     def _patch(self, where: str) -> None:
         here, _, name = where.rpartition("/")
@@ -174,11 +180,15 @@ def _labelled(body: Object, selector: str | None) -> bool:
     return wanted.items() <= (body["metadata"].get("labels") or {}).items()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
 @contextlib.contextmanager
 def small_api(folder: Path) -> Iterator[tuple[Api, _Kept]]:
     kept = _Kept()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Small,), {"kept": kept}))
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), type("Handler", (_Small,), {"kept": kept}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield Api(f"http://127.0.0.1:{server.server_address[1]}", folder, False), kept

@@ -41,6 +41,16 @@ def test_a_closed_gate_is_shown_with_its_report(tmp_path: Path) -> None:
     assert json.loads(out)["pods"] == [{"pod": "shut-master-0", "container": "envcheck", "status": 1}]
 
 
+def test_a_way_that_is_cut_is_taken_again(tmp_path: Path) -> None:
+    """A watch that breaks off in the middle is opened again; the job's end is told all the same."""
+    with api_small.small_api(tmp_path) as (api, kept):
+        api.has_kinds(*EVERY)
+        kept.cuts = 2
+        code, _, err = ended(api, "cut", "Succeeded")
+
+    assert (code, kept.cuts, "succeeded: cut is Succeeded." in err) == (0, 0, True), err
+
+
 @pytest.mark.parametrize(
     ("config", "told"),
     [

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from envcheck import errors
+from envcheck.errors import StepError
 from envcheck.reports import safe
 from envcheck.secrets import redact
 from launch.k8s.documents import Document
 from launch.k8s.door import TIMEOUT_S, Cluster, asked
 
 WATCH_S = 240  # then the watch is opened anew: proxies cut what is silent for longer
-TAIL = 40  # lines of a log
+TAIL, TAIL_BYTES = 40, 64 << 10  # lines of a log, and how long they may be together
+CUTS = 6  # a way to the cluster that is cut so often in a row leads nowhere
 JOB_LABEL = "training.kubeflow.org/job-name"  # operator, pkg/apis/kubeflow.org/v1/common_types.go
 GATE = "envcheck"
 
@@ -48,15 +51,49 @@ def followed(cluster: Cluster, job: Document, say: Callable[[str], None]) -> End
 
 
 def _events(cluster: Cluster, job: Document) -> Iterator[Mapping[str, Any]]:
-    """The job as it is, then each change; a watch that ended is opened again."""
+    """The job as it is, then each change; a watch that ended, or was cut off, is opened again."""
     group, _, version = job.version.partition("/")
     place = (group, version, cluster.namespace, job.plural)
-    only = {"field_selector": f"metadata.name={job.name}", "timeout_seconds": WATCH_S}
+    cut = 0
     while True:
-        watch = cluster.watch()
-        listed = cluster.custom.list_namespaced_custom_object
-        stream = iter(watch.stream(listed, *place, **only, _request_timeout=(TIMEOUT_S[0], WATCH_S + 30.0)))
-        while (event := asked(lambda s=stream: next(s, None), job, cluster.namespace)) is not None:  # type: ignore[misc]
+        try:
+            if _gone(cluster, job, place):
+                yield {"type": "DELETED", "object": {}}
+            for event in _watched(cluster, job, place):
+                cut = 0
+                yield event
+        except StepError as err:
+            cut += 1
+            if isinstance(err.__cause__, _refused()) or cut > CUTS:
+                raise
+            time.sleep(cut)
+
+
+def _refused() -> type[Exception]:
+    """What the cluster itself says; everything else is the way to it."""
+    from kubernetes.client.exceptions import ApiException
+
+    found: type[Exception] = ApiException
+    return found
+
+
+def _gone(cluster: Cluster, job: Document, place: tuple[str, ...]) -> bool:
+    """Deleted while nobody watched."""
+    try:
+        asked(lambda: cluster.custom.get_namespaced_custom_object(*place, job.name, _request_timeout=TIMEOUT_S), job)
+    except StepError as err:
+        if getattr(err.__cause__, "status", None) != 404:
+            raise
+        return True
+    return False
+
+
+def _watched(cluster: Cluster, job: Document, place: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
+    only = {"field_selector": f"metadata.name={job.name}", "timeout_seconds": WATCH_S}
+    listed, limit = cluster.custom.list_namespaced_custom_object, (TIMEOUT_S[0], WATCH_S + 30.0)
+    stream = iter(cluster.watch().stream(listed, *place, **only, _request_timeout=limit))
+    while (event := asked(lambda: next(stream, None), job, cluster.namespace)) is not None:
+        if isinstance(event.get("object"), dict):
             yield event
 
 
@@ -86,9 +123,10 @@ def _ended(pod: Any) -> Mapping[str, Any] | None:
 
 
 def _log(cluster: Cluster, pod: Mapping[str, Any]) -> list[str]:
-    words = {"container": pod["container"], "tail_lines": TAIL, "_request_timeout": TIMEOUT_S}
+    words = {"container": pod["container"], "tail_lines": TAIL, "limit_bytes": TAIL_BYTES}
+    read = cluster.core.read_namespaced_pod_log
     try:
-        text = asked(lambda: cluster.core.read_namespaced_pod_log(pod["pod"], cluster.namespace, **words))
+        text = asked(lambda: read(pod["pod"], cluster.namespace, **words, _request_timeout=TIMEOUT_S))
     except errors.EnvcheckError as err:
         return [f"its log cannot be read: {err.message}"]
     return [safe(redact(line))[:400] for line in str(text).splitlines()]
