@@ -116,4 +116,4 @@ def test_as_health_check(slurm: Cluster) -> None:
 
     reason = slurm.call("sinfo", "-R", "-h", "-o", "%E|%N").stdout
     assert reason == "envcheck: devices.count: lspci 8, /dev 8, npu-smi 7|node02\n"
-    assert slurm.states()["node01"] == "idle"
+    assert slurm.states()["node01"].rstrip("*") == "idle"  # *: on a busy machine it is late to say so

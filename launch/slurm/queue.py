@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from envcheck.runner import run
 from launch.slurm import control
 
+TIMEOUT_S = 10.0  # a list of many runs asks once for each that is not over
 KEPT_S = 2.0  # an answer is as good as new for so long
 WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD", "SUSPENDED", "STOPPED")
 RUNS = ("RUNNING", "CONFIGURING", "COMPLETING", "SIGNALING", "STAGE_OUT", "RESIZING")
@@ -41,9 +42,7 @@ def standing(job: str) -> Standing:
 
 @functools.lru_cache(maxsize=256)
 def _asked(job: str, _moment: int) -> Standing:
-    told = run(
-        ("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T|%r|%N"), timeout_s=control.TIMEOUT_S
-    )
+    told = run(("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T|%r|%N"), timeout_s=TIMEOUT_S)
     if told.status:
         why = "there is no squeue here" if told.absent else control.why(told)
         return Standing(GONE if "Invalid job id" in told.err else UNTOLD, why)
