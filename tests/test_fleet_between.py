@@ -203,7 +203,7 @@ def test_a_slow_host(fleet: Fleet) -> None:
     told = [one["seen"] for one in found["fleet.bandwidth"]]
 
     assert len(told) == 1
-    assert told[0].startswith(("node03: ", "node03 to "))
+    assert told[0].startswith(("node03: ", "node03 -> "))
     assert "is usual" in told[0]
 
 

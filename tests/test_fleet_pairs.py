@@ -65,6 +65,16 @@ def test_one_slow_way_is_told_as_a_way() -> None:
     assert paired.blamed(paired.suspects(all_of), all_of) == ([], [("n1", "n4")])
 
 
+def test_two_slow_hosts_of_many() -> None:
+    """Both are blamed, though not each of their ways could be tried once more alone."""
+    all_of = {pair: Way(1e-4, 1e7 if {"n2", "n5"} & set(pair) else 1e9) for pair in ways(16)}
+    again = {pair: all_of[pair] for pair in paired.suspects(all_of)[:16]}
+    found = [one for one in tried.findings(Seen(about(*hosts(16)), ways=all_of, again=again)) if one.hosts]
+
+    assert {host for one in found for host in one.hosts} <= {"n2", "n5"}
+    assert found[0].finding.seen.startswith(("n2: ", "n5: "))
+
+
 @given(st.lists(st.floats(6e8, 1e9), min_size=12, max_size=12))
 def test_like_speeds_blame_nobody(rates: list[float]) -> None:
     """Speeds within a factor of two are usual."""
