@@ -66,7 +66,7 @@ def _classes() -> tuple[Any, Any]:
     from ClusterShell.Worker.EngineClient import EngineClientEOF
     from ClusterShell.Worker.Ssh import SshClient, WorkerSsh
 
-    class Client(SshClient):  # type: ignore[misc]
+    class Client(SshClient):
         taken = 0
 
         def _read(self, sname: str, size: int = 65536) -> bytes:
@@ -78,10 +78,10 @@ def _classes() -> tuple[Any, Any]:
                 raise EngineClientEOF
             return data
 
-    class Worker(WorkerSsh):  # type: ignore[misc]
+    class Worker(WorkerSsh):
         SHELL_CLASS = Client
 
-    class Talk(EventHandler):  # type: ignore[misc]
+    class Talk(EventHandler):
         def __init__(self, said: said.Said, errand: Errand, done: Callable[[said.Said], None]) -> None:
             self.said, self.errand, self.done = said, errand, done
             self.answered = False

@@ -133,7 +133,7 @@ def _classes(
     from ClusterShell.Worker.EngineClient import EngineClientEOF
     from ClusterShell.Worker.Ssh import SshClient, WorkerSsh
 
-    class Client(SshClient):  # type: ignore[misc]
+    class Client(SshClient):
         unbroken = 0
 
         def _read(self, sname: str, size: int = 65536) -> bytes:
@@ -145,10 +145,10 @@ def _classes(
                 raise EngineClientEOF
             return data
 
-    class Worker(WorkerSsh):  # type: ignore[misc]
+    class Worker(WorkerSsh):
         SHELL_CLASS = Client
 
-    class Talk(EventHandler):  # type: ignore[misc]
+    class Talk(EventHandler):
         def __init__(self, did: Did) -> None:
             self.did, self.over = did, False
 
@@ -197,7 +197,7 @@ def _classes(
             self.did.said.elapsed_s = time.monotonic() - self.began
             ended(self.did)
 
-    class Look(EventHandler):  # type: ignore[misc]
+    class Look(EventHandler):
         def __init__(self, task: Any, workers: Mapping[str, Any]) -> None:
             self.task, self.workers, self.told = task, workers, 0
 

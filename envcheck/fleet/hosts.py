@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envcheck.errors import UsageError
+
+if TYPE_CHECKING:
+    from ClusterShell.NodeSet import NodeSet
 
 HOSTS_LIMIT, FILE_LIMIT = 100_000, 4 << 20
 NEXT = "write them as node[01-08], node1,node2 or @group; nodeset -e shows what such a set holds"
@@ -42,7 +46,7 @@ def folded(names: Iterable[str]) -> str:
         return ",".join(listed)
 
 
-def _set(texts: Iterable[str]):  # type: ignore[no-untyped-def]  # ClusterShell has no types
+def _set(texts: Iterable[str]) -> NodeSet:
     from ClusterShell.NodeSet import NodeSet, NodeSetException
     from ClusterShell.NodeUtils import GroupResolverError
 

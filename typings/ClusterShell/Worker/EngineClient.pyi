@@ -1,0 +1,1 @@
+class EngineClientEOF(Exception): ...  # noqa: N818 (its name)
