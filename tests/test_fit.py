@@ -145,6 +145,15 @@ def test_three_answers(fits: bool | None, severity: Severity) -> None:
     assert gate and gate.remedy and gate.remedy.words == "The change."
 
 
+def test_too_few_cards_are_no_lack_of_memory() -> None:
+    """Where all cards that there are are free, that a job wants more of them is told once, by job.cards."""
+    said = Wanted("r", "lora", "npu", cards=16, memory_gib=64)
+    known = replace(cards(8, 64), wanted=said)
+    found = {f.name: f.severity for f in checks.run_all(known, ["job.memory", "job.cards"])}
+
+    assert found == {"job.cards": Severity.FAIL, "job.memory": Severity.OK}
+
+
 def test_host_memory_still_counts() -> None:
     """Cards that fit do not open the gate of a host without the memory to load."""
     recipe, job = offer("ernie-300b-npu", "lora")

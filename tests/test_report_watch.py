@@ -15,9 +15,11 @@ ROOT = Path(__file__).parent.parent
 LEAVES = "\x1b[?1049l"  # the terminal's other screen is left, so that what was there before is back
 
 
-def watched(place: Path, *words: str, machine: str = "atlas-800t-a2", height: int = 40) -> pexpect.spawn:
+def watched(
+    place: Path, *words: str, machine: str = "atlas-800t-a2", height: int = 40, lang: str = "en"
+) -> pexpect.spawn:
     ours = [sys.executable, "-m", "envcheck"]
-    argv = ["-m", "envcheck", "simulate", machine, *words, "--", *ours, "doctor", "--watch", "1"]
+    argv = ["-m", "envcheck", "simulate", machine, *words, "--", *ours, "doctor", "--watch", "1", "--lang", lang]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
     return pexpect.spawn(
         sys.executable, argv, cwd=str(place), env=env, encoding="utf-8", timeout=120, dimensions=(height, 90)
@@ -55,6 +57,17 @@ def test_low_terminal_keeps_the_verdict(tmp_path: Path) -> None:
     child.sendintr()
 
     assert ended(child)[1] == 1
+
+
+def test_chinese_stays_chinese_in_the_other_screen(tmp_path: Path) -> None:
+    """What is refreshed is written in the terminal's own signs: Chinese and marks, nothing replaced."""
+    child = watched(tmp_path, lang="zh")
+    child.expect_exact("Ctrl-C 结束")
+    shown = child.before
+    child.sendintr()
+
+    assert "可以训练。" in shown and "✓" in shown and "??" not in shown
+    assert ended(child)[1] == 0
 
 
 def test_asked_to_end(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
         if d.memory_total_mib is not None
     ]
     fitting = sum(f >= least for f in free)
-    enough = wanted.cards or len(v.devices)
+    enough = min(wanted.cards or len(v.devices), len(v.devices))  # that there are fewer is job.cards' to tell
     if min(sizes) < least:
         seen = f"{min(sizes) / MIB_PER_GIB:.0f} GiB a device, the job wants {wanted.memory_gib:g}"
         yield fail(
@@ -192,6 +192,7 @@ def shm(facts: Facts) -> Iterator[Finding]:
         facts,
         "ask disks",
         f"sudo mount -o remount,size={wanted.shm_gib or 16:g}G /dev/shm",
+        "Make it larger.",
     )
 
 
@@ -255,7 +256,15 @@ def _at_least(what: str, minimum: str | None, found: str | None, facts: Facts) -
     return fail(f"{what} {found} is older than {minimum}", words, show, evidence=shown)
 
 
-def _room(what: str, wanted_gib: float | None, there: int | None, facts: Facts, key: str, command: str) -> Finding:
+def _room(
+    what: str,
+    wanted_gib: float | None,
+    there: int | None,
+    facts: Facts,
+    key: str,
+    command: str,
+    words: str = "Free some, or use a larger host.",
+) -> Finding:
     if wanted_gib is None:
         return skip(f"the recipe names no {what}")
     if there is None:
@@ -263,7 +272,7 @@ def _room(what: str, wanted_gib: float | None, there: int | None, facts: Facts, 
     if there >= wanted_gib * GIB * least_share(facts):
         return ok(f"{gib(there)}, {wanted_gib:g} wanted")
     seen = f"{gib(there)} of {what}, the job wants {wanted_gib:g} GiB"
-    return fail(seen, "Free some, or use a larger host.", command, evidence=figures(asked(key), bytes=there))
+    return fail(seen, words, command, evidence=figures(asked(key), bytes=there))
 
 
 def _recipe(facts: Facts, **values: object) -> tuple[str, ...]:

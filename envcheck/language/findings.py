@@ -16,4 +16,10 @@ def localised(findings: Sequence[Finding]) -> list[Finding]:
 
 def _said(f: Finding) -> Finding:
     remedy = Remedy(language.say(f.remedy.words), f.remedy.commands) if f.remedy else None
-    return replace(f, seen=language.say(f.seen), remedy=remedy, waived=language.say(f.waived))
+    return replace(f, seen=language.say(f.seen), remedy=remedy, waived=_waived(f))
+
+
+def _waived(f: Finding) -> str:
+    """The reason is the site's own words."""
+    it = f.accepted
+    return language.say("until {}: {}").format(it.until, it.reason) if it else language.say(f.waived)

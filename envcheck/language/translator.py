@@ -119,7 +119,8 @@ class Translator:
             (p, values) for p in candidates if (values := p.values(text)) is not None and all(map(_closed, values))
         ]
         for pattern, values in sorted(found, key=lambda pair: (-pair[0].letters, -sum(map(len, pair[0].parts)))):
-            said = [self._said(value, depth + 1) for value in values]
+            pairs = zip(pattern.parts, values, strict=False)  # behind a hyphen: an option's name, in all languages
+            said = [value if part.endswith("-") else self._said(value, depth + 1) for part, value in pairs]
             if not (pattern.vague and any(map(ENGLISH.search, said))):
                 return str(pattern.into.format(*said))
         return None

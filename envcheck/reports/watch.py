@@ -41,14 +41,14 @@ def watch(look: Callable[[], Report], every_s: float) -> int:
     from rich.live import Live
 
     last: Report | None = None
-    console = Console(highlight=False)
+    console, plain = Console(highlight=False), screen.style()  # Live's own standard output tells no encoding
     with stopping.heard_by(stopping.interrupt):
         try:
             with Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
                 while True:
                     began = time.monotonic()
                     last = look()
-                    style = replace(screen.style(), width=max(40, min(screen.WIDEST, console.width)))
+                    style = replace(plain, width=max(40, min(screen.WIDEST, console.width)))
                     shown = as_text(last.findings, last.facts, style)
                     live.update(_screen(shown, console.height, every_s, time.monotonic() - began), refresh=True)
                     time.sleep(max(0.2, every_s - (time.monotonic() - began)))
