@@ -90,11 +90,8 @@ def _resources(part: Part, memory: bool = False) -> Body:
 
 def _environment(part: Part, said: Wish, box: Container, digest: str) -> Iterator[Body]:
     """What the scripts want to know, then the container's own; the training's own stands in its script."""
-    index: Body = {"value": "0"}
-    if part.count > 1:
-        index = {"valueFrom": {"fieldRef": {"fieldPath": REPLICA_INDEX}}}
-    elif part.first:
-        index = {"value": "0"}
+    several = part.count > 1
+    index: Body = {"valueFrom": {"fieldRef": {"fieldPath": REPLICA_INDEX}}} if several else {"value": "0"}
     yield {"name": "FIRST_RANK", "value": str(part.first)}
     yield {"name": "REPLICA_INDEX", **index}
     yield {"name": "MASTER_NAME", "value": f"{said.name}-master-0"}
@@ -148,8 +145,8 @@ def _storage(part: Part, said: Wish) -> Body:
 
 
 def _mounted(volume: Volume) -> Body:
-    more = {"subPath": volume.sub} if volume.sub else {}
-    more |= {"readOnly": True} if volume.read_only else {}  # type: ignore[dict-item]
+    more: Body = {"subPath": volume.sub} if volume.sub else {}
+    more |= {"readOnly": True} if volume.read_only else {}
     return {"name": volume.name, "mountPath": volume.target, **more}
 
 
