@@ -31,14 +31,18 @@ class Errand:
     deadline_s: float = 120.0
 
 
+def quiet() -> None:
+    """A host that ends without listening is a finding of that host, not ClusterShell's warning of a broken pipe."""
+    logging.getLogger("ClusterShell").setLevel(logging.CRITICAL)
+
+
 def ask(hosts: Sequence[str], errand: Errand, done: Callable[[said.Said], None]) -> None:
     """`done` is told of each host once, as soon as it has ended."""
     if not shutil.which("ssh"):
         raise UsageError("there is no ssh here, which --hosts goes through", "install the OpenSSH client")
     from ClusterShell.Task import task_self, task_terminate
 
-    # A host that ends without listening is a finding of that host, not ClusterShell's warning of a broken pipe.
-    logging.getLogger("ClusterShell").setLevel(logging.CRITICAL)
+    quiet()
     task = task_self()
     for stream in ("stdout", "stderr"):
         task.set_default(f"{stream}_msgtree", False)  # nothing is kept here but what `Said` keeps

@@ -99,6 +99,7 @@ def do(
         raise UsageError("there is no ssh here, which --hosts goes through", "install the OpenSSH client")
     from ClusterShell.Task import task_self, task_terminate
 
+    asking.quiet()
     stops, parcels, did = stops or Stops(), order.parcels, {host: Did(host, Said(host)) for host in order.words}
     task = task_self()
     for stream in ("stdout", "stderr"):
