@@ -94,7 +94,8 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def findings(found: Sequence[Finding]) -> list[Record]:
-    return [_safe({**dataclasses.asdict(f), "severity": f.severity.name}) for f in found]
+    told = [{**dataclasses.asdict(f), "severity": f.severity.name} for f in found]
+    return [_safe({key: value for key, value in one.items() if key != "accepted"}) for one in told]  # `waived` says it
 
 
 def head(seen: Situation) -> Record:
