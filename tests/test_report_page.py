@@ -285,6 +285,15 @@ def test_a_place_that_a_check_tells_of_is_marked(name: str, place: str, severity
     assert not any(b.state for b in bars.bars(found, [replace(finding, waived="so")], words("en")))
 
 
+def test_a_waived_finding_is_called_waived() -> None:
+    """It applies, and somebody accepted it: the page says so, and until when."""
+    finding = Finding("host.memory", Severity.WARN, "3 GiB free", waived="until 2027-01-31: known")
+    page = formats.render("html", Report([finding], Facts()))
+    said = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page[page.index('<p class="name">') :]))
+
+    assert said.startswith(" waived · host.memory · until 2027-01-31: known ")
+
+
 def test_a_small_shm_is_seen_on_the_page() -> None:
     """By its colour, and by a sign for those who see none."""
     text = page_of("faulty")
