@@ -186,6 +186,15 @@ def test_faults_together() -> None:
     assert failed == {"devices.health", "host.shm", "devices.temperature"}
 
 
+def test_nobody_is_sent_into_the_group_of_root() -> None:
+    """Where root's own group has the nodes, nobody is told to join it: its members may do more than train."""
+    findings, _ = _examined("dev-4090x1", "node-closed")
+    (closed,) = (f for f in findings if f.name == "devices.access")
+
+    assert closed.severity is WARN and closed.remedy
+    assert "udev" in closed.remedy.words and not any("usermod" in command for command in closed.remedy.commands)
+
+
 @pytest.mark.parametrize("device", ["npu", "nvidia"])
 def test_named_device_that_is_not_there(device: str) -> None:
     """A device that was asked for by name and is not there fails: no tool, and no such card."""

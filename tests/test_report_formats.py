@@ -246,6 +246,14 @@ def test_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert place.stat().st_mode & 0o777 == 0o640
 
 
+def test_standard_output_may_be_named_as_a_file() -> None:
+    """/dev/stdout before a pipe is written to, as any device."""
+    code = "from pathlib import Path; from envcheck.reports import write; write.write(Path('/dev/stdout'), 'metrics')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "metrics", "")
+
+
 def test_links_and_pipes_stay(tmp_path: Path) -> None:
     """Through a link its target is written; into a pipe, or a device such as /dev/null, the text goes as it is."""
     link, pipe = tmp_path / "latest.html", tmp_path / "pipe"

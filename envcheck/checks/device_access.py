@@ -67,9 +67,15 @@ def _closed(facts: Facts, me: Caller, closed: dict[str, Path]) -> Finding:
     words = (
         "Add CAP_DAC_OVERRIDE, or the group that owns the nodes: this root has no capabilities."
         if dropped
+        else "Run as root, or have a udev rule give the nodes a group of their own: root's is not for users."
+        if one.gid == 0
         else "Join the group that owns the nodes (log in anew), or run as root; in a container: --group-add."
     )
-    fix = ("grep CapEff /proc/self/status",) if dropped else (f"sudo usermod -aG {one.gid} {who}",)
+    fix = (
+        ("grep CapEff /proc/self/status",)
+        if dropped
+        else (f"sudo usermod -aG {one.gid} {who}" if one.gid else f"ls -l {path}",)
+    )
     seen = f"{who} may not open {path}{f' and {len(closed) - 1} more' if len(closed) > 1 else ''}"
     shown = figures(f"stat {path}", uid=one.uid, gid=one.gid, mode=f"{one.mode:o}")
     return graded(here(facts), seen, words, *fix, evidence=shown)

@@ -20,8 +20,8 @@ def write(path: Path, text: str) -> None:
     """The file appears at once, complete; what is no plain file (a pipe, /dev/null) is written to, not replaced."""
     place = path.resolve()  # a link stays one
     try:
-        if place.exists() and not place.is_file():
-            place.write_text(text, encoding="utf-8", newline="\n")
+        if path.exists() and not path.is_file():  # asked of the link: /dev/stdout leads to a name that is no path
+            path.write_text(text, encoding="utf-8", newline="\n")
         else:
             _replace(place, text)
     except PermissionError as err:
