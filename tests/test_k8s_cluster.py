@@ -17,7 +17,7 @@ CONFIGS = "/api/v1/namespaces/default/configmaps"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 
 
-@pytest.fixture(scope="module", params=["small", "real"])
+@pytest.fixture(scope="module", params=["small", "real"] if api_parts.real_binaries() else ["small"])
 def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     folder = tmp_path_factory.mktemp("api")
     if request.param == "real":
