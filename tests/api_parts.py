@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-
 from tests import k8s_parts
 from tests.engine_parts import free_port
 
