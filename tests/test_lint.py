@@ -150,13 +150,25 @@ def test_exit_codes(tmp_path: Path) -> None:
 
 
 def test_what_is_not_known_is_not_called_well(tmp_path: Path) -> None:
-    """A YAML file of another program is said to be read for its form alone; Python is refused."""
+    """A YAML file of another program is said to be read for its form alone, and is not green; Python is refused."""
     (tmp_path / "other.yaml").write_text("services:\n  a:\n    port: 1\n")
     (tmp_path / "train.py").write_text("print(1)\n")
     other, python = run(str(tmp_path / "other.yaml")), run(str(tmp_path / "train.py"))
 
-    assert other.exit_code == 0 and "only its form was read" in other.stdout
+    assert code(other) == 3 and "only its form was read" in other.stdout
     assert code(python) == 2
+
+
+def test_an_image_that_runs_nothing_is_read(tmp_path: Path) -> None:
+    """A Dockerfile of FROM alone is judged by its image: well with a version, a remark and no more without one."""
+    (tmp_path / "Dockerfile").write_text("FROM ubuntu:22.04\n")
+    fine = run(str(tmp_path / "Dockerfile"))
+    (tmp_path / "Dockerfile").write_text("FROM ubuntu:latest\n")
+    newest = run(str(tmp_path / "Dockerfile"))
+
+    assert (code(fine), code(newest)) == (0, 0)
+    assert "nothing to remark" in fine.stdout and "container.latest" in newest.stdout
+    assert "nothing was read" not in newest.stdout
 
 
 @pytest.mark.parametrize(

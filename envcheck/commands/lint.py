@@ -36,7 +36,7 @@ def lint(file: str, **asked: Any) -> int:
     Nothing of it is run or changed.  # envcheck: ignore RULE on a line, or above it, waives a rule there.
 
     Exit code 0: nothing fails. 1: something will. 3: something cannot be told from here, or
-    there was nothing to read. 2: asked wrongly.
+    there was nothing to read, or nothing that a known program reads. 2: asked wrongly.
 
     \b
     envcheck lint run.sh                              for this machine

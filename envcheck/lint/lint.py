@@ -45,16 +45,19 @@ def lint(
             if script.block.script and script.block.kind == "bash":
                 found += [remark for remark in shells.shellcheck(script.block) if not _told(file, remark, found)]
     found = sorted(_once(found), key=lambda remark: (remark.start, -remark.severity, remark.rule))[:MOST]
+    says = sum(map(_says, [*(each.block for each in made.scripts), *(each.block for each in made.configs)]))
+    known = len(made.scripts) + sum(bool(config.family) for config in made.configs)
+    images = int(bool(made.described))  # a Dockerfile that runs nothing has no script
     waivers = _waivers(made)
     waived = [remark for remark in found if _waived(file, remark, waivers)]
     return Result(
         file,
         tuple(remark for remark in found if remark not in waived),
         tuple(waived),
-        sum(map(_says, [*(each.block for each in made.scripts), *(each.block for each in made.configs)])),
+        says or images,
         made.device,
         others and shells.program() is not None,
-        len(made.scripts) + sum(bool(config.family) for config in made.configs),
+        known or images,
     )
 
 
@@ -142,8 +145,11 @@ def _waived(file: Source, remark: Remark, waivers: dict[int, set[str]]) -> bool:
 
 
 def exit_code(result: Result, strict: bool) -> int:
-    """0 clean, 1 something fails, 3 something cannot be told, warns where that counts, or there was nothing to read."""
+    """0 clean, 1 something fails, 3 something cannot be told, warns where that counts, or there was nothing to read, or
+    nothing that a known program reads: nobody judged it.
+    """
     worst = [remark.severity for remark in result.remarks]
     if Severity.FAIL in worst:
         return 1
-    return 3 if not result.read or Severity.UNKNOWN in worst or (strict and Severity.WARN in worst) else 0
+    judged = result.read and result.known
+    return 3 if not judged or Severity.UNKNOWN in worst or (strict and Severity.WARN in worst) else 0

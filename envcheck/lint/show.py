@@ -74,7 +74,9 @@ def _end(result: Result, style: Style, strict: bool) -> Iterator[str]:
     counts = Counter(remark.severity for remark in result.remarks)
     words = ((Severity.FAIL, "fail"), (Severity.WARN, "warn"), (Severity.UNKNOWN, "cannot be told"))
     parts = [say(f"{counts[severity]} {word}") for severity, word in words if counts[severity]]
-    said = say(", ").join(parts) or say(_nothing(result))
+    if not parts or not result.known:
+        parts.append(say(_nothing(result)))
+    said = say(", ").join(parts)
     waived = say("; ") + say(f"{len(result.waived)} waived in the file") if result.waived else ""
     fixes = sum(remark.fix is not None for remark in result.remarks)
     yield from wrap(f"{said}{waived}", max(30, style.width))
