@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from installers import sums
 from installers.bundles import lockfile
-from installers.software import build_cache
 from tests.cut_parts import BOUNDARIES, ROOT, cut
 from tests.provision_helpers import Machine, recipe_file, serving, stock, wheel
 from tests.source_parts import SETUPTOOLS, archive, needs_gcc, project, setuptools
@@ -97,7 +97,7 @@ def state(machine: Machine) -> dict[str, object]:
 
 def locked(lock: lockfile.Lock, clone: Path) -> list[object]:
     """Two builds of one source differ in their times: the sum is that of the file that is there."""
-    built = [(b.name, b.path, b.commit, b.sha256 == build_cache.digest(clone / b.path)) for b in lock.builds]
+    built = [(b.name, b.path, b.commit, b.sha256 == sums.sha256(clone / b.path)) for b in lock.builds]
     wheels = sorted(lock.wheels, key=lambda each: each.name)
     return [dataclasses.replace(lock, builds=(), wheels=()), wheels, built]
 

@@ -13,10 +13,11 @@ from test_checkouts import origin
 from test_checkouts import serving as serving_git
 
 from envcheck.errors import StepError
+from installers import sums
 from installers.containers.inside import Inside
 from installers.containers.inside_files import InsideFiles
 from installers.recipes.recipe import Build, Checkout, Package
-from installers.software import build_cache, builds, checkouts, packages
+from installers.software import builds, checkouts, packages
 from installers.software.builds import Ground
 from installers.software.need import So
 from installers.software.packages import Pip, PipError
@@ -69,7 +70,7 @@ def test_files(seat: Inside, tmp_path: Path) -> None:
     files.put(source, "/var/tmp/some where/a.whl")
     files.bring("/var/tmp/some where/a.whl", tmp_path / "b")
 
-    assert build_cache.digest(tmp_path / "b") == build_cache.digest(source)
+    assert sums.sha256(tmp_path / "b") == sums.sha256(source)
     with pytest.raises(StepError, match="is no file"):
         files.bring("/var/tmp", tmp_path / "c")
 
