@@ -129,6 +129,23 @@ def test_paths_of_another_machine() -> None:
     assert found(text, machine, "paths.missing") == [UNKNOWN]
 
 
+def test_why_nothing_was_looked_up() -> None:
+    """A machine without the script's cards is called that; only one that was recorded is called another."""
+    text = f"{PADDLE} /data/a/train.py"
+    raw = source.of("run.sh", f"#!/bin/bash\n{text}\n".encode())
+    cpu = Facts(vendors=(VendorFacts("cpu"),))
+    machines = {"here": Machine(lambda: cpu, live=True), "recorded": known()}
+    results = {name: lint.lint(raw, machine, "npu", others=False) for name, machine in machines.items()}
+    seen = {
+        name: [each.seen for each in result.remarks if each.rule == "paths.missing"] for name, result in results.items()
+    }
+
+    assert seen == {
+        "here": ["not looked up, for this machine has no npu, which the script is for: /data/a/train.py"],
+        "recorded": ["not looked up, for that machine is not this one: /data/a/train.py"],
+    }
+
+
 def test_paths_here(tmp_path: Path) -> None:
     """On this machine paths are looked up: beside the script, in the folder that it enters, and by themselves."""
     (tmp_path / "src").mkdir()

@@ -80,6 +80,14 @@ class Paper:
         wanted = self.device or "cpu"
         return wanted == "cpu" or wanted in found
 
+    @property
+    def unasked(self) -> str:
+        """Why the machine at hand gives no answer: nobody asked one, or it is not such a one as the script is for."""
+        which = "this" if self.machine.live else "that"
+        if self.here is False:
+            return f"{which} machine has no {self.device}, which the script is for"
+        return f"{which} machine does not say" if self.machine.live else "that machine is not this one"
+
 
 def number(text: str | None) -> int | None:
     """A whole number as options have it: 8, "8", 1_000 and 1e3 are none that every parser takes."""

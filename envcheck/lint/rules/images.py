@@ -75,7 +75,7 @@ def _for_processor(paper: Paper, word: Word, name: str) -> Iterator[Remark]:
     named = "aarch64" if name.startswith(("arm", "aarch")) else "x86_64"
     there = paper.machine.architecture
     if there is None or paper.here is False:
-        seen = f"an image for {named}; what that machine is was not looked up"
+        seen = f"an image for {named}; what the machine is was not looked up, for {paper.unasked}"
         yield unknown(word, seen, "uname -m; the other one has its own tag.")
     elif there != named:
         seen = f"an image for {named}, and this machine is {there}: exec format error"

@@ -58,7 +58,7 @@ def mount_source(paper: Paper) -> Iterator[Remark]:
             elif not there and not mount.strict:
                 doubtful.append(mount)
         if doubtful and paper.machine.gather is not None:
-            yield _not_looked_up(doubtful)
+            yield _not_looked_up(paper, doubtful)
 
 
 def _missing(mount: Mount) -> Remark:
@@ -70,8 +70,8 @@ def _missing(mount: Mount) -> Remark:
     return graded(mount.source.startswith(("/usr", "/etc", "/lib", "/dev")), mount.word, seen, do)
 
 
-def _not_looked_up(mounts: list[Mount]) -> Remark:
-    seen = f"not looked up, for that machine is not this one: {listed(mount.source for mount in mounts)}"
+def _not_looked_up(paper: Paper, mounts: list[Mount]) -> Remark:
+    seen = f"not looked up, for {paper.unasked}: {listed(mount.source for mount in mounts)}"
     return unknown(mounts[0].word, seen, "envcheck lint on the machine itself.")
 
 

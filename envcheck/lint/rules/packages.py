@@ -295,6 +295,7 @@ def architecture(paper: Paper) -> Iterator[Remark]:
             named = {"amd64": "x86_64", "arm64": "aarch64"}.get(found[1] or found[3], found[1] or found[3])
             there = paper.machine.architecture
             if there is None or paper.here is False:
-                yield unknown(word, f"a file for {named}; what that machine is was not looked up", "uname -m")
+                seen = f"a file for {named}; what the machine is was not looked up, for {paper.unasked}"
+                yield unknown(word, seen, "uname -m")
             elif there != named:
                 yield fail(word, f"a file for {named}, and this machine is {there}", f"The one for {there}.")

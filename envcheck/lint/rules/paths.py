@@ -125,7 +125,7 @@ def missing(paper: Paper) -> Iterator[Remark]:
         if doubtful and paper.machine.gather is not None:
             yield unknown(
                 doubtful[0][1],
-                f"not looked up, for that machine is not this one: {listed(p for p, _ in doubtful)}",
+                f"not looked up, for {paper.unasked}: {listed(p for p, _ in doubtful)}",
                 "envcheck lint on the machine itself.",
             )
 

@@ -278,7 +278,7 @@ def interfaces(paper: Paper) -> Iterator[Remark]:
         if there is None or paper.here is False:
             yield unknown(
                 assign,
-                f"whether {listed(names)} is an interface of that machine was not looked up",
+                f"whether {listed(names)} is an interface was not looked up, for {paper.unasked}",
                 "envcheck lint there, or --replay of its snapshot; ip -br address",
             )
         elif not any(each.startswith(name) for name in names for each in there):
