@@ -23,7 +23,8 @@ def finding(severity: Severity, name: str = "host.memory", **more: object) -> Fi
 @pytest.mark.parametrize(
     ("severities", "code", "strict"),
     [
-        ([], 0, 0),
+        ([], 3, 3),
+        ([SKIP, SKIP], 3, 3),
         ([OK, SKIP], 0, 0),
         ([OK, WARN], 0, 3),
         ([OK, UNKNOWN], 3, 3),
@@ -32,7 +33,7 @@ def finding(severity: Severity, name: str = "host.memory", **more: object) -> Fi
     ],
 )
 def test_exit_codes(severities: list[Severity], code: int, strict: int) -> None:
-    """0 fit, 1 failing, 3 not told, or with --strict a warning; an unknown is not hidden by a warning."""
+    """0 fit, 1 failing, 3 not told or not judged, or with --strict a warning, which hides no unknown."""
     findings = [finding(s) for s in severities]
 
     assert (reports.exit_code(findings), reports.exit_code(findings, strict=True)) == (code, strict)

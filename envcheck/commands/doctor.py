@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 def doctor(**asked: Any) -> None:
     """Look at this machine and say what stands between it and training; changes nothing.
 
-    Exit code 0: fit. 1: something fails. 3: nothing fails, but something could not be told.
+    Exit code 0: fit. 1: something fails. 3: nothing fails, but something could not be told, or nothing was judged.
 
     \b
     envcheck doctor                                   whichever cards are here

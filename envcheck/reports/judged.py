@@ -58,11 +58,11 @@ def verdict(findings: Iterable[Finding]) -> Severity:
 
 
 def exit_code(findings: Sequence[Finding], strict: bool = False) -> int:
-    """0 fit; 1 something fails; 3 nothing fails but something could not be told, or with `strict` warns."""
+    """0 fit; 1 something fails; 3 nothing fails but something, or all, could not be told, or with `strict` warns."""
     worst = verdict(findings)
     if worst is Severity.FAIL:
         return UNFIT
-    untold = any(counted(f) is Severity.UNKNOWN for f in findings)
+    untold = worst is Severity.SKIP or any(counted(f) is Severity.UNKNOWN for f in findings)
     return UNTOLD if untold or (strict and worst is Severity.WARN) else FIT
 
 
