@@ -62,7 +62,7 @@ def test_checks_are_listed_for_programs() -> None:
     listed = {check["name"]: check for check in json.loads(done.output)["checks"]}
 
     assert done.exit_code == 0
-    assert list(listed) == [check.name for check in CHECKS]
+    assert list(listed) == [check.name for check in (*CHECKS, *table.checks())]
     assert listed["toolkit.nnal"]["rule"].startswith("WARN") and listed["toolkit.nnal"]["vendors"] == ["npu"]
     assert any("libdcmi" in symptom for symptom in listed["driver.dcmi"]["catches"])
     assert json.loads(listing.as_json())["schema"] == listing.SCHEMA

@@ -45,6 +45,19 @@ def test_one_document(what: str) -> None:
     assert len(names) > 10 and all(name in listed for name in names)
 
 
+def test_the_same_checks_for_both(tmp_path: Path) -> None:
+    """People and programs are told of the same checks: the tests of --deep, and those of the site's file."""
+    site = tmp_path / "site.toml"
+    site.write_text('[[check]]\nname = "own.up"\nsays = "It is up."\ncommand = ["true"]\npattern = "x"\nremedy = "y"\n')
+    words = ("--list-checks", "--config", str(site))
+    names = [row["name"] for row in json.loads(said(*words, "--json"))["checks"]]
+    lines = said(*words).splitlines()
+
+    assert {"host.shm", "deep.matmul", "own.up"} <= set(names)
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == names
+    assert "It is up." in lines[-1]
+
+
 @pytest.mark.parametrize("what", LISTS)
 @pytest.mark.parametrize("more", [("-o", "x.html"), ("--format", "html")])
 def test_no_report(what: str, more: tuple[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""--list-checks --json: every line of the table of checks, for programs."""
+"""--list-checks: every line of the table of checks, those of --deep and the site's; --json: for programs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import json
 
 from envcheck.checks import CHECKS, field
 from envcheck.checks.check import Check
+from envcheck.deep import table
 
 SCHEMA = 1
+
+
+def listed(own: tuple[Check, ...] = ()) -> tuple[Check, ...]:
+    """The same for people and for programs; the tests of --deep are for machines without cards, too."""
+    return (*CHECKS, *table.checks(cards=False), *own)
 
 
 def as_json(own: tuple[Check, ...] = ()) -> str:
     """All that a line holds, and the failures of the field that it tells beforehand; `own` are the site's."""
     symptoms = field.by_check()
     return json.dumps(
-        {"schema": SCHEMA, "checks": [_line(check, symptoms.get(check.name, ())) for check in (*CHECKS, *own)]},
+        {"schema": SCHEMA, "checks": [_line(check, symptoms.get(check.name, ())) for check in listed(own)]},
         indent=2,
     )
 

@@ -223,13 +223,11 @@ def _listing(asked: dict[str, Any], site: Settings) -> str:
         from envcheck.checks import thresholds
 
         return (thresholds.as_json if as_json else thresholds.listing)(site.thresholds, site.file)
-    if as_json:
-        from envcheck.checks import listing, own
-
-        return listing.as_json(own.checks(site))
     from envcheck import reports, screen
+    from envcheck.checks import listing, own
 
-    return reports.listing(screen.style().width)
+    checks = own.checks(site)
+    return listing.as_json(checks) if as_json else reports.listing(screen.style().width, checks)
 
 
 def _named(asked: dict[str, Any], site: Settings) -> None:

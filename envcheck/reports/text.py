@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from envcheck.language import say
 from envcheck.language.width import columns, wrap
@@ -29,6 +30,9 @@ from envcheck.reports.judged import (
 )
 from envcheck.vendors import VENDORS
 from probes.text import plain
+
+if TYPE_CHECKING:
+    from envcheck.checks.check import Check
 
 MARKS = {Severity.OK: "✓", Severity.SKIP: "-", Severity.UNKNOWN: "?", Severity.WARN: "!", Severity.FAIL: "✗"}
 ASCII_MARKS = {**MARKS, Severity.OK: "+", Severity.FAIL: "x"}
@@ -61,20 +65,21 @@ def as_text(findings: Sequence[Finding], facts: Facts, style: Style | None = Non
     return (text if style.unicode else _ascii(text)) + "\n"
 
 
-def listing(width: int) -> str:
-    """--list-checks."""
-    from envcheck.checks import CHECKS
+def listing(width: int, own: tuple[Check, ...] = ()) -> str:
+    """--list-checks; `own` are the site's."""
+    from envcheck.checks.listing import listed
     from envcheck.deep import table
 
-    listed = (*CHECKS, *table.checks(cards=False))
-    wide = max(len(c.name) for c in listed) + 2
-    whom = [f"{c.applies_to}{', with --deep' if c.area == table.AREA else ''}" for c in listed]
-    told = [f"{say(' '.join(c.says.split()))} [{say(one)}]" for c, one in zip(listed, whom, strict=True)]
+    checks = listed(own)
+    names = [safe(c.name) for c in checks]
+    wide = max(map(len, names)) + 2
+    whom = [f"{c.applies_to}{', with --deep' if c.area == table.AREA else ''}" for c in checks]
+    told = [f"{safe(say(' '.join(c.says.split())))} [{say(one)}]" for c, one in zip(checks, whom, strict=True)]
     rows = [wrap(words, max(30, width - wide)) for words in told]
     return "\n".join(
         line
-        for check, row in zip(listed, rows, strict=True)
-        for line in (f"{check.name:{wide}}{row[0]}", *(" " * wide + more for more in row[1:]))
+        for name, row in zip(names, rows, strict=True)
+        for line in (f"{name:{wide}}{row[0]}", *(" " * wide + more for more in row[1:]))
     )
 
 
