@@ -124,6 +124,17 @@ def test_plugin_and_the_toolkit_below(machines: dict[str, Facts]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("toolkit", "severity"), [("8.0.RC1", OK), ("8.0.0", UNKNOWN), ("8.5.1", UNKNOWN), ("7.1.0", FAIL)]
+)
+def test_plugin_with_each_toolkit(machines: dict[str, Facts], toolkit: str, severity: Severity) -> None:
+    """The CANN that a document pairs with the plugin is ok, one that none names is unknown, a known bad one fails."""
+    packed = with_packages(machines["npu"], paddlepaddle="3.1.0", paddle_custom_npu="3.1.0")
+    finding = only(with_toolkit(packed, toolkit), "python.plugin")
+
+    assert finding.severity is severity, finding.seen
+
+
+@pytest.mark.parametrize(
     ("toolkit", "torch", "plugin", "severity", "said"),
     [
         ("8.5.0", "2.7.1+cpu", "2.7.1.post2", OK, "torch 2.7.1+cpu with torch-npu 2.7.1.post2"),

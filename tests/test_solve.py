@@ -292,6 +292,36 @@ def test_no_set_ends_with_1() -> None:
     assert "envcheck doctor --deep" in done.stdout
 
 
+def test_what_is_here_and_nobody_calls_bad_is_unknown() -> None:
+    """A whole set is installed, stated in parts and nowhere bad: unknown, with the pairs that nobody states; 3."""
+    done = _on("atlas-800t-a2")
+    said = json.loads(_on("atlas-800t-a2", "--json").stdout)
+    open_ = {tuple(v["components"].values()) for v in said["judged"] if v["confidence"] == "inferred"}
+
+    assert (done.returncode, said["verdict"], said["tested"]) == (3, "unknown", None)
+    assert "Unknown: no tested set is known for this driver." in done.stdout
+    assert open_ == {("3.1.0", "3.1.0"), ("3.1.0", "aarch64")}
+    assert "3.1.0 with processor aarch64; it is named with" in " ".join(done.stdout.split())
+    assert "3.1.0 with CANN" not in done.stdout
+    assert "CANN               8.0.0" not in done.stdout
+
+
+def test_what_is_here_counts_for_its_own_driver_alone() -> None:
+    """The installed set says nothing of another driver, nor where a pair of it is known bad."""
+    goal = GOALS["npu", "paddle"]
+    here_ = {"npu-driver": "24.1.rc1", "architecture": "aarch64", "cann": "8.0.RC1", "python": "3.10"}
+    here_ |= {"paddlepaddle": "3.1.0", "paddle-custom-npu": "3.1.0"}
+
+    def told(driver: str, found: dict[str, str]) -> telling.Told:
+        answered = solving.Answer(None)
+        return telling.Told("npu", "paddle", driver, "aarch64", goal, answered, found, judging.judge(found), TABLE)
+
+    assert telling.exit_code(told("24.1.rc1", here_)) == 3
+    assert telling.exit_code(told("25.5.2", here_)) == 1
+    assert telling.exit_code(told("24.1.rc1", {**here_, "paddlepaddle": "3.3.0"})) == 1
+    assert telling.exit_code(told("24.1.rc1", {name: v for name, v in here_.items() if name != "cann"})) == 1
+
+
 def test_driver_that_does_not_answer_is_told() -> None:
     """Where the tool is gone and no file tells the driver: 3, and the option that says it."""
     done = _on("bi-v150x8", faults=("tool-missing",))

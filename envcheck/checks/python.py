@@ -88,7 +88,7 @@ def _plugin(facts: Facts, v: VendorFacts, found: Packages, host: str, mine: str)
     if both and both.standing is not Standing.TESTED and versions.compare(host, mine) != 0:
         return pairs.finding(both, shown, f"pip install paddlepaddle=={mine}")
     below = pairs.pair(name, "cann" if v.name == "npu" else "corex-driver", here)
-    if below and below.standing is Standing.BAD:
+    if below and below.standing is not Standing.TESTED:
         return pairs.finding(below, shown, *pairs.ACTIVE)
     return ok(f"paddlepaddle {host} with {name} {mine}")
 
@@ -183,7 +183,8 @@ CHECKS: tuple[Check, ...] = (
         reads="installed packages",
         source="PaddleCustomDevice#1460, Paddle#69403",
         vendors=(*NPU, *ILUVATAR),
-        rule="FAIL for a pair that is known bad, or a plugin without paddle; WARN for paddle without its plugin",
+        rule="FAIL for a pair that is known bad, or a plugin without paddle; WARN for paddle without its plugin; "
+        "UNKNOWN where no table names it with the toolkit or the driver, or with a paddlepaddle of another number",
         fix="The plugin of paddle's version, from Paddle's index.",
         frameworks=("paddle",),
     ),

@@ -27,7 +27,8 @@ ARCHITECTURES = ("x86_64", "aarch64")
 def solve(**asked: Any) -> None:
     """The newest set of versions that is known to work together on the driver, and what a newer one would want.
 
-    Exit code 0: there is a tested set. 1: no table names one for this driver. 3: the driver could not be told.
+    Exit code 0: there is a tested set. 1: no table names one for this driver. 3: unknown: one follows from other facts,
+    or is installed, of which nothing is known bad (envcheck doctor --deep decides); or the driver could not be told.
 
     \b
     envcheck solve --device npu --framework paddle
@@ -35,21 +36,18 @@ def solve(**asked: Any) -> None:
     envcheck solve --device nvidia --driver 550.54.15 --json
     envcheck solve --replay snapshot.json
     """
-    from envcheck import errors
+    from envcheck.compat import telling
 
     told = _solved(asked)
     if asked["as_json"]:
         import json
 
-        from envcheck.compat import telling
-
         click.echo(json.dumps(telling.as_json(told), indent=2, ensure_ascii=False))
     else:
         from envcheck import screen
-        from envcheck.compat import telling
 
         click.echo(telling.as_text(told, screen.style().width), nl=False)
-    raise SystemExit(errors.FIT if told.answer.best else errors.UNFIT)
+    raise SystemExit(telling.exit_code(told))
 
 
 def _solved(asked: dict[str, Any]) -> Told:

@@ -141,6 +141,17 @@ def solve(goal: Goal, driver: str, architecture: str, table: Table | None = None
     return Answer(None, guess, others, tuple(_missing(goal, driver, architecture, known)))
 
 
+def standing_here(goal: Goal, verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """The verdicts on the goal's links where the whole set is installed and nothing of it is known bad; () elsewhere.
+
+    What is not tested among them is unknown, which is no failure: the active test decides.
+    """
+    judged = tuple(verdicts)
+    links = tuple(v for v in judged if (v.left, v.right) in goal.links)
+    whole = {name for v in links for name in (v.left, v.right)} >= {goal.driver, *goal.wanted}
+    return links if whole and not any(v.standing is Standing.BAD for v in judged) else ()
+
+
 def newest(
     goal: Goal,
     driver: str,

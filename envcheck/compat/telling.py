@@ -5,10 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from envcheck.compat import patterns
-from envcheck.compat.model import COMPONENTS, Standing, Table, Verdict
+from envcheck import errors
+from envcheck.compat import patterns, solving
+from envcheck.compat.model import COMPONENTS, Confidence, Standing, Table, Verdict
 from envcheck.compat.solving import Answer, Choice, Goal
 from envcheck.reports.judged import safe
 
@@ -30,6 +32,25 @@ class Told:
     verdicts: Sequence[Verdict]
     table: Table
 
+    @cached_property
+    def links(self) -> tuple[Verdict, ...]:
+        """On the set that is installed with the driver asked for, where it is whole and nothing in it is known bad."""
+        same = self.here.get(self.goal.driver) == self.driver
+        return solving.standing_here(self.goal, self.verdicts) if same else ()
+
+    @property
+    def verdict(self) -> Standing | None:
+        """Tested: there is such a set.  Unknown: one follows, or is here, that nobody calls bad.  None: no set."""
+        if self.answer.best:
+            return Standing.TESTED
+        return Standing.UNKNOWN if self.answer.guess or self.links else None
+
+
+def exit_code(told: Told) -> int:
+    return {Standing.TESTED: errors.FIT, Standing.UNKNOWN: errors.UNTOLD}.get(
+        told.verdict or Standing.BAD, errors.UNFIT
+    )
+
 
 def as_json(told: Told) -> dict[str, Any]:
     """One document; `stated` is false for a set that follows from other facts only."""
@@ -40,6 +61,7 @@ def as_json(told: Told) -> dict[str, Any]:
         "framework": told.framework,
         "driver": told.driver,
         "architecture": told.architecture,
+        "verdict": told.verdict.value if told.verdict else "none",
         "tested": _choice(told, answer.best),
         "guess": _choice(told, answer.guess),
         "missing": list(answer.missing),
@@ -89,9 +111,11 @@ def _parts(told: Told, width: int) -> Iterator[list[str]]:
         yield ["", "Newest tested set for this driver:", *_set(told, answer.best, width)]
         yield ["", "Who says so:", *_because(told, answer.best, width)]
     else:
-        yield ["", *_wrapped("No tested set is known for this driver.", width)]
+        yield ["", *_wrapped(f"{_start(told)}o tested set is known for this driver.", width)]
         yield [line for text in answer.missing for line in _wrapped(text, width, "  ")]
-    if answer.guess:
+    if told.links and not answer.best:
+        yield ["", *_open(told, width)]
+    elif answer.guess:
         words = "Stated nowhere, but following from other facts (let the cards compute before you rely on it):"
         yield ["", *_wrapped(words, width), *_set(told, answer.guess, width)]
     if answer.others:
@@ -100,6 +124,21 @@ def _parts(told: Told, width: int) -> Iterator[list[str]]:
     if amiss := [v for v in told.verdicts if v.standing is Standing.BAD]:
         yield ["", "Known bad here:", *(line for v in amiss for line in _amiss(told, v, width))]
     yield ["", *_next(told, width)]
+
+
+def _start(told: Told) -> str:
+    return "Unknown: n" if told.verdict else "N"
+
+
+def _open(told: Told, width: int) -> Iterator[str]:
+    """Which links of the installed set nobody states; the others are, so nothing says that it fails."""
+    yield from _wrapped("What is here is known bad nowhere; no source names these together:", width)
+    for v in told.links:
+        if v.standing is not Standing.TESTED:
+            why = "; it follows from other facts" if v.confidence is Confidence.INFERRED else ""
+            named = f"; it is named with {', '.join(v.named)}" if v.named else ""
+            pair = f"{_title(v.left)} {v.left_version} with {_title(v.right)} {v.right_version}"
+            yield from _wrapped(f"{pair}{named}{why}", width, "  ", "    ")
 
 
 def _set(told: Told, choice: Choice, width: int) -> list[str]:
@@ -149,7 +188,8 @@ def _amiss(told: Told, v: Verdict, width: int) -> list[str]:
 def _next(told: Told, width: int) -> list[str]:
     choice = told.answer.best
     if choice is None:
-        words = "Next: let the cards compute with what is installed, or take another driver"
+        other = "Next: let the cards compute with what is installed, or take another driver"
+        words = "Next: let the cards decide by computing with what is installed" if told.links else other
         return [*_wrapped(words, width), "  envcheck doctor --deep"]
     lacking = [n for n in _pip(told) if n in choice.versions and n not in told.here]
     if told.here and not lacking and not set(changes(told, choice)) & set(_pip(told)):
