@@ -24,6 +24,9 @@ from check_parts import (
     fields,
     healthy,
     host,
+    job,
+    room,
+    said,
     square,
     top,
 )
@@ -32,9 +35,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck import checks, facts, reports
-from envcheck.checks import occupied
+from envcheck.checks import fabric, occupied
 from envcheck.checks.own import waived
-from envcheck.model import Facts, Finding, Process, Topology
+from envcheck.model import Facts, Finding, Outcome, Process, Topology
 from envcheck.settings import Settings, Waiver
 from launch.gates import place
 from tests.gate_parts import situated
@@ -280,6 +283,36 @@ def test_a_slow_card_beside_a_lost_one(machine: str) -> None:
         seen[faults] = {f.name: f.severity for f in found if f.name.startswith("links.") and f.severity >= UNKNOWN}
 
     assert list(seen.values()) == [{}, {"links.uniform": WARN}]
+
+
+def test_a_small_shm_is_told_once() -> None:
+    """What the job lacks follows from host.shm, whose remedy is enough for both; a job that wants more is told."""
+    small = {gib: both(room("/dev/shm", 64 << 20), job(image="", shm_gib=gib)) for gib in (16, 64, 100)}
+    found = {gib: told(change, only=["host.shm", "job.shm"]) for gib, change in small.items()}
+
+    assert [set(wrong(some)) for some in found.values()] == [{"host.shm"}, {"host.shm"}, {"host.shm", "job.shm"}]
+    assert following(found[16]) == {"job.shm": "host.shm"}
+    assert set(wrong(told(small[16], only=["job.shm"]))) == {"job.shm"}
+
+
+@pytest.mark.parametrize("shm", [8 << 30, 32 << 30], ids=["host.shm only warns", "host.shm is well"])
+def test_a_job_that_wants_more_shm_than_is_usual(shm: int) -> None:
+    """Where host.shm fails nothing the job's own want is told."""
+    found = told(both(room("/dev/shm", shm), job(image="", shm_gib=40)), only=["host.shm", "job.shm"])
+
+    assert [f.name for f in found if f.severity is FAIL] == ["job.shm"]
+
+
+def test_a_bare_machine_is_told_by_its_tool() -> None:
+    """Without the vendor's tool and without lspci the first is told alone; alone asked, the second is told as it is."""
+    absent = said("run nvidia-smi -q -x", outcome=Outcome.ABSENT)
+    bare = both(card(document=None, devices=(), tool=absent), answer(fabric.LSPCI, outcome=Outcome.ABSENT))
+    found = checks.run_all(bare(healthy("nvidia")), only=["driver.tool", "driver.fabric"])
+    alone = checks.run_all(bare(healthy("nvidia")), only=["driver.fabric"])
+
+    assert set(wrong(found)) == {"driver.tool"}
+    assert following(found) == {"driver.fabric": "driver.tool"}
+    assert set(wrong(alone)) == {"driver.fabric"}
 
 
 def test_a_judge_of_no_vendor_is_unmoved() -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.checks.check import NVIDIA, Check, of_vendor
-from envcheck.checks.common import fail, follows, in_container, not_told, ok, quote, skip, unknown
+from envcheck.checks.common import fail, follows, in_container, not_told, ok, quote, skip, told_by, unknown
 from envcheck.checks.driver import driver_version
 from envcheck.model import Answer, Facts, Finding, Outcome, VendorFacts
 
@@ -24,7 +24,7 @@ def fabric(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     states = STATE.findall(table.out) if table and table.ok else []
     told = [(state, status) for state, status in states if state not in ("N/A", "")]
     if lspci is None or lspci.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
-        yield not_told(facts, LSPCI)
+        yield not_told(facts, LSPCI) if v.devices else told_by("driver.tool", not_told(facts, LSPCI))
     elif not told and not SWITCH.search(lspci.out):
         yield skip("no NVSwitch is on the bus")
     elif v.document is None or not v.devices:

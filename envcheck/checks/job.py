@@ -16,12 +16,14 @@ from envcheck.checks.common import (
     of_device,
     ok,
     skip,
+    told_by,
     unknown,
     vendor,
     warn,
 )
 from envcheck.checks.common import command as asked
 from envcheck.checks.driver import driver_version, firmware_version
+from envcheck.checks.host import SHM_GIB
 from envcheck.checks.installed import installed
 from envcheck.checks.thresholds import least_share
 from envcheck.checks.toolkit import toolkit_version
@@ -185,7 +187,7 @@ def shm(facts: Facts) -> Iterator[Finding]:
     if wanted.shm_gib is not None and wanted.image and not (facts.host and facts.host.in_container):
         yield skip(f"the container is started with {wanted.shm_gib:g} GiB")
         return
-    yield _room(
+    found = _room(
         "/dev/shm",
         wanted.shm_gib,
         there,
@@ -194,6 +196,8 @@ def shm(facts: Facts) -> Iterator[Finding]:
         f"sudo mount -o remount,size={wanted.shm_gib or 16:g}G /dev/shm",
         "Make it larger.",
     )
+    covered = found.severity is Severity.FAIL and (wanted.shm_gib or 0) <= SHM_GIB  # by what that check advises
+    yield told_by("host.shm", found) if covered else found
 
 
 def disk(facts: Facts) -> Iterator[Finding]:
