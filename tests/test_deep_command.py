@@ -79,6 +79,7 @@ def test_the_processor_by_paddle(paddle_home: Path) -> None:
         (("--deep",), "nobody to ask"),
         (("--deep", "--yes", "--replay", "x.json"), "a recording has none"),
         (("--deep", "--yes", "--fix"), "--fix mends"),
+        (("--deep", "--dry-run", "--json"), "makes no report"),
     ),
 )
 def test_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
@@ -88,6 +89,23 @@ def test_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert words in done.stderr
     assert "next: " in done.stderr
+
+
+def test_the_plan_is_shown(paddle_home: Path) -> None:
+    """--dry-run says what would be disturbed, asks nobody, and starts nothing: fit, as other dry runs."""
+    done = run(paddle_home, "--device", "cpu", "--deep", "--dry-run")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("--deep works on this machine's processor with paddle")
+    assert "seconds, up to" in done.stdout and "matmul, device" not in done.stdout
+
+
+def test_no_plan(tmp_path: Path) -> None:
+    """Where nothing could be tested --dry-run says why, and what helps: it could not be told."""
+    done = run(tmp_path, "--device", "cpu", "--deep", "--dry-run", VIRTUAL_ENV="", CONDA_PREFIX="")
+
+    assert done.returncode == 3
+    assert "no Python with paddle or torch" in done.stdout and "envcheck provision --device cpu" in done.stdout
 
 
 @pytest.mark.parametrize(("answer", "code"), (("n", 3), ("\x03", 130)), ids=("no", "Ctrl-C"))

@@ -16,8 +16,10 @@ from envcheck.checks.thresholds import limit
 from envcheck.deep import cards, session, table
 from envcheck.deep.door import Sizes
 from envcheck.deep.session import Wish
-from envcheck.errors import EnvcheckError, StepError, UntoldError, UsageError
-from envcheck.model import Facts, Finding, VendorFacts
+from envcheck.errors import FIT, UNTOLD, EnvcheckError, StepError, UntoldError, UsageError
+from envcheck.language.findings import localised
+from envcheck.model import Facts, Finding, Severity, VendorFacts
+from envcheck.reports import safe
 
 SECONDS = "ENVCHECK_DEEP_SECONDS"  # for each figure
 
@@ -28,7 +30,10 @@ def refuse(asked: dict[str, Any]) -> None:
         raise UsageError("--deep works on cards, and a recording has none", "leave --deep or --replay out")
     if asked["fix"]:
         raise UsageError("--deep tests, --fix mends", "first --fix, then --deep")
-    if not asked["yes"] and not sys.stdin.isatty():
+    if asked["dry_run"]:
+        if asked["as_json"] or asked["format"] or asked["output"] or asked["watch"]:
+            raise UsageError("--dry-run shows what --deep would do, and makes no report", "leave one of them out")
+    elif not asked["yes"] and not sys.stdin.isatty():
         raise UsageError("--deep disturbs the cards, and there is nobody to ask", "add --yes to start the tests")
 
 
@@ -39,6 +44,18 @@ def found(facts: Facts, asked: dict[str, Any], names: frozenset[str], recipe: An
         return {}
     told = {(v.name if v else "cpu"): _of(facts, v, asked, wish, recipe) for v in facts.vendors or (None,)}
     return {vendor: dict(findings) for vendor, findings in told.items()}
+
+
+def shown(facts: Facts, asked: dict[str, Any], names: frozenset[str], recipe: Any) -> int:
+    """--dry-run: what would be disturbed is said, and why some is not tested: 3 then, or where nothing would be."""
+    why = [f for some in found(facts, asked, names, recipe).values() for told in some.values() for f in told]
+    why = [f for f in why if f.severity > Severity.SKIP]
+    for finding in localised(why):
+        words = (finding.remedy.words, *finding.remedy.commands) if finding.remedy else ()
+        click.echo("\n  ".join(map(safe, (f"{finding.name}{language.say(': ')}{finding.seen}", *words))))
+    if not names:
+        click.echo(language.say("Nothing was judged."))
+    return UNTOLD if why or not names else FIT
 
 
 def _wish(facts: Facts, names: frozenset[str]) -> Wish:
@@ -71,6 +88,9 @@ def _of(
         with heard_by(interrupt), deep_doors.opened(where) as door:
             if door.shared and len(chosen.free) < len(chosen.cards):
                 return session.busy(chosen)
+            if asked["dry_run"]:
+                _say(session.beforehand(chosen, door, wish), err=False)
+                return {}
             if not _agreed(session.beforehand(chosen, door, wish), asked["yes"]):
                 return session.untold(
                     "not run: you said no", "Ask again when the cards may be disturbed.", session.AGAIN
@@ -81,8 +101,12 @@ def _of(
 
 
 def _agreed(told: str, yes: bool) -> bool:
-    click.echo("".join(f"{language.say(line)}\n" for line in told.splitlines()), err=True, nl=False)
+    _say(told, err=True)
     return yes or click.confirm(language.say("Start them?"), err=True)
+
+
+def _say(told: str, err: bool) -> None:
+    click.echo("".join(f"{language.say(line)}\n" for line in told.splitlines()), err=err, nl=False)
 
 
 def _telling() -> Callable[[str], None]:

@@ -97,6 +97,8 @@ def doctor(**asked: Any) -> None:
         raise SystemExit(_watch(asked, site))
     written_as = _format(asked)
     facts = _facts(asked, site)
+    if asked["deep"] and asked["dry_run"]:
+        raise SystemExit(_deep_shown(asked, facts, site))
     findings = _findings(asked, facts, site)
     if asked["fix"]:
         raise SystemExit(_fix(asked, findings, facts, site))
@@ -249,6 +251,21 @@ def _deep(asked: dict[str, Any], facts: Facts, more: tuple[Check, ...]) -> tuple
     """The tests of --deep, done: of the machine's cards, with what the named job trains with."""
     if not asked["deep"]:
         return ()
+    from envcheck.deep import table
+
+    return table.checks(_deep_tests().found(*_of_deep(asked, facts, more)), bool(facts.vendors))
+
+
+def _deep_shown(asked: dict[str, Any], facts: Facts, site: Settings) -> int:
+    """--deep --dry-run: what the tests would disturb; the exit code."""
+    from envcheck.checks import own
+
+    code: int = _deep_tests().shown(*_of_deep(asked, facts, own.checks(site)))
+    return code
+
+
+def _of_deep(asked: dict[str, Any], facts: Facts, more: tuple[Check, ...]) -> tuple[Any, ...]:
+    """What the tests want to know: with the names that --only and --skip leave, and the named job's recipe."""
     from envcheck import checks
     from envcheck.deep import table
 
@@ -256,8 +273,7 @@ def _deep(asked: dict[str, Any], facts: Facts, more: tuple[Check, ...]) -> tuple
     chosen, left_out = checks.named(asked["only"], known), checks.named(asked["skip"], known)
     names = frozenset(n for n in table.NAMES if (not chosen or n in chosen) and n not in left_out)
     offer = _offer_here(asked, facts)
-    found = _deep_tests().found(facts, asked, names, offer[0] if offer else None)
-    return table.checks(found, bool(facts.vendors))
+    return facts, asked, names, offer[0] if offer else None
 
 
 def _findings(asked: dict[str, Any], facts: Facts, site: Settings) -> list[Finding]:
