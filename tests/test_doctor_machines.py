@@ -74,7 +74,7 @@ CAUGHT_HERE = {
 }
 # What else a fault rightly says.
 FOLLOWS = {
-    "driver-old": {"toolkit.driver"},
+    "driver-old": {"toolkit.driver", "python.plugin"},  # no table names such a driver with Iluvatar's plugin
     "docker-absent": {"toolkit.environment"},
     "container-shm": {"devices.shared"},
 }
