@@ -39,6 +39,7 @@ from check_parts import (
     WARN,
     Case,
     answer,
+    asks,
     both,
     card,
     dev,
@@ -246,6 +247,17 @@ def test_only_and_skip() -> None:
     names = [f.name for f in checks.run_all(healthy("npu"), only=["links", "host.shm"], skip=["links.numa"])]
 
     assert names == ["links.topology", "links.uniform", "host.shm"]
+
+
+@pytest.mark.parametrize(("uid", "written"), [(1234, True), (0, False)])
+def test_no_second_root(uid: int, written: bool) -> None:
+    """A user without a line in passwd is told the line to add; root is not: it would be a second account with its id."""
+    unnamed = asks("caller", uid=uid, user=None)
+    (found,) = checks.run_all(unnamed(healthy("npu")), only=["host.user"])
+    commands = " ".join(found.remedy.commands if found.remedy else ())
+
+    assert found.severity is WARN and f"uid {uid} has no entry" in found.seen
+    assert ("tee -a /etc/passwd" in commands, f"trainer:x:{uid}:{uid}:" in commands) == (written, written)
 
 
 def test_unknown_name_is_refused_with_the_nearest() -> None:

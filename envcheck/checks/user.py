@@ -15,13 +15,20 @@ from envcheck.sight import Caller
 def named(me: Caller, facts: Facts) -> Iterator[Finding]:
     """The user's id has an entry in passwd: getpwuid() fails without, in the middle of an import."""
     if me.user is None:
-        words = "Add an entry, or run as a user that the image knows; USER and HOME help some programs alone."
-        fix = f"echo 'trainer:x:{me.uid}:{me.uid}::/tmp:/bin/sh' | sudo tee -a /etc/passwd"
         yield warn(
-            f"uid {me.uid} has no entry in passwd", words, fix, evidence=figures("getpwuid", uid=me.uid, name="none")
+            f"uid {me.uid} has no entry in passwd", *_advice(me), evidence=figures("getpwuid", uid=me.uid, name="none")
         )
     else:
         yield ok(me.user)
+
+
+def _advice(me: Caller) -> tuple[str, ...]:
+    """Words, then the command; for root none that writes: it would make a second account of its might."""
+    if me.uid == 0:
+        words = "Give root its line in /etc/passwd back: the image, or what is mounted over that file, lacks it."
+        return words, "ls -l /etc/passwd"
+    words = "Add an entry, or run as a user that the image knows; USER and HOME help some programs alone."
+    return words, f"echo 'trainer:x:{me.uid}:{me.uid}::/tmp:/bin/sh' | sudo tee -a /etc/passwd"
 
 
 CHECKS: tuple[Check, ...] = (
