@@ -131,6 +131,20 @@ def test_own_check(answer: Answer | None, severity: Severity) -> None:
     assert severity is not Severity.FAIL or (found[0].remedy and found[0].evidence)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "seen"),
+    [(Outcome.HUNG, "lmstat did not end within its timeout_s, 3 s"), (Outcome.ABSENT, "lmstat: not found")],
+)
+def test_what_did_not_answer_has_the_sites_remedy(outcome: Outcome, seen: str, tmp_path: Path) -> None:
+    """The deadline is named with the key that sets it, the program once; what the site advises is the next step."""
+    site = loaded(tmp_path, WHOLE)
+    answers = {"run lmstat -a": Answer("run lmstat -a", outcome, err="lmstat: not found")}
+    (found,) = checks.run_all(Facts(answers=answers), ["own.licence"], own=own.checks(site))
+
+    assert (found.severity, found.seen) == (Severity.UNKNOWN, seen)
+    assert found.remedy and (found.remedy.words, found.remedy.commands) == ("Ask them.", ("lmstat -a",))
+
+
 def test_pattern_that_never_ends_is_called_off() -> None:
     """A pattern that would search for years costs its deadline, and is no verdict."""
     mine = OwnCheck("own.t", settings.Question("run", ("t",)), "Ask them.", "says", "(a+)+b")

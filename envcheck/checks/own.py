@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import metadata
 
 from envcheck.checks.check import Check, Cost, of_machine
-from envcheck.checks.common import command, figures, graded, not_told, ok, plural, quote, unknown, warn
+from envcheck.checks.common import LINE_LIMIT, command, figures, graded, not_told, ok, plural, quote, unknown, warn
 from envcheck.checks.searching import DEADLINE_S, places
-from envcheck.model import Accepted, Facts, Finding, Severity
+from envcheck.model import Accepted, Answer, Facts, Finding, Outcome, Severity
 from envcheck.settings import OwnCheck, Settings
 
 GROUP = "envcheck.checks"  # an entry point names a Check, or a list of them
@@ -64,9 +65,12 @@ def _of_file(own: OwnCheck, settings: Settings) -> Check:
 
 def _judged(own: OwnCheck, facts: Facts) -> Finding:
     answer = facts.answers.get(own.question.key)
-    if answer is None or answer.outcome.value in ("absent", "hung"):
+    asked = command(own.question.key)
+    if answer is None:
         return not_told(facts, own.question.key)
-    text, asked = answer.text[:TEXT_LIMIT], command(own.question.key)
+    if answer.outcome in (Outcome.ABSENT, Outcome.HUNG):
+        return unknown(_unanswered(own, answer), own.remedy, shlex.join(own.question.what), evidence=(f"$ {asked}",))
+    text = answer.text[:TEXT_LIMIT]
     found = places((own.pattern, own.unwanted), text)
     if found is None:
         return unknown(f"the pattern's search did not end in {DEADLINE_S:.0f} s", "Write a simpler pattern.")
@@ -77,6 +81,14 @@ def _judged(own: OwnCheck, facts: Facts) -> Finding:
     if own.pattern and seen is None:
         return graded(own.severity, f"{asked} does not say {own.pattern!r}", own.remedy, evidence=quote(answer))
     return ok(_line(text, seen) if seen is not None else f"{own.unwanted!r} is not said")
+
+
+def _unanswered(own: OwnCheck, answer: Answer) -> str:
+    """The program's name is said once, though command and answer both have it."""
+    if answer.outcome is Outcome.HUNG:
+        return f"{own.question.what[0]} did not end within its timeout_s, {own.question.timeout_s:g} s"
+    program, why = own.question.what[0], answer.err.strip().split("\n", 1)[0][:LINE_LIMIT]
+    return why if why.startswith(f"{program}: ") else f"{program}: {why or 'not found'}"
 
 
 def _when(own: OwnCheck) -> Iterator[str]:
