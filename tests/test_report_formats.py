@@ -20,7 +20,7 @@ from envcheck.checks import own
 from envcheck.commands import doctor
 from envcheck.errors import UsageError
 from envcheck.model import Facts, Finding, Remedy, Severity
-from envcheck.reports import Report, formats, write
+from envcheck.reports import Report, formats, markdown, write
 from envcheck.reports.formats import FORMATS
 from envcheck.settings import Settings, Waiver
 
@@ -105,6 +105,14 @@ def test_prometheus_figures() -> None:
     assert ("envcheck_device_ecc_uncorrected_errors", "0", None) in told
     mig = parser.text_string_to_metric_families(formats.render("prometheus", report_of("a100x8-mig")))
     assert "envcheck_device_utilization_ratio" not in {family.name for family in mig}
+
+
+def test_markdown_marks_waivers() -> None:
+    """A finding that was accepted has a mark of its own, not that of what is well, and its reason."""
+    finding = Finding("host.memory", Severity.FAIL, "3 GiB free", waived="until 2027-01-31: known")
+    (line,) = (ln for ln in markdown.render(Report((finding,), Facts())).splitlines() if "3 GiB free" in ln)
+
+    assert line == r"**\[\~\] host.memory**: 3 GiB free *waived until 2027-01-31: known*"
 
 
 def test_prometheus_names_waivers() -> None:

@@ -87,10 +87,11 @@ def _area(area: str, findings: list[Finding]) -> Iterator[str]:
     if wrong:
         yield from ("", f"## {_words(title(area))}")
     for finding in wrong:
+        mark = _words("[~]") if finding.waived else MARKS[finding.severity]
         waived = f" *{say('waived ')}{_words(finding.waived)}*" if finding.waived else ""
         yield from (
             "",
-            f"**{MARKS[counted(finding)]} {_words(finding.name)}**{say(': ')}{_words(finding.seen)}{waived}",
+            f"**{mark} {_words(finding.name)}**{say(': ')}{_words(finding.seen)}{waived}",
         )
         if finding.evidence:
             yield from _code(finding.evidence)
