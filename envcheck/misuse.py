@@ -49,9 +49,23 @@ class NoSuchCommandError(click.UsageError):
 
 def look_at_values(command: click.Command) -> None:
     """Have each option and argument of the command refuse what is never a value, before a type makes a path of it."""
+    command.parse_args = _parsing(command)  # type: ignore[method-assign]
     for param in command.params:
         if param.type is not click.UNPROCESSED:  # another program's words
             param.consume_value = _consuming(param)  # type: ignore[method-assign]
+
+
+def _parsing(command: click.Command) -> Any:
+    """click's parser does not say whose option lacks its value: the next step would name the help of all."""
+
+    def parse_args(ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return type(command).parse_args(command, ctx, args)
+        except click.UsageError as err:
+            err.ctx = err.ctx or ctx
+            raise
+
+    return parse_args
 
 
 def _consuming(param: click.Parameter) -> Any:

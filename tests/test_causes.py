@@ -306,13 +306,16 @@ def test_a_job_that_wants_more_shm_than_is_usual(shm: int) -> None:
 def test_a_bare_machine_is_told_by_its_tool() -> None:
     """Without the vendor's tool and without lspci the first is told alone; alone asked, the second is told as it is."""
     absent = said("run nvidia-smi -q -x", outcome=Outcome.ABSENT)
-    bare = both(card(document=None, devices=(), tool=absent), answer(fabric.LSPCI, outcome=Outcome.ABSENT))
+    bare = both(
+        card(document=None, devices=(), tool=absent),
+        answer(fabric.LSPCI, outcome=Outcome.ABSENT),
+    )
     found = checks.run_all(bare(healthy("nvidia")), only=["driver.tool", "driver.fabric"])
     alone = checks.run_all(bare(healthy("nvidia")), only=["driver.fabric"])
 
     assert set(wrong(found)) == {"driver.tool"}
     assert following(found) == {"driver.fabric": "driver.tool"}
-    assert set(wrong(alone)) == {"driver.fabric"}
+    assert wrong(alone) == {"driver.fabric": "could not be told (lspci -nn -d 10de: absent)"}
 
 
 def test_a_judge_of_no_vendor_is_unmoved() -> None:

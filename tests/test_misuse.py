@@ -85,6 +85,22 @@ def test_nothing_is_made_up(words: tuple[str, ...], capsys: pytest.CaptureFixtur
     assert said.endswith(" --help\n") and said.startswith("envcheck: ")
 
 
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [(("doctor", "--only"), "doctor"), (("runs", "--runs"), "runs"), (("doctor", "--strict=1"), "doctor")],
+)
+def test_the_help_of_the_command(words: tuple[str, ...], path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that lacks its value, or has one too many, leads to the help of its own command."""
+    assert f"next: envcheck {path} --help" in refused(capsys, *words)
+
+
+def test_contraries_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """To mend and to take back is not done at once: both are named."""
+    said = refused(capsys, "doctor", "--fix", "--undo", "--dry-run")
+
+    assert "--fix applies remedies, --undo takes them back" in said and "leave one of them out" in said
+
+
 def test_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
     """The slip is answered in the language that was asked for."""
     from envcheck import language

@@ -85,7 +85,7 @@ def reading(read: Callable[[Facts], T | None], *keys: str) -> Reading[T]:
 
 def not_told(facts: Facts, *keys: str) -> Finding:
     """UNKNOWN, with how the questions ended."""
-    ends = [f"{command(key)}: {_end(facts.answers.get(key))}" for key in keys]
+    ends = [f"{command(key).removesuffix(':')}: {_end(facts.answers.get(key))}" for key in keys]  # lspci -d 10de:
     return unknown(f"could not be told ({'; '.join(ends)})" if ends else "could not be told")
 
 

@@ -85,6 +85,10 @@ def doctor(**asked: Any) -> None:
             fleet.doctor(asked, site, lambda found: _findings(asked, _completed(asked, site, found), site))
         )
     _of_fleets(asked)
+    if asked["fix"] and asked["undo"]:
+        from envcheck.errors import UsageError
+
+        raise UsageError("--fix applies remedies, --undo takes them back", "leave one of them out")
     if asked["undo"]:
         raise SystemExit(_fixes().undo(_terms(asked)))
     if asked["fix"]:
