@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from envcheck.lint.model import Fix, Remark, Script, Use
 from envcheck.lint.paper import Paper
-from envcheck.lint.rules.common import near, warn
+from envcheck.lint.rules.common import graded, near, warn
+from envcheck.lint.rules.from_outside import Reading, whose
 from envcheck.lint.wrappers import bare
 
 # Set by the shell, the system or a job platform.
@@ -15,7 +16,7 @@ _GIVEN = re.compile(
     r"HOME|PATH|PWD|OLDPWD|USER|LOGNAME|SHELL|TERM|LANG|LC_\w+|HOSTNAME|HOSTTYPE|OSTYPE|MACHTYPE|UID|EUID|PPID|RANDOM|"
     r"SECONDS|LINENO|IFS|TMPDIR|TMP|TEMP|DISPLAY|EDITOR|BASH\w*|PIPESTATUS|FUNCNAME|OPTARG|OPTIND|REPLY|COLUMNS|LINES|"
     r"SLURM_\w+|PBS_\w+|LSB_\w+|OMPI_\w+|PMI_\w+|KUBERNETES_\w+|VC_\w+|CONDA_\w+|VIRTUAL_ENV|DISTRIBUTED_\w+|"
-    r"EPOCH\w+|SRANDOM|DIRSTACK|GROUPS|SHLVL|SHELLOPTS|COMP_\w+|MA_\w+|HOSTFILE|SUDO_\w+|XDG_\w+"
+    r"http_proxy|https_proxy|no_proxy|all_proxy|ftp_proxy|EPOCH\w+|SRANDOM|DIRSTACK|GROUPS|SHLVL|SHELLOPTS|COMP_\w+|MA_\w+|HOSTFILE|SUDO_\w+|XDG_\w+"
 )
 
 
@@ -36,20 +37,22 @@ def own_name(name: str) -> bool:
 def unset(paper: Paper) -> Iterator[Remark]:
     for script in paper.scripts:
         told: set[str] = set()
+        reading = Reading(script, paper)
         removed = {
             (use.start, use.end) for command in script.commands if bare(command) in REMOVERS for use in command.uses
         }
         guarded = {use.name for use in script.uses if use.guarded}
+        guarded |= {use.name for command in script.commands if command.name in ("test", "[") for use in command.uses}
         for use in script.uses:
             if use.guarded or use.bound or use.name in told | guarded or (use.start, use.end) in removed:
                 continue
-            remark = _unset(script, paper, use)
+            remark = _unset(script, paper, use, reading)
             if remark:
                 told.add(use.name)
                 yield remark
 
 
-def _unset(script: Script, paper: Paper, use: Use) -> Remark | None:
+def _unset(script: Script, paper: Paper, use: Use, reading: Reading) -> Remark | None:
     if not never_set(script, paper, use.name):
         later = next((a for a in script.assigns if a.name == use.name and a.start > use.start and not a.prefix), None)
         if later is None or not own_name(use.name) or any(use.name in c.environment for c in script.commands):
@@ -60,15 +63,25 @@ def _unset(script: Script, paper: Paper, use: Use) -> Remark | None:
     meant = near(use.name, frozenset(script.names), 0.75) or next(
         (name for name in sorted(script.names) if name.endswith(f"_{use.name}") or name.startswith(f"{use.name}_")), ""
     )
+    stops = reading.stops(use)
     if not (own_name(use.name) or (meant and near(use.name, frozenset({meant}), 0.85))):
-        return None
+        return _from_outside(reading, use, stops) if reading.missing(use) else None
     seen = f"{use.name} is never given a value here: it is empty" + (f"; is {meant} meant?" if meant else "")
-    stop = (
-        ", and the script stops there (set -u)"
-        if b"set -u" in script.block.raw or b"set -eu" in script.block.raw
-        else ""
-    )
-    return warn(use, seen + stop, f"Write ${{{meant}}}." if meant else f"Set {use.name}, or write ${{{use.name}:?}}.")
+    stop = ", and the script stops there (set -u)" if stops else ""
+    do = f"Write ${{{meant}}}." if meant else f"Set {use.name}, or write ${{{use.name}:?}}."
+    ends = stops and own_name(use.name) and script.block.script and reading.sure(use)
+    return graded(ends, use, seen + stop, do)
+
+
+def _from_outside(reading: Reading, use: Use, stops: bool) -> Remark:
+    """A name in capitals may come from whoever starts the script: told as what happens where it does not."""
+    name, who = use.name, whose(use.name)
+    does = "the script stops here (set -u)" if stops else reading.effect(use)
+    seen = f"nothing here sets {name}: where it does not come from outside, {does}"
+    seen += f"; {who}" if who else ""
+    if reading.rank_of_node(use):
+        return warn(use, seen, "RANK is a worker's number, NODE_RANK a node's: write ${NODE_RANK:?}, and set it.")
+    return warn(use, seen, f"Set {name} above, or write ${{{name}:?}}, which says that it is wanted.")
 
 
 _READERS = ("trap", "test", "[", "let", "printf", "compgen", "declare")

@@ -73,6 +73,7 @@ def declaration(walk: Walk, node: Node) -> None:
             elif word != "readonly":
                 walk.state.values.setdefault(text(child), Value(Word("", *walk.at(child))))
         elif child.type not in ("comment", "word"):
+            walk.script.opaque |= child.type == "command_substitution"  # export $(cat .env): any name
             walk.reader(walk.script.uses).value(child)
 
 

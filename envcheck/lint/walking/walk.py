@@ -50,11 +50,13 @@ class Walk:
 
     def run(self) -> Script:
         root = nodes.root(self.block.raw)
-        if re.match(rb"#!.*sh\s+-\w*e", self.block.raw.split(b"\n", 1)[0]):
-            self.state.shell.add("errexit")
+        for letter, option in (("e", "errexit"), ("u", "nounset")):
+            if re.match(rf"#!.*sh\s+-\w*{letter}".encode(), self.block.raw.split(b"\n", 1)[0]):
+                self.state.shell.add(option)
         self.visit(root)
         for name in sorted(set(self.bodies) - self.called):
             self.enter(name, None)
+        self.script.names |= _counted(self.block.raw) | _named(self.block.raw)
         if root.has_error:
             self._errors(root, 0)
         return self.script
@@ -131,6 +133,22 @@ class Walk:
 
 
 Handler = Callable[[Walk, "Node"], None]
+
+
+def _named(raw: bytes) -> set[str]:
+    """Names that the shell gives a value by itself: exec {fd}> file, coproc NAME, wait -p NAME."""
+    found = re.findall(rb"\{([A-Za-z_]\w*)\}[<>]|\bwait\b[^\n;]{0,80}\s-p\s*([A-Za-z_]\w*)", raw)
+    coprocs = re.findall(rb"\bcoproc\s+([A-Za-z_]\w*)", raw) or ([b"COPROC"] if b"coproc" in raw else [])
+    names = [one or other for one, other in found] + [name + end for name in coprocs for end in (b"", b"_PID")]
+    return {name.decode() for name in names}
+
+
+def _counted(raw: bytes) -> set[str]:
+    """Names that sums give a value: ((n = 1)), $((n++)), let n+=1."""
+    sums = re.findall(rb"\(\((.{1,400}?)\)\)|(?m:^\s*let\s+(.{1,400})$)", raw)
+    pattern = rb"([A-Za-z_]\w*)\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)([A-Za-z_]\w*)"
+    found = (match for sum_ in sums for match in re.findall(pattern, b" ".join(sum_)))
+    return {(one or other).decode() for one, other in found}
 
 
 def comment(walk: Walk, node: Node) -> None:
