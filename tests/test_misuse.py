@@ -11,6 +11,7 @@ import click
 import pytest
 
 from envcheck import cli
+from envcheck.language import width
 
 ROOT = Path(__file__).parent.parent
 
@@ -39,6 +40,16 @@ def test_bare_shows_the_help() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == asked.stdout
     assert len(done.stderr.splitlines()) > 20
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_help_on_a_narrow_terminal(lang: str) -> None:
+    """Forty columns hold the help, but for what is to be pasted, and for a list of choices that is one word."""
+    done = envcheck("doctor", "--help", "--lang", lang, COLUMNS="40", PYTHONUTF8="1")
+    lines = [ln for ln in done.stdout.splitlines() if not ln.startswith(("  envcheck doctor", "  --format"))]
+
+    assert len(lines) > 60
+    assert [ln for ln in lines if width.columns(ln) > 40] == []
 
 
 def test_a_bare_group_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:

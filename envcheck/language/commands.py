@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ def spoken(command: click.Command) -> click.Command:
     if not any(OPTION in param.opts for param in command.params):
         command.params.append(_option())
         misuse.look_at_values(command)
+        command.context_class = Narrow
     if language.chosen() != "en":
         _translate(command)
     for below in (getattr(command, "commands", None) or {}).values():
@@ -76,7 +78,22 @@ def _help_option(command: click.Command) -> Any:
     return get_help_option
 
 
-class Formatter(click.HelpFormatter):
+class Fitting(click.HelpFormatter):
+    """click's, on a terminal that has fewer columns than click's least, too; there the first of two columns yields."""
+
+    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
+        super().__init__(indent_increment, width, max_width)
+        if width is None and self.width == CLICKS_LEAST:
+            self.width = max(20, min(CLICKS_LEAST, shutil.get_terminal_size().columns - 2))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl(list(rows), min(col_max, max(8, self.width - 40)), col_spacing)
+
+
+CLICKS_LEAST = 50
+
+
+class Formatter(Fitting):
     """click's, by columns of the terminal instead of characters, with its headings said in the language."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
@@ -99,6 +116,7 @@ class Formatter(click.HelpFormatter):
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         listed = list(rows)
+        col_max = min(col_max, max(8, self.width - 40))
         first = min(max((columns(term) for term, _ in listed), default=0), col_max) + col_spacing
         pad = " " * (first + self.current_indent)
         for term, said in listed:
@@ -111,5 +129,9 @@ class Formatter(click.HelpFormatter):
             self.write("".join(f"{line.rstrip()}\n" for line in ([] if begun else [lead]) + lines))
 
 
-class Context(click.Context):
+class Narrow(click.Context):
+    formatter_class = Fitting
+
+
+class Context(Narrow):
     formatter_class = Formatter
