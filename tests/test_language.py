@@ -256,3 +256,32 @@ def _helps(command: click.Command) -> Iterator[str]:
     yield from (param.help or "" for param in command.params if isinstance(param, click.Option))
     for below in (getattr(command, "commands", None) or {}).values():
         yield from _helps(below)
+
+
+SOURCES = [
+    "Paddle's pages for these images; CANN 8.0.RC1 and 8.0.0 both run with it",
+    "computed: 0.7 GiB of weights, and room",
+    "one card",
+]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_source_is_never_half_translated(source: str) -> None:
+    """What a figure comes from keeps its own language whole, behind whatever is said before it."""
+    say = translator.load("zh")
+
+    assert say(f"Upgrade it. Source: {source}.") == f"请升级。来源：{source}。"
+    assert say(f"Source: {source}.") == f"来源：{source}。"
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("64 MiB of /dev/shm, the job wants 16 GiB", "/dev/shm 为 64 MiB，任务需要 16 GiB"),
+        ("64 MiB of host memory, the job wants 16 GiB", "主机内存为 64 MiB，任务需要 16 GiB"),
+        ("node: 8 NVIDIA devices are on the bus", "node：总线上有 8 个 NVIDIA 设备"),
+    ],
+)
+def test_blanks_beside_other_letters(english: str, chinese: str) -> None:
+    """A value in Latin letters has a blank on both sides, one in Chinese none."""
+    assert translator.load("zh")(english) == chinese

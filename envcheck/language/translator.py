@@ -22,6 +22,7 @@ KNOWN_LIMIT = 20_000  # texts whose translation is kept: --watch says new figure
 SPLITS_LIMIT = 40
 TAILS = (", ", "; ", ": ", "(")  # how a fragment begins that another text stands before
 MARKS = {". ": "", "; ": "；", ": ": "：", ", ": "，"}  # the most that parts first
+SOURCE = "Source: "
 LETTERS = re.compile("[A-Za-z]{2}")
 ENGLISH = re.compile(r"[A-Za-z]{2,} (?:[a-z]|\d+\b(?!\.))")
 # Full-width marks have their own room, and Chinese characters stand together.
@@ -86,8 +87,21 @@ class Translator:
             return text.replace(bare, exact, 1)
         if depth > DEPTH or len(text) > TEXT_LIMIT or " " not in bare or not LETTERS.search(bare):
             return text
-        whole = self._listed(bare, depth) or self._whole(bare, depth) or self._parts(bare, depth)
+        whole = (
+            self._sourced(bare, depth)
+            or self._listed(bare, depth)
+            or self._whole(bare, depth)
+            or self._parts(bare, depth)
+        )
         return text if whole is None else text.replace(bare, whole, 1)
+
+    def _sourced(self, text: str, depth: int) -> str | None:
+        """A source that ends a text keeps its own language, whatever marks and known words it has: half is none."""
+        before, mark, source = text.partition(SOURCE)
+        into = self.sentences.get(f"{SOURCE}{{}}.")
+        if not (mark and into) or not source.endswith(".") or (before and not before.endswith(". ")):
+            return None
+        return f"{self._said(before.strip(), depth + 1)} {into.format(source[:-1])}".strip()
 
     def _listed(self, text: str, depth: int) -> str | None:
         """Clauses that each stand in a table: no value of the first takes the others in."""
