@@ -16,6 +16,7 @@ from envcheck.commands.lint import lint as command
 from envcheck.language import translator
 from envcheck.lint import lint, rules, source
 from envcheck.lint.machine import Machine
+from envcheck.lint.table import RULES
 from envcheck.model import Facts
 
 ROOT = Path(__file__).parent.parent
@@ -122,3 +123,13 @@ def test_keys_stay_keys(chinese: None) -> None:
 
     assert "{ports: [127.0.0.1:80:80]}" in said
     assert any(each.startswith("{devices: [/dev/davinci_manager") for each in said)
+
+
+def test_the_list_of_rules(chinese: None) -> None:
+    """--list-rules --lang zh names each rule, and says in Chinese what it says."""
+    lines = CliRunner().invoke(command, ["--list-rules"], standalone_mode=False).stdout.splitlines()
+    said = {line.split()[0]: line.split(maxsplit=2)[2] for line in lines}
+
+    assert list(said) == [rule.name for rule in RULES]
+    assert [name for name, text in said.items() if not re.search("[\u4e00-\u9fff]", text)] == []
+    assert {line.split()[1] for line in lines} == {"失败", "警告"}

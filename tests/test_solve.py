@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -390,3 +391,23 @@ def _run_on(name: str, verb: str, *argv: str, faults: tuple[str, ...] = ()) -> s
     command = [sys.executable, "-m", "envcheck", "simulate", name, *wrong, "--", sys.executable, "-m", "envcheck"]
     env = {**os.environ, "COLUMNS": "60"}
     return subprocess.run([*command, verb, *argv], cwd=ROOT, capture_output=True, text=True, timeout=300, env=env)
+
+
+SCREENS = (
+    ("atlas-800t-a2", ()),
+    ("atlas-200t-a2-box16", ()),
+    ("atlas-800t-a3", ()),
+    ("h200x8", ("--framework", "torch")),
+)
+
+
+@pytest.mark.parametrize(("machine", "asked"), SCREENS, ids=[name for name, _ in SCREENS])
+def test_screen_in_chinese(machine: str, asked: tuple[str, ...]) -> None:
+    """Headings, what is lacking, and the next step are Chinese; versions and commands are those of the English one."""
+    chinese, english = _on(machine, *asked, "--lang", "zh"), _on(machine, *asked, "--lang", "en")
+    headings = [line for line in chinese.stdout.splitlines() if line and not line.startswith(" ")]
+    commands = [line for line in english.stdout.splitlines() if line.startswith(("  pip ", "  envcheck "))]
+
+    assert chinese.returncode == english.returncode
+    assert [line for line in headings if not re.search("[\u4e00-\u9fff]|^npu|^nvidia", line)] == []
+    assert set(commands) <= set(chinese.stdout.splitlines())

@@ -119,7 +119,8 @@ def _replayed(path: str, device: str) -> Any:
 
 
 def _listing() -> str:
+    from envcheck.language import say
     from envcheck.lint.table import RULES
 
     width = max(len(rule.name) for rule in RULES)
-    return "\n".join(f"{rule.name:<{width}}  {rule.severity.name}  {rule.says}" for rule in RULES)
+    return "\n".join(f"{rule.name:<{width}}  {say(rule.severity.name)}  {say(rule.says)}" for rule in RULES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,10 +11,13 @@ from envcheck import errors
 from envcheck.compat import patterns, solving
 from envcheck.compat.model import COMPONENTS, Confidence, Standing, Table, Verdict
 from envcheck.compat.solving import Answer, Choice, Goal
+from envcheck.language import say
+from envcheck.language.width import wrap
 from envcheck.reports.judged import safe
 
 SCHEMA = 1
 IMAGES_LIMIT = 3
+NONE = ("Unknown: no tested set is known for this driver.", "No tested set is known for this driver.")
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,10 @@ def _parts(told: Told, width: int) -> Iterator[list[str]]:
     asked = f"{told.device}, {told.framework}: driver {told.driver}, {told.architecture}"
     yield _wrapped(asked, width)
     if answer.best:
-        yield ["", "Newest tested set for this driver:", *_set(told, answer.best, width)]
-        yield ["", "Who says so:", *_because(told, answer.best, width)]
+        yield ["", say("Newest tested set for this driver:"), *_set(told, answer.best, width)]
+        yield ["", say("Who says so:"), *_because(told, answer.best, width)]
     else:
-        yield ["", *_wrapped(f"{_start(told)}o tested set is known for this driver.", width)]
+        yield ["", *_wrapped(NONE[told.verdict is None], width)]
         yield [line for text in answer.missing for line in _wrapped(text, width, "  ")]
     if told.links and not answer.best:
         yield ["", *_open(told, width)]
@@ -120,14 +122,10 @@ def _parts(told: Told, width: int) -> Iterator[list[str]]:
         yield ["", *_wrapped(words, width), *_set(told, answer.guess, width)]
     if answer.others:
         title = "With another driver:" if answer.best is None else "What a newer set wants:"
-        yield ["", title, *(line for choice in answer.others for line in _other(told, choice, width))]
+        yield ["", say(title), *(line for choice in answer.others for line in _other(told, choice, width))]
     if amiss := [v for v in told.verdicts if v.standing is Standing.BAD]:
-        yield ["", "Known bad here:", *(line for v in amiss for line in _amiss(told, v, width))]
+        yield ["", say("Known bad here:"), *(line for v in amiss for line in _amiss(told, v, width))]
     yield ["", *_next(told, width)]
-
-
-def _start(told: Told) -> str:
-    return "Unknown: n" if told.verdict else "N"
 
 
 def _open(told: Told, width: int) -> Iterator[str]:
@@ -148,7 +146,7 @@ def _set(told: Told, choice: Choice, width: int) -> list[str]:
     changed = changes(told, choice)
     lines = []
     for (name, version), row in zip(_listed(told, choice), rows, strict=True):
-        here = f"here {safe(row[2])}" if row[2] and name in changed else "as here" if row[2] else ""
+        here = f"here {safe(row[2])}" if row[2] and name in changed else say("as here") if row[2] else ""
         lines.append(f"  {row[0]:<{wide[0]}}  {version:<{wide[1]}}  {here}".rstrip())
     for image in choice.images[:IMAGES_LIMIT]:
         lines += [f"  image {image.references[0]}"]  # never wrapped: for pasting
@@ -166,7 +164,7 @@ def _because(told: Told, choice: Choice, width: int) -> list[str]:
         pairs = "; ".join(f"{_title(v.left)} with {_title(v.right)}" for v in alike)
         lines += _wrapped(f"{pairs}: {_confidence(alike[0])}", width, "  ")
         said = (*_sources(told.table, alike[0]), *dict.fromkeys(v.note for v in alike if v.note))
-        lines += [line for text in said for line in _wrapped(text, width, "    ", "      ")]
+        lines += [line for text in said for line in _verbatim(text, width, "    ", "      ")]
     return lines
 
 
@@ -193,7 +191,7 @@ def _next(told: Told, width: int) -> list[str]:
         return [*_wrapped(words, width), "  envcheck doctor --deep"]
     lacking = [n for n in _pip(told) if n in choice.versions and n not in told.here]
     if told.here and not lacking and not set(changes(told, choice)) & set(_pip(told)):
-        return ["Next: nothing to change among the packages"]
+        return [say("Next: nothing to change among the packages")]
     start = f"Next: with Python {choice.versions['python']}" + (", or from the image:" if choice.images else ":")
     return [*_wrapped(start, width), *(f"  {command}" for command in commands(told, choice))]
 
@@ -253,11 +251,9 @@ def _sources(table: Table, v: Verdict) -> list[str]:
 
 
 def _wrapped(text: str, width: int, lead: str = "", more: str = "") -> list[str]:
-    return textwrap.wrap(
-        safe(text),
-        width,
-        initial_indent=lead,
-        subsequent_indent=more or lead,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    """A sentence of ours, in the language that was chosen."""
+    return _verbatim(say(safe(text)), width, lead, more)
+
+
+def _verbatim(text: str, width: int, lead: str = "", more: str = "") -> list[str]:
+    return wrap(safe(text), width, lead, more or lead)
