@@ -195,7 +195,7 @@ def test_who_cannot_be_ended_is_named(
     job = Job("lora", "", (sys.executable, "-c", code))
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     made = render(recipe, job, {})
-    monkeypatch.setattr("launch.stage.here.survivors", lambda run: [])
+    monkeypatch.setattr("launch.stage.here.end_survivors", lambda run: None)
     tidy = clean.clean(os.environ, made, "cpu", str(tmp_path))
     end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, lambda step: None, 100)
     (left,) = family.survivors(tmp_path)

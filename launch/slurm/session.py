@@ -32,20 +32,20 @@ def train(request: Request, own: Own, shown: Shown) -> int:
     wish.refuse(request)
     only_shown = shown.dry_run or shown.as_script or shown.write is not None
     plan = planned(request, wished, _rows(only_shown))
+    if not only_shown:
+        return _submitted(request, plan)
     text = script.text(plan)
     if shown.write is not None and not shown.dry_run:
         written.put(shown.write, {SCRIPT: text}, request.yes)
         click.echo(str(shown.write / SCRIPT))
-    elif only_shown:
-        click.echo(_document(plan, text) if request.as_json else text, nl=False)
     else:
-        return _submitted(request, plan, text)
+        click.echo(_document(plan, text) if request.as_json else text, nl=False)
     return errors.FIT
 
 
-def _submitted(request: Request, plan: Plan, text: str) -> int:
+def _submitted(request: Request, planned: Plan) -> int:
     """Stay with the job to its end, unless asked not to; Ctrl-C ends the looking, and not the job."""
-    said = submit.submit(request, plan, job.parts(request)[0], text)
+    plan, said = submit.submit(request, planned, job.parts(request)[0])
     name = plan.run.name
     telling.say(f"envcheck: job {said['slurm']['job']} is Slurm's now: {plan.run}")
     telling.say(f"  envcheck runs follow {name}    its steps; show and stop as well")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from envcheck.errors import EnvcheckError, StepError
@@ -13,22 +14,22 @@ from launch.programs.sitter import PRIVATE
 from launch.request import Request
 from launch.runs import known
 from launch.runs.said import Said, remember
-from launch.slurm import control
+from launch.slurm import control, script
 from launch.slurm.job import Plan
 
 SCRIPT = "job.sbatch"
 _NUMBER = re.compile(r"^(\d+)(?:;.*)?$", re.MULTILINE)  # 123, or 123;cluster
 
 
-def submit(request: Request, plan: Plan, offer: Offer, text: str) -> record.Record:
-    """The record as it stands then; StepError with sbatch's own words."""
+def submit(request: Request, planned: Plan, offer: Offer) -> tuple[Plan, record.Record]:
+    """The plan with the folder that was made for it, and the record as it stands then; StepError with sbatch's own
+    words."""
     try:
-        plan.run.mkdir(parents=True)
-        (plan.run / "log").mkdir(PRIVATE)
-        (plan.run / SCRIPT).write_text(text, encoding="utf-8")
+        plan = _housed(planned, offer[0].name)
+        (plan.run / SCRIPT).write_text(script.text(plan), encoding="utf-8")
     except OSError as err:
         raise EnvcheckError(
-            f"{plan.run}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"
+            f"{planned.run}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"
         ) from None
     argv = ("sbatch", "--parsable", str(plan.run / SCRIPT))
     begun = _begun(plan, offer, argv) | {"said": Said(request.into, request.recipes).as_values()}
@@ -44,7 +45,15 @@ def submit(request: Request, plan: Plan, offer: Offer, text: str) -> record.Reco
     record.keep(plan.run, begun)
     known.remember(plan.run.parent)
     remember(plan.run, Said(request.into, request.recipes))
-    return begun
+    return plan, begun
+
+
+def _housed(plan: Plan, recipe: str) -> Plan:
+    """In a folder of its own, made now: a second job of the same second gets another; raises OSError."""
+    plan.run.parent.mkdir(parents=True, exist_ok=True)
+    run = record.folder(plan.run.parent, recipe, datetime.now(timezone.utc))
+    (run / "log").mkdir(PRIVATE)
+    return replace(plan, run=run)
 
 
 def _begun(plan: Plan, offer: Offer, argv: tuple[str, ...]) -> record.Record:
