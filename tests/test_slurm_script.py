@@ -7,13 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from envcheck.errors import UsageError
 from launch.request import Request
-from launch.slurm import job, looks, place, queue, script, site, verdict, wish
+from launch.slurm import job, looks, place, queue, script, site, submit, verdict, wish
 from launch.slurm.job import Plan
 from launch.slurm.place import Place
 from launch.slurm.site import Cards, Row
@@ -269,3 +270,12 @@ def test_components_from_slurms_variables() -> None:
     assert verdict.components(het) == [("7", ["n00", "n01"]), ("8", ["n10", "n11"])]
     with pytest.raises(UsageError, match="no job of Slurm's"):
         verdict.components({})
+
+
+def test_two_jobs_of_one_second(tmp_path: Path) -> None:
+    """Each gets a folder of its own, and its script names that."""
+    plan = replace(planned(REQUESTS["mixed cards"], rows(), partition=("gpu", "ilu")), run=tmp_path / "runs" / "x")
+    made = [submit._housed(plan, "light") for _ in range(2)]
+
+    assert made[0].run != made[1].run
+    assert all(f"export RUN={each.run}\n" in script.text(each) and (each.run / "log").is_dir() for each in made)
