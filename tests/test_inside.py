@@ -47,6 +47,20 @@ def test_a_program_that_is_missing(seat: Inside) -> None:
     assert seat.run(("no-such-program",), timeout_s=60, env={}).absent
 
 
+def test_an_end_that_the_engine_learns_of_later(seat: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy engine hands out a command's last words before it knows that it ended: its status is waited for."""
+    real, asked = seat.api.exec_inspect, []
+
+    def late(command: str) -> dict[str, object]:
+        asked.append(command)
+        return {"Running": True, "ExitCode": None} if len(asked) < 3 else real(command)
+
+    monkeypatch.setattr(seat.api, "exec_inspect", late)
+
+    assert seat.run(("bash", "-c", "echo done; exit 3"), timeout_s=60, env={}).status == 3
+    assert len(asked) == 3
+
+
 def left(engine: Engine, word: str) -> bool:
     return word in engine.docker("top", "envcheck-test-inside").stdout
 

@@ -33,6 +33,7 @@ T = TypeVar("T")
 OWN = "/var/tmp/envcheck"  # outlives a restart of the container, and no volume of the recipes lies there
 LOOK_S = 60.0
 KILLED, SETTLE_S = 137, 2.0  # a killed command's status as a shell has it
+ENDED_S = 5.0  # how long the engine, when it has much to do, may need to know of an end
 SHELL = 'mkdir -p "$1" && cd "$1" && shift && exec "$@"'
 MARK = "ENVCHECK_SEAT"  # in the environment of all that we start there: the engine can start commands, not end them
 # The whole entry: of two containers in one process namespace one may be named as the other begins.  No grep -z, which
@@ -126,7 +127,7 @@ class Inside:
         finally:
             guard.cancel()
         streams.close()
-        status = self._asked(lambda: self.api.exec_inspect(made["Id"])).get("ExitCode")
+        status = self._status(made["Id"])
         if status != 0:
             self._still_runs(SETTLE_S if status in (None, KILLED) and not late.is_set() else 0.0)
         return CommandResult(
@@ -137,6 +138,16 @@ class Inside:
             absent=status == runner.NOT_FOUND,
             hung=late.is_set(),
         )
+
+    def _status(self, command: str) -> int | None:
+        """The engine may hand out the end of a command's words before it knows that the command ended."""
+        until = time.monotonic() + ENDED_S
+        while True:
+            found: Mapping[str, Any] = self._asked(lambda: self.api.exec_inspect(command))
+            status = found.get("ExitCode")
+            if status is not None or not found.get("Running") or time.monotonic() >= until:
+                return status
+            time.sleep(0.05)
 
     def _asked(self, deed: Callable[[], T]) -> T:
         try:
