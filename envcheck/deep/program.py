@@ -93,7 +93,7 @@ def memory(kit: Any, card: int, asked: Figures) -> Figures:
     held: list[Any] = []
     found, end = {"wanted_mib": wanted}, time.monotonic() + 5 * asked["budget_s"]
     try:
-        while (len(held) + 1) * piece <= wanted and time.monotonic() < end:
+        while (len(held) + 1) * piece <= wanted and (not held or time.monotonic() < end):
             held.append(kit.full(piece * MIB // 4, PATTERNS[len(held) % 2], "int32"))
             kit.wait(card)
     except (RuntimeError, MemoryError) as err:
