@@ -18,7 +18,10 @@ from launch.diagnose import catalogue, show
 
 ENTRIES = Path(diagnose.__file__).parent / "entries"
 # The areas of the catalogue that speak Chinese; an area that is translated is added here and stays whole from then on.
-TRANSLATED = ("memory", "exit", "dcmi", "hccl", "cann")
+TRANSLATED = (
+    *("memory", "exit", "dcmi", "hccl", "cann"),
+    *("model", "nccl", "network", "options", "paddle", "python", "training"),
+)
 LOG = """
 RuntimeError: [rank3] EI0006 Getting socket times out. Reason: Remote Rank did not send the data in time.
 E30006: verify opp package failed
