@@ -27,6 +27,30 @@ def heard_by(handler: Handler, numbers: tuple[signal.Signals, ...] = ASKING) -> 
             signal.signal(number, old)
 
 
+@contextlib.contextmanager
+def held(numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)) -> Iterator[Callable[[], None]]:
+    """Signals wait until the body calls what it gets, at a point of its own choice: then they do what they did before.
+
+    For libraries that an exception in the middle of a step leaves half undone, as a closed descriptor closed again.
+    """
+    waiting: list[int] = []
+    usual = {number: signal.getsignal(number) for number in numbers}
+
+    def deliver() -> None:
+        while waiting:
+            number = waiting.pop(0)
+            then = usual[signal.Signals(number)]
+            if callable(then):
+                then(number, None)
+            else:
+                signal.signal(number, then or signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+
+    with heard_by(lambda number, _frame: waiting.append(number), numbers):
+        yield deliver
+    deliver()
+
+
 def interrupt(number: int, frame: object) -> None:
     """A handler: end as Ctrl-C does, so that children are ended and what was begun is written down."""
     if number == signal.SIGHUP:

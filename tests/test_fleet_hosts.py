@@ -299,10 +299,10 @@ def test_ends_all(fleet: Fleet, sign: signal.Signals, code: int) -> None:
     until(mark.exists)
     began = psutil.Process(child.pid).children(recursive=True)
     child.send_signal(sign)
-    child.communicate(timeout=30)
+    _, err = child.communicate(timeout=30)
 
     assert began
-    assert child.returncode == code
+    assert child.returncode == code, err
     assert not [one for one in began if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 

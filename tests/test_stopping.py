@@ -103,6 +103,22 @@ def test_ignored_stays_ignored(before: signal.Handlers, heard: list[int]) -> Non
     assert after is before
 
 
+@pytest.mark.parametrize("asks", (True, False))
+def test_held_signals_wait(asks: bool) -> None:
+    """A Ctrl-C in the middle of a step is raised where the step is over, at the latest at the end, and only there."""
+    steps = []
+    with pytest.raises(KeyboardInterrupt), stopping.held((signal.SIGINT,)) as deliver:
+        deliver()
+        os.kill(os.getpid(), signal.SIGINT)
+        steps.append("whole")
+        if asks:
+            deliver()
+            steps.append("too late")
+
+    assert steps == ["whole"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_unheard_words_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first words that do not arrive silence the rest; any other error is one."""
     silenced: list[bool] = []

@@ -15,8 +15,10 @@ from typing import Any
 
 from envcheck.errors import UsageError
 from envcheck.fleet import said
+from envcheck.stopping import held
 
 CONNECT_S = 10
+LOOK_EVERY_S = 0.1  # for a Ctrl-C: ClusterShell's own steps are not to be broken off
 # Nothing of the user's configuration but what a look from afar must not do.
 OPTIONS = "-T -oClearAllForwardings=yes -oPermitLocalCommand=no"
 
@@ -49,14 +51,16 @@ def ask(hosts: Sequence[str], errand: Errand, done: Callable[[said.Said], None])
     task.set_info("fanout", errand.fanout)
     task.set_info("connect_timeout", min(CONNECT_S, max(1, int(errand.deadline_s / 2))))
     task.set_info("ssh_options", OPTIONS)
-    worker_class, handler_class = _classes()
+    worker_class, handler_class, look_class = _classes()
     try:
-        for host in hosts:
-            handler = handler_class(said.Said(host), errand, done)
-            task.schedule(
-                worker_class(host, handler=handler, timeout=errand.deadline_s, command=errand.command, stderr=True)
-            )
-        task.run()
+        with held() as deliver:
+            for host in hosts:
+                handler = handler_class(said.Said(host), errand, done)
+                task.schedule(
+                    worker_class(host, handler=handler, timeout=errand.deadline_s, command=errand.command, stderr=True)
+                )
+            task.timer(LOOK_EVERY_S, look_class(deliver), interval=LOOK_EVERY_S, autoclose=True)
+            task.run()
     except BaseException:  # Ctrl-C included
         task.abort(kill=True)
         raise
@@ -64,8 +68,8 @@ def ask(hosts: Sequence[str], errand: Errand, done: Callable[[said.Said], None])
         task_terminate()
 
 
-def _classes() -> tuple[Any, Any]:
-    """ClusterShell's worker with a bound on what a host may send, and the talk with one host."""
+def _classes() -> tuple[Any, Any, Any]:
+    """ClusterShell's worker with a bound on what a host may send, the talk with one host, and the look for a Ctrl-C."""
     from ClusterShell.Event import EventHandler
     from ClusterShell.Worker.EngineClient import EngineClientEOF
     from ClusterShell.Worker.Ssh import SshClient, WorkerSsh
@@ -112,4 +116,11 @@ def _classes() -> tuple[Any, Any]:
             self.said.elapsed_s = time.monotonic() - self.began
             self.done(self.said)
 
-    return Worker, Talk
+    class Look(EventHandler):
+        def __init__(self, deliver: Callable[[], None]) -> None:
+            self.deliver = deliver
+
+        def ev_timer(self, timer: Any) -> None:
+            self.deliver()
+
+    return Worker, Talk, Look
