@@ -171,11 +171,11 @@ def test_grid_over_two_nodes(
     are those of one process."""
     grid = Grid(paddles[version], "npu", (2, 2, 1), tmp_path, nodes=2)
     assert grid.run("provision", "--yes").returncode == 0
-    more = ("--json", "--master", nodes[0].address)
+    more = ("--json", "--gather", "100", "--master", nodes[0].address)  # what the other node says is seen before ours
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda node, own: grid.run("train", *more, *own, node=node), nodes, RANKS[ranks])
 
-    assert (first.returncode, second.returncode) == (0, 0), (first.stderr, second.stderr)
+    assert (first.returncode, second.returncode) == (0, 0), (first.stdout, first.stderr, second.stdout, second.stderr)
     losses = [loss for _, loss in json.loads(first.stdout)["loss"]]
     assert losses == pytest.approx(alone(paddles[version]), rel=1e-4)
     found = {
