@@ -22,6 +22,7 @@ KNOWN_LIMIT = 20_000  # texts whose translation is kept: --watch says new figure
 SPLITS_LIMIT = 40
 TAILS = (", ", "; ", ": ", "(")  # how a fragment begins that another text stands before
 MARKS = {". ": "", "; ": "；", ": ": "：", ", ": "，"}  # the most that parts first
+UNSAID = {": {}": "：{}", " ({})": "（{}）"}  # ends of sentences that may lack their value
 SOURCE = "Source: "
 LETTERS = re.compile("[A-Za-z]{2}")
 ENGLISH = re.compile(r"[A-Za-z]{2,} (?:[a-z]|\d+\b(?!\.))")
@@ -83,7 +84,7 @@ class Translator:
 
     def _said(self, text: str, depth: int) -> str:
         bare = text.strip()
-        if exact := self.sentences.get(bare) or self.sentences.get(f"{bare} {{}}", "").replace("{}", ""):
+        if exact := self.sentences.get(bare) or self._without_value(bare):
             return text.replace(bare, exact, 1)
         if depth > DEPTH or len(text) > TEXT_LIMIT or " " not in bare or not LETTERS.search(bare):
             return text
@@ -94,6 +95,14 @@ class Translator:
             or self._parts(bare, depth)
         )
         return text if whole is None else text.replace(bare, whole, 1)
+
+    def _without_value(self, text: str) -> str:
+        """A sentence whose last value was not told: "A library is not found" of "A library is not found: {}"."""
+        if said := self.sentences.get(f"{text} {{}}"):
+            return said.replace("{}", "")
+        tails = UNSAID if " " in text and len(text) <= TEXT_LIMIT else {}
+        known = ((self.sentences.get(text + tail, ""), into) for tail, into in tails.items())
+        return next((said.removesuffix(into) for said, into in known if said.endswith(into)), "")
 
     def _sourced(self, text: str, depth: int) -> str | None:
         """A source that ends a text keeps its own language, whatever marks and known words it has: half is none."""
