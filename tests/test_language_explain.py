@@ -1,4 +1,4 @@
-"""envcheck explain in Chinese: its own words, and the entries of the catalogue that are translated."""
+"""envcheck explain in Chinese: its own words, and the entries of the catalogue, all of them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,9 @@ from test_language import lacking
 from test_language_reports import ENGLISH
 
 from envcheck import cli, language
-from launch import diagnose
-from launch.diagnose import catalogue, show
+from launch.diagnose import catalogue, order, show
 
-ENTRIES = Path(diagnose.__file__).parent / "entries"
-# The areas of the catalogue that speak Chinese; an area that is translated is added here and stays whole from then on.
-TRANSLATED = (
-    *("memory", "exit", "dcmi", "hccl", "cann"),
-    *("model", "nccl", "network", "options", "paddle", "python", "training"),
-)
+AREAS = sorted({entry.area for entry in catalogue.entries()})
 LOG = """
 RuntimeError: [rank3] EI0006 Getting socket times out. Reason: Remote Rank did not send the data in time.
 E30006: verify opp package failed
@@ -29,14 +23,23 @@ RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB
 """
 
 
-@pytest.mark.parametrize("area", TRANSLATED)
-def test_each_entry_of_a_translated_area_has_its_chinese(area: str) -> None:
+@pytest.mark.parametrize("area", AREAS)
+def test_each_entry_has_its_chinese(area: str) -> None:
     """What it says, why, and what to do; {code} and its kin are values."""
     mine = [entry for entry in catalogue.entries() if entry.name.partition(".")[0] == area]
     texts = [text for entry in mine for text in (entry.says, entry.why, entry.do) if text]
 
     assert len(mine) >= 3
     assert lacking(re.sub(r"\{\w+\}", "{}", text) for text in texts) == []
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_what_the_line_did_not_name_leaves_no_english(area: str, chinese: None) -> None:
+    """An entry whose line named neither file nor option nor code is said in Chinese, too."""
+    mine = [entry for entry in catalogue.entries() if entry.area == area]
+    said = [language.say(order.made_of(entry, {}, (), 1).says) for entry in mine]
+
+    assert [text for text in said if not re.search("[一-鿿]", text) or re.search(r"\b(?:the|an?) [a-z]+", text)] == []
 
 
 def test_each_word_of_the_report_has_its_chinese() -> None:
