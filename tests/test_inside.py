@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import docker
@@ -110,6 +111,36 @@ def test_files(seat: Inside) -> None:
     assert seat.read(f"{folder}/a b.txt") == "ü\n"
     assert seat.names(seat.fresh("some thing")) == []
     assert (seat.read(f"{folder}/gone"), seat.names("/gone")) == ("", [])
+
+
+@pytest.mark.parametrize(("losses", "said"), ((1, "here"), (9, "whole")))
+def test_lost_words(seat: Inside, losses: int, said: str) -> None:
+    """A file whose words the engine lost on their way is asked for again, and not for ever."""
+    place = seat.fresh("lost")
+    seat.write(f"{place}/file", "here")
+    lossy = replace(seat, api=Lossy(seat.api, losses))
+
+    try:
+        found = lossy.read(f"{place}/file")
+    except StepError as err:
+        found = err.message.split()[-1]
+
+    assert found == said
+
+
+class Lossy:
+    """An engine whose next so many commands say nothing."""
+
+    def __init__(self, api: docker.APIClient, losses: int) -> None:
+        self._api, self._losses = api, losses
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._api, name)
+
+    def exec_start(self, *words: str, **more: bool) -> Iterator[tuple[bytes, bytes]]:
+        said = list(self._api.exec_start(*words, **more))
+        self._losses -= 1
+        return iter(() if self._losses >= 0 else said)
 
 
 def test_its_packages(seat: Inside) -> None:
