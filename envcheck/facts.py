@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from envcheck import runner, shapes
@@ -21,6 +21,7 @@ from envcheck.vendors import HOST_QUESTIONS, PER_DEVICE, PER_DIE, VENDORS, Vendo
 from probes import container, reading
 
 DEVICES_LIMIT = 256  # no host has more; a forged list must not start a million processes
+READ = (Outcome.ANSWERED, Outcome.FAILED)  # what failed may have said why
 ACCELERATORS = tuple(name for name in VENDORS if VENDORS[name].devices)
 
 
@@ -127,18 +128,25 @@ def follow_ups(vendor: Vendor, answers: Mapping[str, Answer]) -> list[Question]:
     return [question for question, _, _ in _per_device(vendor, devices)]
 
 
-def _per_device(vendor: Vendor, devices: Iterable[Device]) -> list[tuple[Question, int, str]]:
+def _per_device(vendor: Vendor, devices: Iterable[Device]) -> tuple[tuple[Question, int, str], ...]:
     """(question, id, kind) of each follow-up; the kind is the option that names it: board, usages, link ..."""
     some = list(devices)[:DEVICES_LIMIT]
-    ids = {PER_DEVICE: _distinct(d.npu for d in some), PER_DIE: _distinct(die_id(d) for d in some)}
+    return _of_ids(vendor.per_device, _distinct(d.npu for d in some), _distinct(die_id(d) for d in some))
+
+
+@lru_cache(maxsize=16)  # the hosts of a fleet have the same ids
+def _of_ids(
+    patterns: tuple[Question, ...], npus: tuple[int, ...], dies: tuple[int, ...]
+) -> tuple[tuple[Question, int, str], ...]:
+    ids = {PER_DEVICE: npus, PER_DIE: dies}
     asked = []
-    for pattern in vendor.per_device:
+    for pattern in patterns:
         hole = next(word for word in pattern.what if word in ids)
         kind = next(w for w in pattern.what[1:] if w not in ("info", "-t", "-i", hole)).lstrip("-")
         for number in ids[hole]:
             what = tuple(str(number) if word == hole else word for word in pattern.what)
             asked.append((replace(pattern, what=what), number, kind))
-    return asked
+    return tuple(asked)
 
 
 def die_id(device: Device) -> int | None:
@@ -146,8 +154,8 @@ def die_id(device: Device) -> int | None:
     return device.npu if device.phy_id is None else device.phy_id
 
 
-def _distinct(numbers: Iterable[int | None]) -> list[int]:
-    return sorted({n for n in numbers if n is not None})
+def _distinct(numbers: Iterable[int | None]) -> tuple[int, ...]:
+    return tuple(sorted({n for n in numbers if n is not None}))
 
 
 def _listing(vendor: Vendor, answers: Mapping[str, Answer]) -> tuple[Answer | None, list[Document], tuple[Device, ...]]:
@@ -196,7 +204,7 @@ def _merged(documents: list[Document]) -> Document | None:
 
 def _readable(question: Question, answers: Mapping[str, Answer]) -> bool:
     answer = answers.get(question.key)
-    return question.verb != "list" and answer is not None and answer.outcome in (Outcome.ANSWERED, Outcome.FAILED)
+    return question.verb != "list" and answer is not None and answer.outcome in READ
 
 
 def _followed(
@@ -204,8 +212,9 @@ def _followed(
 ) -> dict[int, dict[str, Document]]:
     found: dict[int, dict[str, Document]] = {}
     for question, number, kind in _per_device(vendor, devices):
-        if _readable(question, answers):
-            found.setdefault(number, {})[kind] = reading.follow_up(vendor, answers[question.key])
+        answer = answers.get(question.key)
+        if answer is not None and answer.outcome in READ:
+            found.setdefault(number, {})[kind] = reading.follow_up(vendor, answer)
     return found
 
 

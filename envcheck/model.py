@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 
@@ -39,7 +40,7 @@ class Question:
     what: tuple[str, ...]
     timeout_s: float = 20.0
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The stable name under which a snapshot keeps the answer."""
         return f"{self.verb} {' '.join(self.what)}"

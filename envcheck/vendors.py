@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from envcheck.model import Question
 
@@ -82,7 +83,7 @@ class Vendor:
     scheduler_words: tuple[str, ...] = ()
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def presence(self) -> tuple[Question, ...]:
         """The cheap questions that tell whether such a card is in the machine, tool or no tool."""
         return (_run("lspci", "-nn", "-d", f"{self.pci_vendor}:"), _list(self.node_pattern))

@@ -11,7 +11,8 @@ from probes.text import clean, unstamped
 
 TOOL = "npu-smi"
 
-_NAMED = re.compile(r"npu-smi|hccn_tool|npu-list|lspci|cat ")
+_NAMES = ("npu-smi", "hccn_tool", "npu-list", "lspci", "cat ")
+_NAMED = re.compile("|".join(_NAMES))
 _COMMAND = re.compile(
     r"\s*(?:\([^()]{1,60}\)\s*)*"  # (base), the conda environment
     r"(?:\[[^\]]{1,80}\]\s*[#$%>]?\s*|[\w.-]+@[\w.-]+[^#$%|]{0,80}[#$%]\s*|[/~][^\s#$]{0,120}[#$]\s*|[#$%]+\s*)?"
@@ -58,7 +59,7 @@ def page(lines: Iterable[str], command: str = "", cut: bool = False) -> Page:
 
 def command_in(line: str) -> str | None:
     """The command of our tools that this line shows somebody typing; a table's banner or an error is none."""
-    if not _NAMED.search(line):
+    if not any(map(line.__contains__, _NAMES)):
         return None
     found = _COMMAND.fullmatch(line)
     return " ".join(found["said"].split()).rstrip(";") if found else None

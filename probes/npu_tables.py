@@ -13,6 +13,7 @@ from probes.text import said, whole
 
 _MAP_WORDS = re.compile(r"NPU ID|Slot ID|Chip Logic ID|Chip Phy-?ID|Chip ID|Chip Name", re.IGNORECASE)
 _MAP_HEAD = re.compile(r"ID[\s|]+(?:Chip|Slot|NPU)\b", re.IGNORECASE)  # two of the words beside each other
+_MAP_FIRST = re.compile(r"\s*NPU ID\s")
 _MAP_KEYS = {
     "npuid": "npu",
     "slotid": "slot",
@@ -37,7 +38,8 @@ def mapping(page: Page) -> Document | None:
     if not _MAP_HEAD.search(page.body):
         return None
     for line in _unbroken(page.lines):
-        words = [_MAP_KEYS[_letters(word)] for word in _MAP_WORDS.findall(line)] if ":" not in line else []
+        heads = ":" not in line and "id" in line.lower()  # of three of the words two have it
+        words = [_MAP_KEYS[_letters(word)] for word in _MAP_WORDS.findall(line)] if heads else []
         if len(words) >= 3 and len(set(words)) == len(words):
             columns = words
         elif columns and (row := _mapped(columns, line)):
@@ -56,7 +58,7 @@ def _unbroken(lines: Sequence[str]) -> Iterator[str]:
         line = lines[at]
         following = lines[at + 1] if at + 1 < len(lines) else ""
         at += 1
-        if re.match(r"\s*NPU ID\s", line) and "Name" not in line and "Name" in following:
+        if "NPU ID" in line and _MAP_FIRST.match(line) and "Name" not in line and "Name" in following:
             width = len(line)
         elif not width or not line.strip()[:1].isdigit() or following.strip()[:1].isdigit() or not following.strip():
             yield line

@@ -17,32 +17,28 @@ from probes.text import said
 Value = str | int | None
 _KEY = re.compile(r"[ \t]*([A-Za-z][\w ()%./-]*?)[ \t]*")
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")  # 00001025 is a serial number
-_LIMIT = 4096  # characters; the longest plain answer is a board of some 1,500
+_MORE = ""  # no key is empty
+LIMIT = 4096  # characters; the longest plain answer is a board of some 1,500
 
 
 def read(text: str) -> dict[str, Value] | None:
     """The pairs, numbers as numbers and the vendors' words for nothing as None; None where there is more than pairs."""
-    if len(text) > _LIMIT:
+    if len(text) > LIMIT:
         return None
-    found: dict[str, Value] = {}
-    for line in text.split("\n"):
-        left, colon, right = line.partition(":")
-        if not colon and not left.strip(" \t\r"):
-            continue
-        key = _key(left) if colon else None
-        if key is None or key in found or "[" in right:  # tls switch[0](0:disable, 1:enable): several on one line
-            return None
-        found[key] = _value(right.strip(" \t\r"))
-    return found or None
+    told = [pair for pair in map(_pair, text.split("\n")) if pair]
+    found = dict(told)
+    return found if found and len(found) == len(told) and _MORE not in found else None
 
 
-# A fleet's answers say the same keys, and mostly the same values, thousands of times.
-@lru_cache(maxsize=4096)
-def _key(left: str) -> str | None:
-    named = _KEY.fullmatch(left)
-    return named[1] if named else None
-
-
-@lru_cache(maxsize=4096)
-def _value(text: str) -> Value:
-    return int(text) if _WHOLE.fullmatch(text) else said(text)
+# A fleet's answers say the same lines thousands of times: each is taken apart once.
+@lru_cache(maxsize=8192)
+def _pair(line: str) -> tuple[str, Value] | None:
+    """Key and value; None for a blank line, _MORE as the key where there is more than a pair."""
+    left, colon, right = line.partition(":")
+    if not colon and not left.strip(" \t\r"):
+        return None
+    named = _KEY.fullmatch(left) if colon else None
+    if named is None or "[" in right:  # tls switch[0](0:disable, 1:enable): several on one line
+        return _MORE, None
+    text = right.strip(" \t\r")
+    return named[1], int(text) if _WHOLE.fullmatch(text) else said(text)

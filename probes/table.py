@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ _FRAGMENT = re.compile(r"[-=][-=+]*\+?|\+")  # what is left of a rule on the nex
 _ELLIPSIS = re.compile(
     r"[|\s]*(?:\.{3,}[^|]{0,60}|…+[^|]{0,60}|\.(?: \.){2,}|\[\.{3}\]|<snip>|\[?(?:omitted|truncated|省略)\]?)[|\s]*"
 )
+_ELLIPSIS_BEGINS = re.compile(r"[|\s]*[.…\[<ot省]")  # a cheap look, before the dear one
+_SIGNS = ("-", "=", "+", "|")  # what a rule goes on with
 _PIECES = 6  # lines into which a terminal may have wrapped one row
 
 
@@ -40,8 +43,8 @@ def rows(lines: Sequence[str]) -> Iterator[Row | Gap]:
     while at < len(lines):
         line = lines[at].strip()
         at += 1
-        if _RULE.fullmatch(line):
-            yield Row((), line[-1] in "+|", len(line))
+        if line[1:2] in _SIGNS and (rule := _rule(line)):
+            yield rule
         elif line.startswith("|"):
             at, line = _joined(lines, at, width)
             yield _row(line)
@@ -49,10 +52,15 @@ def rows(lines: Sequence[str]) -> Iterator[Row | Gap]:
             yield Gap()
 
 
+@functools.lru_cache(maxsize=64)  # a table has the same one between all its rows
+def _rule(line: str) -> Row | None:
+    return Row((), line[-1] in "+|", len(line)) if _RULE.fullmatch(line) else None
+
+
 def _row(line: str) -> Row:
     closed = len(line) > 1 and line.endswith("|")
     inner = line[1:-1] if closed else line[1:]
-    if _ELLIPSIS.fullmatch(line):
+    if _ELLIPSIS_BEGINS.match(line) and _ELLIPSIS.fullmatch(line):
         return Row(("...",), True, len(line))
     return Row(tuple(cell.strip() for cell in inner.split("|")), closed, len(line))
 
@@ -60,6 +68,8 @@ def _row(line: str) -> Row:
 def _joined(lines: Sequence[str], at: int, width: int) -> tuple[int, str]:
     """A row with the pieces that a mail program broke off at blanks, while it left the rules whole."""
     first = line = lines[at - 1]
+    if at < len(lines) and lines[at].startswith(("|", "+")):
+        return at, first.strip()
     for ahead in range(at, min(at + _PIECES, len(lines))):
         piece = lines[ahead]
         if line.rstrip().endswith("|") and not piece.rstrip().endswith("|"):

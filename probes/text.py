@@ -7,6 +7,7 @@ import re
 INPUT_LIMIT = 32 << 20  # characters read of one text
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 _LEADING = re.compile(r"\s*(-?\d+(?:\.\d+)?)")
+_EXACT = 15  # digits that a float holds exactly
 _NOTHING = {"", "-", "--", "na", "n/a", "[n/a]", "none", "err!", "not supported", "[not supported]", "unknown error"}
 
 
@@ -29,6 +30,9 @@ def number(cell: str | None) -> float | None:
 
 def whole(cell: str | None) -> int | None:
     """As `number`, as an int."""
+    digits = (cell or "").strip()
+    if len(digits) <= _EXACT and digits.isascii() and digits.isdigit():
+        return int(digits)  # most cells are no more than that
     value = number(cell)
     return None if value is None or value in (float("inf"), float("-inf")) else int(value)
 
@@ -55,9 +59,8 @@ def clean(text: str, line_limit: int = LINE_LIMIT) -> str:
     text = text.replace("\x0c", "\n").replace("&gt;", ">").replace("&nbsp;", " ")
     if ">" in text:
         text = _QUOTES.sub("", text)
-    if len(text) < line_limit:
-        return text
-    return re.sub(rf"[^\n]{{{line_limit},}}", lambda found: found[0][:line_limit], text)
+    lines = text.split("\n")
+    return text if max(map(len, lines)) <= line_limit else "\n".join(line[:line_limit] for line in lines)
 
 
 # What logs put before every line, and how many lines must bear it: a time; a container's or a pod's name; a number.
