@@ -156,6 +156,9 @@ def _judged(check: Check, device: str, facts: Facts, judge: Judge) -> Iterator[F
 
 def named(names: Iterable[str], own: tuple[Check, ...] = ()) -> set[str]:
     """Names of checks and areas, spelt out; UsageError with the nearest for one that is neither."""
+    names = tuple(names)
+    if not names:
+        return set()
     checks = (*CHECKS, *own)
     known, areas, found = {c.name for c in checks}, {c.area for c in checks}, set()
     for name in names:

@@ -63,9 +63,10 @@ def _at_work(facts: Facts, v: VendorFacts, some: list[tuple[Device, float]]) -> 
 
 def _busy(v: VendorFacts) -> list[tuple[Device, float]]:
     """Per cent at work by device, as the table says; where it says none, of the first chip of each NPU."""
-    own = [(d, d.utilization_percent) for d in v.devices if d.utilization_percent is not None]
+    if own := [(d, d.utilization_percent) for d in v.devices if d.utilization_percent is not None]:
+        return own
     usages, firsts = _usages(v), {d.npu: d for d in reversed(v.devices)}
-    return own or [(firsts[number], percent) for number, percent in usages.items() if number in firsts]
+    return [(firsts[number], percent) for number, percent in usages.items() if number in firsts]
 
 
 def _usages(v: VendorFacts) -> dict[int, float]:

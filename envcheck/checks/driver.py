@@ -222,13 +222,18 @@ def firmware_version(v: VendorFacts) -> str | None:
 
 def _boards(v: VendorFacts) -> dict[int, dict[str, object]]:
     return {
-        n: fields(kinds["board"]) for n, kinds in v.per_device.items() if kinds.get("board") and fields(kinds["board"])
+        n: said
+        for n, kinds in v.per_device.items()
+        if (board := kinds.get("board")) is not None and (said := fields(board))
     }
 
 
 def blocks(document: Document) -> list[dict[str, object]]:
     """The `key : value` pairs of an answer, chip by chip where it has several."""
-    listed = document.detail.get("blocks") or [document.detail]
+    listed = document.detail.get("blocks")
+    if not listed:
+        pairs = document.detail.get("fields")
+        return [pairs] if isinstance(pairs, dict) else []
     said = (
         [block.get("fields") for block in listed if isinstance(block, dict)] if isinstance(listed, list | tuple) else []
     )
@@ -237,8 +242,11 @@ def blocks(document: Document) -> list[dict[str, object]]:
 
 def fields(document: Document) -> dict[str, object]:
     """As `blocks`, in one; the first block that says a key wins."""
+    told = blocks(document)
+    if len(told) == 1:
+        return told[0]
     found: dict[str, object] = {}
-    for block in blocks(document):
+    for block in told:
         found = {**block, **found}
     return found
 

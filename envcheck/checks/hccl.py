@@ -23,6 +23,8 @@ VALUES = {
 }
 PCIE, ROCE = "HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE"
 PAIRS_SINCE = "9.0"  # from which on the reference calls half a pair that says 0 unsupported
+_ASKED = re.compile(r"run hccn_tool -i \d+ -tls -g")
+_SWITCH = re.compile(r"tls switch\s*\[([01])\]", re.IGNORECASE)
 REFERENCE = "CANN environment variable reference, 7.0 to 9.0"
 
 
@@ -77,7 +79,7 @@ def hccl_intra(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def hccn_tls(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """TLS is on or off alike on all ports of the NPUs: which of the two does not matter on one host."""
-    asked = {key: a for key, a in facts.answers.items() if re.fullmatch(r"run hccn_tool -i \d+ -tls -g", key)}
+    asked = {key: a for key, a in facts.answers.items() if key.startswith("run hccn_tool ") and _ASKED.fullmatch(key)}
     told = {int(key.split()[3]): state for key, a in asked.items() if (state := _tls(a.text)) is not None}
     if len(set(told.values())) > 1:
         rare = min((0, 1), key=list(told.values()).count)
@@ -97,8 +99,8 @@ def hccn_tls(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def _tls(text: str) -> int | None:
     """Without a certificate it is off (HCCL's own page on faults)."""
-    found = re.search(r"tls switch\s*\[([01])\]", text, re.IGNORECASE)
-    return int(found[1]) if found else 0 if re.search(r"no certificate", text, re.IGNORECASE) else None
+    found = _SWITCH.search(text)
+    return int(found[1]) if found else 0 if "no certificate" in text.lower() else None
 
 
 def _fits(text: str, low: int, high: int, step: int) -> bool:

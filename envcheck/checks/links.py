@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import wraps
+from functools import lru_cache, wraps
 
 from envcheck.checks.check import Check, of_devices
 from envcheck.checks.common import (
@@ -25,7 +25,7 @@ from envcheck.checks.common import (
 )
 from envcheck.model import Facts, Finding, Topology, VendorFacts
 
-UNKNOWN_RELATIONS = (None, "", "NA", "N/A", "?")
+UNKNOWN_RELATIONS = frozenset({None, "", "NA", "N/A", "?"})
 Profile = tuple[tuple[str, int], ...]  # relation, and to how many devices
 
 
@@ -40,7 +40,8 @@ def of_listed(judge: Callable[[Facts, VendorFacts], Finding]) -> CardJudge:
         elif len(v.devices) == 1 and not lost:
             yield skip("one device")
         elif len(v.devices) > 1 and (v.topology or not lost):
-            yield judge(facts, replace(v, topology=_listed(v)))
+            whole = _listed(v)
+            yield judge(facts, v if whole is v.topology else replace(v, topology=whole))
         if lost:
             yield follows("devices.count", f"less {plural(lost, 'device')} not listed; follows from devices.count")
 
@@ -124,16 +125,24 @@ def _blanks(topology: Topology) -> list[tuple[str, str]]:
     return [
         (row, column)
         for row in topology.names
+        for told in (topology.matrix.get(row) or {},)
         for column in topology.names
-        if row != column and (topology.matrix.get(row) or {}).get(column) in UNKNOWN_RELATIONS
+        if row != column and told.get(column) in UNKNOWN_RELATIONS
     ]
 
 
 def _profile(topology: Topology, name: str) -> Profile:
     row = topology.matrix.get(name) or {}
-    return tuple(sorted(Counter(str(row.get(other)) for other in topology.names if other != name).items()))
+    return _counted(tuple(row.get(other) for other in topology.names if other != name))
 
 
+# The rows of a machine are much alike, and so are the machines of a fleet.
+@lru_cache(maxsize=1024)
+def _counted(relations: tuple[str | None, ...]) -> Profile:
+    return tuple(sorted(Counter(map(str, relations)).items()))
+
+
+@lru_cache(maxsize=1024)
 def _apart(one: Profile, other: Profile) -> int:
     """By how many links two rows differ; a lost device takes one from each."""
     return (Counter(dict(one)) - Counter(dict(other))).total()

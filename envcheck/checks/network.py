@@ -188,9 +188,10 @@ def named_interfaces(facts: Facts) -> Iterator[Finding]:
 
 def _said(v: VendorFacts, kind: str, key: str) -> Iterator[tuple[int, object]]:
     for number, kinds in v.per_device.items():
-        said = {str(k).lower(): value for k, value in fields(kinds[kind]).items()} if kind in kinds else {}
-        if said.get(key) is not None:
-            yield number, said[key]
+        pairs = fields(kinds[kind]) if kind in kinds else {}
+        said = [value for name, value in pairs.items() if name.lower() == key]
+        if said and said[-1] is not None:
+            yield number, said[-1]
 
 
 def _unset(document: Document) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 
 from envcheck.checks.common import fail, ok, unknown
@@ -46,6 +47,7 @@ def worst(verdicts: Iterable[Verdict | None]) -> Verdict | None:
     return min((v for v in verdicts if v), key=lambda v: order.index(v.standing), default=None)
 
 
+@functools.cache  # of the few names in DRIVERS and TOOLKITS
 def oldest(named: tuple[str, str] | None) -> tuple[str, str] | None:
     """The oldest version that such rows state as tested, and where."""
     found = judging.oldest(*named) if named else None

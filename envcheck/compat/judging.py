@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from envcheck.compat.model import Confidence, Row, Rule, Standing, Table, Verdic
 _WORSE = {Standing.BAD: 0, Standing.TESTED: 1, Standing.UNKNOWN: 2}
 _SURER = {c: n for n, c in enumerate(Confidence)}
 NAMED_LIMIT = 6
+LENGTH = 64  # characters of a version whose verdict is kept: a stranger's may have any number
 
 
 def judge(installed: Mapping[str, str], told: Iterable[Row] = (), table: Table | None = None) -> tuple[Verdict, ...]:
@@ -21,7 +23,7 @@ def judge(installed: Mapping[str, str], told: Iterable[Row] = (), table: Table |
     known, extra = table or loading.table(), tuple(told)
     asked = dict.fromkeys([*known.pairs, *((row.of, other) for row in extra for other in row.others)])
     return tuple(
-        _pair(pair, installed, (*known.pairs.get(pair, ()), *_of(pair, extra)), known)
+        _judged(pair, installed, _of(pair, extra), known)
         for pair in asked
         if pair[0] in installed and pair[1] in installed
     )
@@ -31,19 +33,32 @@ def pair(
     left: str, right: str, installed: Mapping[str, str], told: Iterable[Row] = (), table: Table | None = None
 ) -> Verdict | None:
     """The verdict on two components, in this or the other order; None when one is absent or no table knows the two."""
-    known = table or loading.table()
+    known, extra = table or loading.table(), tuple(told)
     if left not in installed or right not in installed:
         return None
     found = [
-        _pair(asked, installed, rows, known)
+        _judged(asked, installed, more, known)
         for asked in ((left, right), (right, left))
-        if (rows := (*known.pairs.get(asked, ()), *_of(asked, told))) or asked in known.pairs
+        if (more := _of(asked, extra)) or asked in known.pairs
     ]
     return min(found, key=lambda v: _WORSE[v.standing], default=None)
 
 
 def _of(asked: tuple[str, str], rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(row for row in rows if row.of == asked[0] and asked[1] in row.others)
+
+
+def _judged(asked: tuple[str, str], installed: Mapping[str, str], more: tuple[Row, ...], table: Table) -> Verdict:
+    """By the table's rows and `more`; by our own table alone it is judged once for all machines of a fleet."""
+    mine, other = installed[asked[0]], installed[asked[1]]
+    if more or table is not loading.table() or max(len(mine), len(other)) > LENGTH:
+        return _pair(asked, mine, other, (*table.pairs.get(asked, ()), *more), table)
+    return _remembered(asked, mine, other)
+
+
+@functools.lru_cache(maxsize=4096)
+def _remembered(asked: tuple[str, str], mine: str, other: str) -> Verdict:
+    return _pair(asked, mine, other, loading.table().pairs.get(asked, ()), loading.table())
 
 
 def bad(of: str, table: Table | None = None) -> Iterator[Row]:
@@ -63,9 +78,8 @@ def oldest(of: str, component: str, table: Table | None = None) -> tuple[str, Ro
     return min(stated, key=lambda found: versions.key(found[0]) or (), default=None)
 
 
-def _pair(asked: tuple[str, str], installed: Mapping[str, str], rows: tuple[Row, ...], table: Table) -> Verdict:
+def _pair(asked: tuple[str, str], mine: str, other: str, rows: tuple[Row, ...], table: Table) -> Verdict:
     left, right = asked
-    mine, other = installed[left], installed[right]
     if not (patterns.comparable(left, mine) and patterns.comparable(right, other)):
         note = "a version that cannot be compared"
         return Verdict(left, mine, right, other, Standing.UNKNOWN, note=note)
