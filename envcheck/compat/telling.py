@@ -12,7 +12,7 @@ from envcheck.compat import patterns, solving
 from envcheck.compat.model import COMPONENTS, Confidence, Standing, Table, Verdict
 from envcheck.compat.solving import Answer, Choice, Goal
 from envcheck.language import say
-from envcheck.language.width import wrap
+from envcheck.language.width import columns, tidy, wrap
 from envcheck.reports.judged import safe
 
 SCHEMA = 1
@@ -135,21 +135,21 @@ def _open(told: Told, width: int) -> Iterator[str]:
         if v.standing is not Standing.TESTED:
             why = "; it follows from other facts" if v.confidence is Confidence.INFERRED else ""
             named = f"; it is named with {', '.join(v.named)}" if v.named else ""
-            pair = f"{_title(v.left)} {v.left_version} with {_title(v.right)} {v.right_version}"
-            yield from _wrapped(f"{pair}{named}{why}", width, "  ", "    ")
+            yield from _verbatim(f"{_pair(v)}{say(named)}{say(why)}", width, "  ", "    ")
 
 
 def _set(told: Told, choice: Choice, width: int) -> list[str]:
     """A row a component; `here` only where a machine was asked."""
     rows = [(_title(name), version, told.here.get(name, "")) for name, version in _listed(told, choice)]
-    wide = [max(len(row[n]) for row in rows) for n in (0, 1)]
+    wide = [max(columns(row[n]) for row in rows) for n in (0, 1)]
     changed = changes(told, choice)
     lines = []
     for (name, version), row in zip(_listed(told, choice), rows, strict=True):
-        here = f"here {safe(row[2])}" if row[2] and name in changed else say("as here") if row[2] else ""
-        lines.append(f"  {row[0]:<{wide[0]}}  {version:<{wide[1]}}  {here}".rstrip())
+        here = f"{say('here')} {safe(row[2])}" if row[2] and name in changed else say("as here") if row[2] else ""
+        blank = " " * (wide[0] - columns(row[0]))
+        lines.append(f"  {row[0]}{blank}  {version:<{wide[1]}}  {here}".rstrip())
     for image in choice.images[:IMAGES_LIMIT]:
-        lines += [f"  image {image.references[0]}"]  # never wrapped: for pasting
+        lines += [f"  {say('image')} {image.references[0]}"]  # never wrapped: for pasting
         lines += _wrapped(image.doubt, width, "    ") if image.doubt else []
     return lines
 
@@ -161,26 +161,38 @@ def _because(told: Told, choice: Choice, width: int) -> list[str]:
         groups.setdefault((v.confidence, v.date, v.source), []).append(v)
     lines: list[str] = []
     for alike in groups.values():
-        pairs = "; ".join(f"{_title(v.left)} with {_title(v.right)}" for v in alike)
-        lines += _wrapped(f"{pairs}: {_confidence(alike[0])}", width, "  ")
-        said = (*_sources(told.table, alike[0]), *dict.fromkeys(v.note for v in alike if v.note))
+        pairs = say("; ").join(f"{_title(v.left)} {say('with')} {_title(v.right)}" for v in alike)
+        lines += _verbatim(f"{pairs}{say(': ')}{_confidence(alike[0])}", width, "  ")
+        said = (*_sources(told.table, alike[0]), *dict.fromkeys(say(v.note) for v in alike if v.note))
         lines += [line for text in said for line in _verbatim(text, width, "    ", "      ")]
     return lines
 
 
 def _confidence(v: Verdict) -> str:
-    return f"{v.confidence.value}, {v.date}" if v.confidence else "no table names the two"
+    return say(f"{v.confidence.value}, {v.date}" if v.confidence else "no table names the two")
 
 
 def _other(told: Told, choice: Choice, width: int) -> list[str]:
     versions = ", ".join(f"{_title(name)} {choice.versions[name]}" for name in told.goal.wanted)
-    return _wrapped(f"driver {choice.versions[told.goal.driver]}: {versions}", width, "  ", "    ")
+    head = f"{say('driver')} {choice.versions[told.goal.driver]}"
+    return _verbatim(f"{head}{say(': ')}{versions}", width, "  ", "    ")
 
 
 def _amiss(told: Told, v: Verdict, width: int) -> list[str]:
-    pair = f"{_title(v.left)} {v.left_version} with {_title(v.right)} {v.right_version}"
-    lines = _wrapped(f"{pair}: {v.symptom} ({_confidence(v)})", width, "  ", "    ")
-    return [*lines, *(_wrapped(v.remedy, width, "    ") if v.remedy else [])]
+    why = f"{say(v.symptom)}{say(' (')}{_confidence(v)}{say(')')}"
+    lines = _verbatim(f"{_pair(v)}{say(': ')}{why}", width, "  ", "    ")
+    return [*lines, *(_verbatim(_remedy(v), width, "    ") if v.remedy else [])]
+
+
+def _pair(v: Verdict) -> str:
+    return f"{_title(v.left)} {v.left_version} {say('with')} {_title(v.right)} {v.right_version}"
+
+
+def _remedy(v: Verdict) -> str:
+    """A sentence in other languages, where the table has it as doctor says it."""
+    sentence = f"{v.remedy[:1].upper()}{v.remedy[1:]}"
+    said = say(sentence)
+    return v.remedy if said == sentence else said
 
 
 def _next(told: Told, width: int) -> list[str]:
@@ -243,7 +255,7 @@ def _system(name: str) -> bool:
 
 
 def _title(name: str) -> str:
-    return COMPONENTS[name].title
+    return say(COMPONENTS[name].title)
 
 
 def _sources(table: Table, v: Verdict) -> list[str]:
@@ -256,4 +268,4 @@ def _wrapped(text: str, width: int, lead: str = "", more: str = "") -> list[str]
 
 
 def _verbatim(text: str, width: int, lead: str = "", more: str = "") -> list[str]:
-    return wrap(safe(text), width, lead, more or lead)
+    return wrap(tidy(safe(text)), width, lead, more or lead)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from envcheck.language.width import tidy
+
 LINE = re.compile(r'^(".*?(?<!\\)") = (".*")$', re.MULTILINE)
 DEPTH = 5  # values within values
 TEXT_LIMIT = 1000
@@ -22,12 +24,10 @@ KNOWN_LIMIT = 20_000  # texts whose translation is kept: --watch says new figure
 SPLITS_LIMIT = 40
 TAILS = (", ", "; ", ": ", "(")  # how a fragment begins that another text stands before
 MARKS = {". ": "", "; ": "；", ": ": "：", ", ": "，"}  # the most that parts first
-UNSAID = {": {}": "：{}", " ({})": "（{}）"}  # ends of sentences that may lack their value
+UNSAID = {": {}": "：{}", " ({})": "（{}）", " ({}).": "（{}）。"}  # ends of sentences that may lack their value
 SOURCE = "Source: "
 LETTERS = re.compile("[A-Za-z]{2}")
 ENGLISH = re.compile(r"[A-Za-z]{2,} (?:[a-z]|\d+\b(?!\.))")
-# Full-width marks have their own room, and Chinese characters stand together.
-TIDY = re.compile(r"(?<=[，；。：（）]) | (?=[，；。：（）])|(?<=[一-鿿]) (?=[一-鿿])")
 LOOSE = 9  # letters of its own; a pattern with fewer could take a tool's words for ours
 
 
@@ -79,7 +79,7 @@ class Translator:
             if len(self.known) >= KNOWN_LIMIT:
                 self.known.clear()
             said = self.sentences.get(text) or self._said(text, 0)
-            self.known[text] = said if said == text else TIDY.sub("", said)
+            self.known[text] = said if said == text else tidy(said)
         return self.known[text]
 
     def _said(self, text: str, depth: int) -> str:
@@ -99,7 +99,7 @@ class Translator:
     def _without_value(self, text: str) -> str:
         """A sentence whose last value was not told: "A library is not found" of "A library is not found: {}"."""
         if said := self.sentences.get(f"{text} {{}}"):
-            return said.replace("{}", "")
+            return said.replace("{}", "").strip()
         tails = UNSAID if " " in text and len(text) <= TEXT_LIMIT else {}
         known = ((self.sentences.get(text + tail, ""), into) for tail, into in tails.items())
         return next((said.removesuffix(into) for said, into in known if said.endswith(into)), "")

@@ -12,6 +12,14 @@ OPENING = "（《“『「【"  # and none ends with one of these
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f"
 _WORD = re.compile(rf"\s+|[{OPENING}]*(?:[{_WIDE}]|[^\s{_WIDE}{OPENING}{CLOSING}]+|(?=[{CLOSING}]))[{CLOSING}]*|\S")
 
+# Full-width marks have their own room, and Chinese characters stand together.
+_LOOSE = re.compile(r"(?<=[，；。：（）]) | (?=[，；。：（）])|(?<=[一-鿿]) (?=[一-鿿])")
+
+
+def tidy(text: str) -> str:
+    """Words of both scripts put together: blanks stand beside Latin letters alone."""
+    return text if text.isascii() else _LOOSE.sub("", text)
+
 
 def columns(text: str) -> int:
     """How wide the text is: wide and full-width characters are two, combining ones none."""
