@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import language_parts
@@ -13,9 +13,23 @@ from test_language import lacking
 from test_language_reports import ENGLISH
 
 from envcheck import cli, language
-from launch.diagnose import catalogue, order, show
+from envcheck.language import width
+from envcheck.reports import Style
+from launch.diagnose import catalogue, codes, order, session, show, spoken
+from launch.diagnose.model import Report
 
 AREAS = sorted({entry.area for entry in catalogue.entries()})
+# How a code of a family is written on the command line, where not as its table's key.
+WRITTEN: dict[str, Callable[[str], list[str]]] = {
+    "cann": lambda key: [f"{key:0<6}"],
+    "module": lambda key: [f"E{key}9999", f"E{key}4321"],
+    "pta": lambda key: [f"ERR{part}{key}" for part in ("00", "01", "02", "03", "77")],
+    "cuda": lambda key: [f"CUDA {key}"],
+    "xid": lambda key: [f"Xid {key}"],
+    "acl": lambda key: [key, f"{key[0]}99999"],
+    "signal": lambda key: [f"-{key}", str(128 + int(key)), str(256 - int(key))],
+}
+NAMES = "envcheck explain|rank table|fabric manager|local rank|Xid"
 LOG = """
 RuntimeError: [rank3] EI0006 Getting socket times out. Reason: Remote Rank did not send the data in time.
 E30006: verify opp package failed
@@ -63,10 +77,61 @@ def test_a_log_is_explained_in_chinese(tmp_path: Path, chinese: None) -> None:
     """Cause, reason and deed of what is translated keep no English but the log's lines and commands."""
     (tmp_path / "x.log").write_text(LOG)
     text = CliRunner().invoke(cli.main, ["explain", str(tmp_path / "x.log")]).output
-    ours = [line for line in text.splitlines() if not line.lstrip().startswith(("|", "$", "参见", "http"))]
+    ours = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
 
     assert "原因：" in text and "处理：请" in text
-    assert [run for line in ours for run in ENGLISH.findall(line)] == []
+    assert _english(ours) == []
+
+
+@pytest.mark.parametrize("family", sorted(codes.tables()))
+def test_each_code_is_said_in_chinese(family: str, chinese: None) -> None:
+    """What a bare code means, and the entry that it leads to, keep no English but names."""
+    asked = [code for key in codes.tables()[family] for code in WRITTEN.get(family, _as_it_is)(key)]
+    told = [(code, one) for code in asked for one in session.explain_codes([code])]
+    screens = [show.as_text(Report((one,), None, (), ()), Style(width=1000)) for _, one in told]
+    names = "|".join(re.escape(known.name) for code in asked if (known := codes.read(code)) and known.name)
+    left = [found for screen in screens for found in _english(re.sub(names, "", screen) if names else screen)]
+
+    assert {code for code, _ in told} == set(asked)
+    assert left == []
+
+
+@pytest.mark.parametrize("words", ["not found", "x: not found; out of memory", "8 cards, 2 of 3", "{0}", "@what@"])
+def test_what_the_line_said_stays_to_the_letter(words: str, chinese: None) -> None:
+    """A tool's words within ours are never said half in Chinese, even where a table has them."""
+    entry = next(entry for entry in catalogue.entries() if entry.name == "container.runtime")
+
+    assert spoken.spoken(order.made_of(entry, {"what": words}, (), 1)).says == f"容器没有启动：{words}"
+
+
+def test_the_catalogue_is_listed_in_chinese(chinese: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--list has a Chinese line for each entry, no wider than the terminal."""
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = CliRunner().invoke(cli.main, ["explain", "--list"]).output.splitlines()
+    names = [entry.name for entry in catalogue.entries()]
+    said = [lines[lines.index(name) + 1] for name in names]
+
+    assert [name for name, text in zip(names, said, strict=True) if not re.search("^ {4}.*[一-鿿]", text)] == []
+    assert max(map(width.columns, lines)) <= 60
+
+
+@pytest.mark.parametrize("file", ["envcheck/commands/explain.py", "launch/diagnose/reading.py"])
+def test_each_refusal_has_its_chinese(file: str) -> None:
+    """What explain refuses, and what to do instead."""
+    said = language_parts.sentences(Path(cli.__file__).parent.parent / file)
+
+    assert len(said) > 3
+    assert lacking(said) == []
+
+
+def test_nothing_known_is_said_in_chinese(tmp_path: Path, chinese: None) -> None:
+    """A log that nothing knows: what was read, and its most telling line to the letter."""
+    (tmp_path / "a.log").write_text("step 1\nERROR: frobnication failed\n")
+    text = CliRunner().invoke(cli.main, ["explain", str(tmp_path / "a.log")], env={"COLUMNS": "300"}).output
+
+    assert "未知：没有故障目录认识的内容" in text and "：2 行）" in text
+    assert "ERROR: frobnication failed" in re.sub(r"\s+(?:\| )?", " ", text)
+    assert _english("\n".join(line for line in text.splitlines() if "|" not in line)) == []
 
 
 def test_json_stays_english(tmp_path: Path, chinese: None) -> None:
@@ -76,3 +141,13 @@ def test_json_stays_english(tmp_path: Path, chinese: None) -> None:
     text = CliRunner().invoke(cli.main, ["explain", str(tmp_path / "x.log"), "--json"]).output
 
     assert "The operator package does not verify (E30006)" in text
+
+
+def _as_it_is(key: str) -> list[str]:
+    return [key]
+
+
+def _english(screen: str) -> list[str]:
+    """Runs of two English words in lines that are not commands, nor sources."""
+    ours = [line for line in screen.splitlines() if not line.lstrip().startswith(("$", "参见", "http"))]
+    return [run for line in ours for run in ENGLISH.findall(re.sub(NAMES, "", line))]

@@ -55,10 +55,15 @@ def _acl(word: str) -> Code | None:
     entry = {"1": "acl.call", "2": "acl.resource", "3": "acl.resource"}.get(word[0], "acl.internal")
     if word in tables()["acl"]:
         return _split("acl", word, word, entry)
-    ranges = {"1": "the caller's environment or arguments", "2": "resources", "3": "service", "5": "internal"}
+    ranges = {
+        "1": "the caller's environment or arguments",
+        "2": "resources of the card",
+        "3": "the service",
+        "5": "errors inside CANN, driver or card",
+    }
     if word[0] == "4":
         return None
-    said = f"not in our table; AscendCL's codes that begin with {word[0]} are about: {ranges[word[0]]}"
+    said = f"not in our table, but AscendCL's codes that begin with {word[0]} are about: {ranges[word[0]]}"
     return Code(word, "acl", "", said, entry)
 
 
@@ -86,7 +91,7 @@ def _pta(word: str) -> Code | None:
     part = {"00": "TorchNPU", "01": "an operator", "02": "the distributed part", "03": "the graph part"}.get(
         word[3:5], "TorchNPU"
     )
-    return Code(word.upper(), "pta", "", f"{part}: {said or 'an error'}", "acl.wrapped")
+    return Code(word.upper(), "pta", "", f"{part}: {said or 'an error that our table does not name'}", "acl.wrapped")
 
 
 def _names(word: str) -> Code | None:

@@ -36,17 +36,24 @@ class Entry:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A line as it stands in the log, without secrets; `time` as a number that can be compared, None where unsaid."""
+    """A line as it stands in the log, without secrets; `time` as a number that can be compared, None where unsaid.
+
+    `ours` is what of its end are our own words, not the log's: what a bare code means.
+    """
 
     file: str
     line: int
     text: str
     time: float | None = None
+    ours: str = ""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """`count` is of all lines that match; `evidence` is the first of them; `follows` names the cause it may be of."""
+    """`count` is of all lines that match; `evidence` is the first of them; `follows` names the cause it may be of.
+
+    `named` is what the words took from the line, as it stands there: (the place's name, the text).
+    """
 
     name: str
     kind: str
@@ -59,6 +66,7 @@ class Diagnosis:
     evidence: tuple[Evidence, ...]
     count: int
     follows: str = ""
+    named: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from launch.diagnose.model import KINDS, Diagnosis, Entry, Evidence
 from launch.diagnose.scan import Scan
 
 SHOWN = 3
+LONGEST = 160  # characters of what a line named, in our words
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 # What may stand in a command that is to be pasted: a log may come from a stranger.
 _HARMLESS = re.compile(r"[\w./:+@=,][\w./:+@=,-]{0,119}")
@@ -57,10 +58,8 @@ def made_of(entry: Entry, groups: Mapping[str, str], seen: tuple[Evidence, ...],
     if entry.area == "hccl" and "number" in named:
         named["code"] = codes.hccl_result(named["number"])
     if "code" in named and (code := codes.read(named["code"])):
-        named |= {"code": code.code, "meaning": code.meaning, "codename": code.name or code.code}
-
-    def words(text: str) -> str:
-        return _WORDS.sub(lambda m: _put(m, named), text)
+        bare = code.code.removeprefix("Xid ")  # which the entry says itself
+        named |= {"code": bare, "meaning": code.meaning, "codename": code.name or bare}
 
     def command(text: str) -> str:
         return _PLACE.sub(lambda m: said if _HARMLESS.fullmatch(said := named.get(m[1], "")) else m[1].upper(), text)
@@ -68,15 +67,21 @@ def made_of(entry: Entry, groups: Mapping[str, str], seen: tuple[Evidence, ...],
     return Diagnosis(
         name=entry.name,
         kind=entry.kind,
-        says=words(entry.says),
-        why=words(entry.why),
-        do=words(entry.do),
+        says=words(entry.says, named),
+        why=words(entry.why, named),
+        do=words(entry.do, named),
         commands=tuple(map(command, entry.commands)),
         source=entry.source,
         applies=entry.applies,
         evidence=seen,
         count=count,
+        named=tuple((name, said) for name, said in named.items() if said),
     )
+
+
+def words(text: str, named: Mapping[str, str]) -> str:
+    """An entry's text with what the line named in its places."""
+    return _WORDS.sub(lambda m: _put(m, named), text)
 
 
 # With what would stand oddly where the line did not say it: `: {path}`, ` ({module})`.
@@ -87,7 +92,7 @@ _UNSAID = {"code": "a code", "meaning": "the text beside it says what", "package
 def _put(found: re.Match[str], named: Mapping[str, str]) -> str:
     ahead, name, close = found["ahead"] or "", found["name"], found["close"] or ""
     if said := named.get(name):
-        return f"{ahead}{said[:160]}{close}"
+        return f"{ahead}{said[:LONGEST]}{close}"
     if ahead and (ahead == " (") == bool(close):
         return ""
     return f"{ahead}{_UNSAID.get(name, f'the {name}')}{close}"

@@ -57,15 +57,10 @@ def explain_codes(words: Iterable[str]) -> tuple[Diagnosis, ...]:
                 if code and code.name and code.family != "signal"
                 else code and code.meaning
             )
-            seen = Evidence("code", 0, f"{word.strip()}: {name}" if name else word.strip())
+            said = f"{word.strip()}: {name}" if name else word.strip()
+            seen = Evidence("code", 0, said, ours=code.meaning if code else "")
             told.append(order.made_of(entry, {"code": word.strip()}, (seen,), 1))
     return tuple(told)
-
-
-def _said(code: codes.Code | None) -> tuple[str, ...]:
-    if code is None:
-        return ()
-    return (code.meaning,) if code.family == "signal" else (code.name, code.meaning)
 
 
 _TOKEN = re.compile(
@@ -78,7 +73,7 @@ def explain_words(words: Sequence[str]) -> Report:
     whole = " ".join(words)
     if told := explain_codes([whole]) or (explain_codes(words) if all(map(codes.read, words)) else ()):
         return Report(told, None, (), (("command line", 1, len(whole)),))
-    found = report([_lines("text", whole.splitlines(), every=True)])
+    found = report([_lines("command line", whole.splitlines(), every=True)])
     if not found.diagnoses and (told := explain_codes(dict.fromkeys(_TOKEN.findall(whole)))):
         return replace(found, diagnoses=told, telling=())
     return found

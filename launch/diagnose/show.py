@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from envcheck.language import say, width
 from envcheck.reports import Style
 from launch.diagnose.model import Diagnosis, Entry, Evidence, Raised, Report
+from launch.diagnose.spoken import spoken
 
 SCHEMA = 1
 TOLD = 5  # diagnoses told at length; of the others the first line
@@ -19,6 +19,7 @@ _HEADS = {
     "summary": "report of an end",
     "warning": "also seen",
 }
+_NO_FILES = ("standard input", "command line", "kernel log")  # what is read besides files
 _COLOURS = {"cause": "31", "symptom": "33", "summary": "2", "warning": "2"}
 
 
@@ -82,7 +83,7 @@ def _text(report: Report, style: Style) -> Iterator[str]:
     if report.notes and not report.first:
         yield ""
     if report.first:
-        yield from _wrapped(say(f"first to fail: {report.first}"), style)
+        yield from _wrapped(say("first to fail: {}").format(_name(report.first)), style)
         yield ""
     loud = [one for one in report.diagnoses if not (one.follows and one.kind in ("summary", "symptom"))]
     for one in loud[:TOLD]:
@@ -103,35 +104,47 @@ def _text(report: Report, style: Style) -> Iterator[str]:
 
 
 def _told(one: Diagnosis, style: Style) -> Iterator[str]:
-    head = say(_HEADS[one.kind])
+    one, head = spoken(one), say(_HEADS[one.kind])
     mark = f"[{head}]"
     mark = f"\x1b[{_COLOURS[one.kind]}m{mark}\x1b[0m" if style.colour else mark
-    yield from _wrapped(f"{head}{say(': ')}{say(one.says)} ({one.name})", style, "", "    ", mark)
+    yield from _wrapped(f"{head}{say(': ')}{one.says} ({one.name})", style, "", "    ", mark)
     for line in one.evidence[:1]:
-        yield from _wrapped(f"| {_where(line)}{line.text.strip()[:400]}", style, "    ", "    | ")
+        yield from _wrapped(f"| {_where(line)}{_seen(line)[:400]}", style, "    ", "    | ")
     if one.count > 1:
         yield f"    | {say(f'{one.count} such lines')}"
-    yield from _wrapped(say(one.why), style, "    ", "    ")
-    yield from _wrapped(say(one.do), style, f"    {say('do: ')}", "    ")
+    yield from _wrapped(one.why, style, "    ", "    ")
+    yield from _wrapped(one.do, style, f"    {say('do: ')}", "    ")
     yield from (f"      $ {command}" for command in one.commands)
     if one.source:
         yield from _wrapped(one.source[0], style, f"    {say('see ')}", "        ")
 
 
 def _where(line: Evidence) -> str:
-    return f"{line.file}:{line.line}: " if line.line else ""
+    return f"{_name(line.file)}:{line.line}: " if line.line else ""
+
+
+def _name(file: str) -> str:
+    """A file's as it is, ours for what is none in the chosen language."""
+    return say(file) if file in _NO_FILES else file
+
+
+def _seen(line: Evidence) -> str:
+    """A log's line to the letter; of a bare code what it means, which is ours to say."""
+    text = line.text.strip()
+    theirs = text.removesuffix(line.ours) if line.ours else text
+    return theirs if theirs == text else theirs.replace(": ", say(": ")) + say(line.ours)
 
 
 def _brief(one: Diagnosis, style: Style) -> Iterator[str]:
-    follows = f"{say(', ')}{say(f'follows from {one.follows}')}" if one.follows else ""
+    one, follows = spoken(one), f"{say(', ')}{say(f'follows from {one.follows}')}" if one.follows else ""
     head = say("consequence" if one.follows else _HEADS[one.kind])
-    yield from _wrapped(f"{head}{say(': ')}{say(one.says)} ({one.name}{follows})", style, "", "    ")
+    yield from _wrapped(f"{head}{say(': ')}{one.says} ({one.name}{follows})", style, "", "    ")
     for line in one.evidence[:1]:
-        yield from _wrapped(f"| {_where(line)}{line.text.strip()[:160]}", style, "    ", "    | ")
+        yield from _wrapped(f"| {_where(line)}{_seen(line)[:160]}", style, "    ", "    | ")
 
 
 def _exception(raised: Raised, style: Style) -> Iterator[str]:
-    yield from _wrapped(say(f"last exception: {raised.what}"), style, "", "    ")
+    yield from _wrapped(say("last exception: {}").format(raised.what), style, "", "    ")
     yield from _wrapped(f"{raised.file}:{raised.line}", style, f"    {say('traceback at ')}", "    ")
     if raised.raised_in:
         yield from _wrapped(raised.raised_in, style, f"    {say('raised in ')}", "        ")
@@ -140,9 +153,10 @@ def _exception(raised: Raised, style: Style) -> Iterator[str]:
 
 
 def _unknown(report: Report, style: Style) -> Iterator[str]:
-    read = ", ".join(f"{name}: {lines} lines" for name, lines, _ in report.read[:3])
-    more = f" and {len(report.read) - 3} more" if len(report.read) > 3 else ""
-    yield from _wrapped(say(f"unknown: nothing that the catalogue knows ({read}{more})"), style, "", "    ")
+    read = say(", ").join(say("{}: {} lines").format(_name(name), lines) for name, lines, _ in report.read[:3])
+    more = say(" and {} more").format(len(report.read) - 3) if len(report.read) > 3 else ""
+    said = say("unknown: nothing that the catalogue knows ({}{})").format(read, more)
+    yield from _wrapped(said, style, "", "    ")
     if report.telling:
         yield from _lines("the most telling lines:", report.telling, style)
     else:
@@ -166,11 +180,10 @@ def listing(entries: Iterable[Entry], style: Style) -> str:
     wide = max(len(entry.name) for entry in entries) + 2
     lines = []
     for entry in entries:
-        said = textwrap.wrap(entry.says, max(30, style.width - wide), break_on_hyphens=False)
         if style.width < wide + 40:
-            lines += [entry.name, *(f"    {line}" for line in textwrap.wrap(entry.says, max(20, style.width - 4)))]
+            lines += [entry.name, *_wrapped(say(entry.says), style, "    ", "    ")]
         else:
-            lines += [f"{entry.name:{wide}}{said[0]}", *(" " * wide + more for more in said[1:])]
+            lines += _wrapped(say(entry.says), style, f"{entry.name:{wide}}", " " * wide)
     return "\n".join(lines)
 
 
