@@ -14,6 +14,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -21,14 +22,14 @@ import pytest
 from doctor_helpers import MACHINES
 
 from envcheck import facts, machine, snapshot
-from envcheck.fleet import carrying, kept, older, plain_psutil
+from envcheck.fleet import carrying, kept, lighter, older, plain_psutil
 from envcheck.fleet.onboard import MARK
 from envcheck.model import Answer
 from envcheck.simulation import machine_file as described
 from envcheck.simulation import session
 from probes import host
 
-TRAVELS = {"envcheck", "probes", "psutil", "packaging", older.MODULE}
+TRAVELS = {"envcheck", "probes", "psutil", "packaging", older.MODULE, lighter.MODULE}
 
 
 def oldest() -> str:
@@ -163,6 +164,34 @@ def test_another_file_is_not_taken(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def flipped(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def strangers(path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root gives a file away")
+    os.chown(path, 65534, 65534)
+
+
+@pytest.mark.parametrize(
+    "change", (flipped, strangers, lambda path: path.chmod(0o666)), ids=("flipped", "another's", "open to all")
+)
+def test_what_is_kept_is_ours(change: Callable[[Path], None], tmp_path: Path) -> None:
+    """It is run again only as it was kept, and where nobody else could write to it; else it is asked for anew."""
+    first = run(tmp_path)
+    (place,) = (tmp_path / "cache" / "envcheck").iterdir()
+    again = run(tmp_path)
+    change(place)
+    later = run(tmp_path)
+
+    assert [word.encode() in done.stdout for done in (first, again, later) for word in (f"{MARK} want",)] == [1, 0, 1]
+    assert place.stat().st_mode & 0o777 == 0o600
+    assert place.parent.stat().st_mode & 0o777 == 0o700
+    assert answered(later).keys() == answered(again).keys()
+
+
 def test_psutil_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands in for psutil tells of this machine what psutil tells."""
     kinds = (socket.AF_INET, socket.AF_INET6)
@@ -215,3 +244,58 @@ def test_older_means_the_same() -> None:
     assert results[0] == results[1]
     ast.parse(text, feature_version=(3, 8))
     assert "strict" not in text
+
+
+LIGHTER = '''"""Words."""
+from __future__ import annotations
+import re
+from dataclasses import dataclass, field, fields, replace
+NUMBER = re.compile("(x)[0-9]+", re.IGNORECASE)
+@dataclass(frozen=True)
+class Card:
+    name: str
+    size: int | None = None
+    seen: list[str] = field(default_factory=list)
+    @property
+    def word(self) -> str:
+        return NUMBER.sub("y", self.name)
+@dataclass(frozen=True)
+class Key:
+    name: str
+@dataclass(frozen=True)
+class Longer(Key):
+    more: int = 3
+def told() -> list[object]:
+    one, two = Card("X12", 1), Card(name="X12", size=1)
+    one.seen.append("a")
+    refused = []
+    for wrong in (lambda: Card(), lambda: Card("a", 1, [], 2), lambda: Card("a", other=1)):
+        try:
+            wrong()
+        except TypeError:
+            refused.append(True)
+    return [
+        one == two, one == replace(two, seen=["a"]), two.seen, two.word, repr(two), one != "X12", Card("z").size,
+        [(f.name, f.type) for f in fields(Card)], {Key("a"): 1}[Key("a")], Longer("b").__dict__, refused,
+        Longer("b") == Key("b"), NUMBER.pattern, bool(NUMBER.match("none")), NUMBER.findall("x1 X2"),
+    ]
+'''
+
+
+def test_lighter_means_the_same() -> None:
+    """Dataclasses and patterns as they travel behave as Python's own, and neither dataclasses nor re is asked early."""
+    found = []
+    light = older.written(lighter.changed(ast.parse(LIGHTER)))
+    for text in (LIGHTER, light):
+        space: dict[str, object] = {"__name__": "lighter_test"}
+        modules = {lighter.MODULE: type(sys)(lighter.MODULE), "lighter_test": type(sys)("lighter_test")}
+        exec(lighter.HELPERS, modules[lighter.MODULE].__dict__)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, module in modules.items():
+                patch.setitem(sys.modules, name, module)
+            exec(compile(text, "lighter", "exec"), space)
+        found.append(space["told"]())  # type: ignore[operator]
+
+    assert found[0] == found[1]
+    assert "dataclasses" not in light
+    assert "re.compile" not in light

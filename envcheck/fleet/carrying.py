@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from envcheck.fleet import kept, older
+from envcheck.fleet import kept, lighter, older
 from envcheck.fleet.onboard import MARK
 from envcheck.model import Question
 from envcheck.vendors import VENDORS
@@ -87,13 +87,17 @@ def _base64(text: str) -> str:
 
 
 def _files() -> dict[str, str]:
-    files = {_name(module): older.rewritten(_source(module)) for module in _reached([START, *LATE])}
-    files["psutil.py"] = older.rewritten(_source("envcheck.fleet.plain_psutil"))
+    files = {_name(module): _travelling(module) for module in _reached([START, *LATE])}
+    files["psutil.py"] = _travelling("envcheck.fleet.plain_psutil")
     files.update(_of_libraries())
-    files[f"{older.MODULE}.py"] = older.HELPERS
+    files |= {f"{by.MODULE}.py": by.HELPERS for by in (older, lighter)}
     for module in reading.PARSERS.values():  # loaded by name, used by nobody there
         files.setdefault(_name(module), "")
     return files
+
+
+def _travelling(module: str) -> str:
+    return older.written(lighter.changed(older.changed(ast.parse(_source(module)))))
 
 
 def _places(libraries: Iterable[str]) -> Iterator[Path]:
@@ -160,11 +164,13 @@ def _source(module: str) -> str:
     return _path(module).read_text(encoding="utf-8")
 
 
-# For every python3: it may be too old for the rest.
+# For every python3: it may be too old for the rest.  What it keeps is compiled, which takes longer than what it does.
 BOARDING = '''
-import base64, hashlib, json, os, sys, tempfile, time
+import base64, hashlib, json, marshal, os, sys
+from importlib.machinery import ModuleSpec
 
 asked = json.loads(base64.b64decode(sys.argv[1]).decode())
+LIMIT = 16 << 20
 
 
 def tell(*words):
@@ -172,42 +178,88 @@ def tell(*words):
     sys.stdout.flush()
 
 
-def held(path):
+class Aboard:
+    """Imports what travelled: name -> (whether it is a package, its code)."""
+
+    def __init__(self, modules):
+        self.modules = modules
+
+    def find_spec(self, name, path=None, target=None):
+        if name in self.modules:
+            return ModuleSpec(name, self, is_package=self.modules[name][0])
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        exec(marshal.loads(self.modules[module.__name__][1]), module.__dict__)
+
+
+def kept(path):
+    """What was compiled of this very file by this very Python, if nobody else could write there since; else None."""
     try:
         with open(path, "rb") as file:
-            data = file.read(asked["size"] + 1)
+            about, data = os.fstat(file.fileno()), file.read(LIMIT)
     except OSError:
-        return False
-    return hashlib.sha256(data).hexdigest() == asked["digest"]
+        return None
+    private = about.st_uid == os.geteuid() and not about.st_mode & 0o022
+    return marshal.loads(data[64:]) if private and data[:64] == summed(data[64:]) else None
 
 
-def written(folder, name, data):
+def summed(data):
+    return hashlib.sha256((asked["digest"] + python).encode() + data).hexdigest().encode()
+
+
+def compiled(data):
+    import io, zipfile
+
+    modules = {}
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for name in archive.namelist():
+            words = name[:-3].split("/")
+            package = words[-1] == "__init__"
+            code = compile(archive.read(name), "probe/" + name, "exec", 0, True, 2)
+            modules[".".join(words[:-1] if package else words)] = (package, marshal.dumps(code))
+    return modules
+
+
+def written(folder, name, make):
     """Whole or not at all, since several nodes may share one home; files of other versions go after a day."""
+    import tempfile, time
+
     os.makedirs(folder, mode=0o700, exist_ok=True)
     handle, part = tempfile.mkstemp(dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.write(make())
         os.replace(part, os.path.join(folder, name))
     except OSError:
         os.unlink(part)
         raise
     for other in os.listdir(folder):
-        path = os.path.join(folder, other)
-        if other.startswith("probe-") and other != name and os.path.getmtime(path) < time.time() - 86400:
+        path, same = os.path.join(folder, other), other.startswith(name[:22])
+        if other.startswith("probe-") and not same and os.path.getmtime(path) < time.time() - 86400:
             os.unlink(path)
     return os.path.join(folder, name)
 
 
-def stored(folder, name, data):
-    """(path, whether it is for this time alone): where the home is full or read-only, a temporary folder."""
+def stored(data):
+    """Compiled, for later times, too; where the home is full or read-only as it is, in a temporary folder."""
+    modules = {}
+
+    def made():
+        modules.update(compiled(data))
+        text = marshal.dumps(modules)
+        return summed(text) + text
+
     try:
-        return written(folder, name, data), False
+        written(folder, name, made)
+        return modules, None
     except OSError:
-        pass
+        import tempfile
     for place in (tempfile.gettempdir, lambda: "/dev/shm"):
         try:
-            return written(tempfile.mkdtemp(prefix="envcheck-", dir=place()), name, data), True
+            return {}, written(tempfile.mkdtemp(prefix="envcheck-", dir=place()), "probe.zip", lambda: data)
         except OSError as err:
             why = err
     tell("no-room", str(why))
@@ -218,10 +270,11 @@ if sys.version_info < (3, 8):
     tell("old-python", "%d.%d" % sys.version_info[:2])
     sys.exit(0)
 cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-name = "probe-%s.zip" % asked["digest"][:16]
+python = "%s-%x" % (sys.implementation.cache_tag, sys.hexversion)
+name = "probe-%s-%s" % (asked["digest"][:16], python)
 folder = os.path.join(cache, "envcheck")
-path, once = os.path.join(folder, name), False
-if held(path):
+modules, once = kept(os.path.join(folder, name)), None
+if modules:
     tell("have")
 else:
     tell("want")
@@ -229,17 +282,19 @@ else:
     if hashlib.sha256(data).hexdigest() != asked["digest"]:
         tell("damaged")
         sys.exit(0)
-    path, once = stored(folder, name, data)
-sys.path.insert(0, path)
+    modules, once = stored(data)
+sys.meta_path.insert(0, Aboard(modules))
+if once:
+    sys.path.insert(0, once)
 try:
     from envcheck.fleet import onboard
 
     code = onboard.main(asked)
 finally:
     if once or asked["forget"]:
-        os.unlink(path)
         try:
-            os.rmdir(os.path.dirname(path))
+            os.unlink(once or os.path.join(folder, name))
+            os.rmdir(os.path.dirname(once) if once else folder)
         except OSError:
             pass
 sys.exit(code)

@@ -56,9 +56,18 @@ METHODS = ("removeprefix", "removesuffix")
 
 def rewritten(source: str) -> str:
     """The module without comments, for Python 3.8; annotations stay as they are, since nobody evaluates them."""
-    tree = _Older().visit(ast.parse(source))
+    return written(changed(ast.parse(source)))
+
+
+def changed(tree: ast.Module) -> ast.Module:
+    """The tree itself, changed in place."""
+    _Older().visit(tree)
     after = 1 + max((n for n, node in enumerate(tree.body) if _first(node)), default=-1)
     tree.body[after:after] = ast.parse(f"import {MODULE}, typing").body
+    return tree
+
+
+def written(tree: ast.Module) -> str:
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
