@@ -207,12 +207,12 @@ def _named(said: Any) -> tuple[str, str | None] | None:
 
 
 def _path(said: Any) -> Path | None:
-    numbers = [_int(_dict(said).get(key)) for key in ("mode", "uid", "gid")]
-    mode, uid, gid = numbers
-    if mode is None or uid is None or gid is None:
+    told = _dict(said)
+    mode, uid, gid = told.get("mode"), told.get("uid"), told.get("gid")
+    if not (type(mode) is type(uid) is type(gid) is int):
         return None
     return Path(
-        _text(said.get("kind")) or "other", mode, uid, gid, said.get("usable") is True, _text(said.get("target"))
+        _text(told.get("kind")) or "other", mode, uid, gid, told.get("usable") is True, _text(told.get("target"))
     )
 
 

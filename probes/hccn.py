@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from envcheck.model import Document
@@ -80,10 +81,10 @@ def read(page: Page) -> Document | None:
     ids = [npu[1]] if npu else []
     heading = ""
     for line in page.lines:
-        if found := _DEVID.match(line):
+        if "[" in line and (found := _DEVID.match(line)):
             ids.append(found[1])
             line = line[found.end() :]
-        if found := _EVENT.fullmatch(line):
+        if "LINK" in line.upper() and (found := _EVENT.fullmatch(line)):
             events.append({"time": found[1], "state": found[2].upper()})
         elif answers.count < _LIMIT:
             heading = _take(answers, line, heading)
@@ -103,8 +104,15 @@ def read(page: Page) -> Document | None:
 def _option(page: Page, fields: dict[str, Any]) -> str | None:
     if typed := re.search(r"\s(-(?!i\b|g\b|s\b|t\b|h\b)[a-z]\w*)", page.command):
         return typed[1]
-    head = "\n".join((*fields, *(line.strip() for line in page.lines[:40])))
-    return next((option for option, keys in _ANSWERS if keys.search(head)), None)
+    head = (*fields, *(line.strip() for line in page.lines[:40]))
+    first = min(map(_told, head), default=len(_ANSWERS))
+    return _ANSWERS[first][0] if first < len(_ANSWERS) else None
+
+
+@lru_cache(maxsize=1024)  # the ports of a host answer with the same words
+def _told(line: str) -> int:
+    """The place among _ANSWERS of the first that has such a key."""
+    return next((at for at, (_, keys) in enumerate(_ANSWERS) if keys.search(line)), len(_ANSWERS))
 
 
 def _take(answers: _Answers, line: str, heading: str) -> str:

@@ -50,11 +50,16 @@ def bus_ids(vendor: Vendor, lspci: Answer) -> tuple[str, ...]:
 
 def _parsed(tool: str, text: str) -> Document:
     try:
-        parse: Callable[[str], Document]
-        parse = kernel_module if tool == KERNEL else importlib.import_module(PARSERS[tool]).parse
-        return parse(text)
+        return _parser(tool)(text)
     except Exception:  # the last line of defence: parsers promise not to raise, the doctor goes on if one does
         return Document(tool, UNKNOWN)
+
+
+@functools.cache
+def _parser(tool: str) -> Callable[[str], Document]:
+    parse: Callable[[str], Document]
+    parse = kernel_module if tool == KERNEL else importlib.import_module(PARSERS[tool]).parse
+    return parse
 
 
 # The hosts of a fleet give many answers word for word alike: version files, maps, ports that are up.

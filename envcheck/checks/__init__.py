@@ -6,7 +6,7 @@ for the names of those that tell a cause: `follows` where nothing can be judged,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from envcheck.checks import (
@@ -43,7 +43,7 @@ from envcheck.checks import (
     user,
 )
 from envcheck.checks.check import Check
-from envcheck.checks.common import Judge, follows
+from envcheck.checks.common import follows
 from envcheck.errors import UsageError
 from envcheck.model import Facts, Finding, Remedy, Severity, VendorFacts
 from envcheck.vendors import VENDORS
@@ -119,7 +119,7 @@ def run(check: Check, facts: Facts) -> Iterator[Finding]:
     if check.of_job and facts.wanted is None:
         return
     if check.judge:
-        yield from _judged(check, "", facts, check.judge)
+        yield from _judged(check, "", check.judge, facts)
         return
     here = [v for v in facts.vendors if v.name in check.vendors]
     for v in here:
@@ -141,17 +141,23 @@ def _judged_card(check: Check, facts: Facts, v: VendorFacts) -> Iterator[Finding
         return
     judge = check.judge_card
     assert judge is not None
-    yield from _judged(check, v.name, facts, lambda facts: judge(facts, v))
+    yield from _judged(check, v.name, judge, facts, v)
 
 
-def _judged(check: Check, device: str, facts: Facts, judge: Judge) -> Iterator[Finding]:
+def _judged(check: Check, device: str, judge: Callable[..., Iterator[Finding]], *seen: object) -> list[Finding]:
     """A check that crashes is a finding, and so is one that says nothing: neither may look green."""
     try:
-        found = list(judge(facts)) or [Finding("", Severity.UNKNOWN, "the check said nothing")]
+        found = list(judge(*seen)) or [Finding("", Severity.UNKNOWN, "the check said nothing")]
     except Exception as err:
         found = [Finding("", Severity.UNKNOWN, f"the check crashed: {type(err).__name__}: {err}")]
-    for f in found:  # dataclasses.replace would cost a fleet's judging a tenth
-        yield Finding(check.name, f.severity, f.seen, f.remedy, f.evidence, check.source, device, f.follows)
+    return [_stamped(f, check, device) for f in found]
+
+
+def _stamped(finding: Finding, check: Check, device: str) -> Finding:
+    """A copy with the check's name and source; dataclasses.replace would cost a fleet's judging a tenth."""
+    copy = object.__new__(Finding)
+    copy.__dict__.update(finding.__dict__, name=check.name, source=check.source, device=device)
+    return copy
 
 
 def named(names: Iterable[str], own: tuple[Check, ...] = ()) -> set[str]:

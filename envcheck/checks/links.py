@@ -125,15 +125,20 @@ def _blanks(topology: Topology) -> list[tuple[str, str]]:
     return [
         (row, column)
         for row in topology.names
-        for told in (topology.matrix.get(row) or {},)
+        if not UNKNOWN_RELATIONS.isdisjoint(_relations(topology, row))
         for column in topology.names
-        if row != column and told.get(column) in UNKNOWN_RELATIONS
+        if row != column and (topology.matrix.get(row) or {}).get(column) in UNKNOWN_RELATIONS
     ]
 
 
-def _profile(topology: Topology, name: str) -> Profile:
+def _relations(topology: Topology, name: str) -> tuple[str | None, ...]:
+    """To each other device."""
     row = topology.matrix.get(name) or {}
-    return _counted(tuple(row.get(other) for other in topology.names if other != name))
+    return tuple([row.get(other) for other in topology.names if other != name])
+
+
+def _profile(topology: Topology, name: str) -> Profile:
+    return _counted(_relations(topology, name))
 
 
 # The rows of a machine are much alike, and so are the machines of a fleet.
