@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from envcheck.model import Document
@@ -63,12 +64,18 @@ def fields_of(page: Page) -> dict[str, str]:
         if last and fields[last].count("[") > fields[last].count("]"):  # wrapped inside a bracket
             fields[last] += line.strip()
             last = last if len(fields[last]) < LINE_LIMIT else ""
-        elif "=" in line and (found := pair(_unnumbered(line), "=")) and " " not in found[0]:
+        elif "=" in line and (found := _field(line)):
             last = found[0] if found[0] not in fields else ""
             fields.setdefault(*found)
         else:
             last = ""
     return fields
+
+
+@lru_cache(maxsize=4096)  # the files of a fleet's hosts have most lines in common
+def _field(line: str) -> tuple[str, str] | None:
+    found = pair(_unnumbered(line), "=")
+    return found if found and " " not in found[0] else None
 
 
 def _unnumbered(line: str) -> str:
@@ -85,10 +92,16 @@ def _ports(fields: Fields) -> dict[str, dict[str, str]]:
     """/etc/hccn.conf: NAME_N=VALUE, N the port's NPU."""
     ports: dict[str, dict[str, str]] = {}
     for key, value in fields.items():
-        if found := _PORT.fullmatch(key):
-            ports.setdefault(found[2], {})[found[1]] = value
+        if found := _port(key):
+            ports.setdefault(found[1], {})[found[0]] = value
     names = {name for port in ports.values() for name in port}
     return ports if names & {"address", "netmask", "gateway", "netdetect", "IPv6address", "IPv6_address"} else {}
+
+
+@lru_cache(maxsize=1024)
+def _port(key: str) -> tuple[str, str] | None:
+    found = _PORT.fullmatch(key)
+    return (found[1], found[2]) if found else None
 
 
 def _package_name(fields: Fields, path: str | None) -> str:

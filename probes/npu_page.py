@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from envcheck.model import Document
 from probes.text import clean, unstamped
@@ -12,7 +13,6 @@ from probes.text import clean, unstamped
 TOOL = "npu-smi"
 
 _NAMES = ("npu-smi", "hccn_tool", "npu-list", "lspci", "cat ")
-_NAMED = re.compile("|".join(_NAMES))
 _COMMAND = re.compile(
     r"\s*(?:\([^()]{1,60}\)\s*)*"  # (base), the conda environment
     r"(?:\[[^\]]{1,80}\]\s*[#$%>]?\s*|[\w.-]+@[\w.-]+[^#$%|]{0,80}[#$%]\s*|[/~][^\s#$]{0,120}[#$]\s*|[#$%]+\s*)?"
@@ -41,6 +41,11 @@ class Page:
                 return True
         return False
 
+    @cached_property
+    def lowered(self) -> str:
+        """The text in small letters, for a cheap look before a pattern that takes both."""
+        return self.body.lower()
+
     @property
     def asked(self) -> str:
         """The TYPE of `npu-smi info -t TYPE`, or the option of hccn_tool; empty where nothing tells."""
@@ -59,10 +64,14 @@ def page(lines: Iterable[str], command: str = "", cut: bool = False) -> Page:
 
 def command_in(line: str) -> str | None:
     """The command of our tools that this line shows somebody typing; a table's banner or an error is none."""
-    if not any(map(line.__contains__, _NAMES)):
+    if not _named(line):
         return None
     found = _COMMAND.fullmatch(line)
     return " ".join(found["said"].split()).rstrip(";") if found else None
+
+
+def _named(text: str) -> bool:
+    return any(map(text.__contains__, _NAMES))
 
 
 def pair(line: str, sign: str) -> tuple[str, str] | None:
@@ -79,7 +88,7 @@ def chapters(text: str) -> list[Page]:
     text = clean(text)
     lines = unstamped(text.split("\n"))
     parts: list[tuple[str, list[str]]] = [("", [])]
-    if not _NAMED.search(text):
+    if not _named(text):
         parts, lines = [("", lines)], []
     for line in lines:
         if len(parts) <= _MOST and (command := command_in(line)):

@@ -35,7 +35,7 @@ def mapping(page: Page) -> Document | None:
     """`info -m`: whole numbers first, and a name (which may hold blanks) last."""
     columns: list[str] = []
     found: list[dict[str, Any]] = []
-    if not _MAP_HEAD.search(page.body):
+    if "id" not in page.lowered or not _MAP_HEAD.search(page.body):
         return None
     for line in _unbroken(page.lines):
         heads = ":" not in line and "id" in line.lower()  # of three of the words two have it

@@ -17,6 +17,7 @@ _DEVICE = re.compile(r"(?:NPU|Phy-?ID|Chip|Device)[-_]?\d{1,4}", re.IGNORECASE)
 _AFFINITY = re.compile(r"\b(CPU|NUMA)\s+Affinity\b", re.IGNORECASE)
 _LEGEND = re.compile(r"\s*([A-Z][A-Z_0-9#]{0,15})\s+=\s+(.+?)\s*")
 _PIECES = 6  # lines into which a terminal may have broken one row
+_KINDS = ("npu", "id", "chip", "device")
 _NAMED = re.compile(r"(?:NPU|ID|Chip|Device)[-_]?\d", re.IGNORECASE)
 _TRIES = 500  # lines that might be the header
 _WIDEST = 4096  # columns; a box has 16, a pod's table some hundred
@@ -24,7 +25,7 @@ _WIDEST = 4096  # columns; a box has 16, a pod's table some hundred
 
 def read(page: Page) -> Document | None:
     """The document of kind `topo`, or None where no matrix stands."""
-    if not _NAMED.search(page.body):
+    if not any(map(page.lowered.__contains__, _KINDS)) or not _NAMED.search(page.body):
         return None
     heads = (at for at, line in enumerate(page.lines) if _begins(line))
     for at in itertools.islice(heads, _TRIES):

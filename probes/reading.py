@@ -45,7 +45,10 @@ def _plain(tool: str, text: str) -> Document | None:
 
 
 def bus_ids(vendor: Vendor, lspci: Answer) -> tuple[str, ...]:
-    return pci.accelerators(lspci.out, vendor.pci_classes)
+    return (_listed_once if len(lspci.out) <= REMEMBERED else pci.accelerators)(lspci.out, vendor.pci_classes)
+
+
+_listed_once = functools.lru_cache(maxsize=64)(pci.accelerators)
 
 
 def _parsed(tool: str, text: str) -> Document:
