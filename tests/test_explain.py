@@ -37,6 +37,7 @@ def explain(*argv: str, stdin: bytes = b"", columns: int = 80, cwd: Path = ROOT)
         (["241", "137"], b"", 0, "host.killed"),
         (["Xid", "79"], b"", 0, "cuda.off_the_bus"),
         (["Xid 13"], b"", 0, "a fault of a GPU: Xid 13 (cuda.xid)"),
+        (["PermissionError: [Errno 13] Permission denied: '/data/out'"], b"", 0, "may not do it: /data/out"),
         (["OSError: [Errno 98] Address already in use"], b"", 0, "network.port_in_use"),
         (["RuntimeError:", "Address", "already", "in", "use"], b"", 0, "network.port_in_use"),
         (["what is EJ0003 ?"], b"", 0, "hccl.port_bound"),

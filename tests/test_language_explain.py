@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,12 +136,15 @@ def test_nothing_known_is_said_in_chinese(tmp_path: Path, chinese: None) -> None
 
 
 def test_json_stays_english(tmp_path: Path, chinese: None) -> None:
-    """A program's document does not follow the locale."""
+    """A program's document does not follow the locale; --lang on the command line is taken as meant."""
     (tmp_path / "x.log").write_text(LOG)
     language.choose(["explain", "x.log", "--json"], {"LANG": "zh_CN.UTF-8"})
-    text = CliRunner().invoke(cli.main, ["explain", str(tmp_path / "x.log"), "--json"]).output
+    plain = CliRunner().invoke(cli.main, ["explain", str(tmp_path / "x.log"), "--json"]).output
+    language.choose(["explain", "x.log", "--json", "--lang", "zh"], {})
+    said = json.loads(CliRunner().invoke(cli.main, ["explain", str(tmp_path / "x.log"), "--json"]).output)
 
-    assert "The operator package does not verify (E30006)" in text
+    assert "The operator package does not verify (E30006)" in plain
+    assert "算子包校验不通过（E30006）" in [one["says"] for one in said["diagnoses"]]
 
 
 def _as_it_is(key: str) -> list[str]:

@@ -49,11 +49,13 @@ def explain(what: tuple[str, ...], as_list: bool, as_json: bool) -> int:
     envcheck explain EI0006        507033, -8020, 241, SIGKILL, ncclRemoteError, "Xid 79", ...
     envcheck explain --list
     """
-    from envcheck import screen
+    from envcheck import language, screen
     from envcheck.errors import UsageError
     from launch.diagnose import show
     from launch.diagnose.catalogue import entries
 
+    if as_json:
+        language.for_a_program()
     if as_list:
         if what:
             raise UsageError("--list takes nothing beside it", "envcheck explain --list")
@@ -70,11 +72,12 @@ def explain(what: tuple[str, ...], as_list: bool, as_json: bool) -> int:
 def _listing() -> str:
     import json
 
+    from envcheck.language import say
     from launch.diagnose.catalogue import entries
     from launch.diagnose.show import SCHEMA
 
     rows: list[dict[str, Any]] = [
-        {"name": e.name, "kind": e.kind, "says": e.says, "codes": list(e.codes), "source": list(e.source)}
+        {"name": e.name, "kind": e.kind, "says": say(e.says), "codes": list(e.codes), "source": list(e.source)}
         for e in entries()
     ]
     return json.dumps({"schema": SCHEMA, "entries": rows}, indent=1)

@@ -36,7 +36,7 @@ def as_json(report: Report, code: int) -> str:
             "exit_code": code,
             "first_failed": report.first or None,
             "notes": list(report.notes),
-            "diagnoses": [_diagnosis(one) for one in report.diagnoses],
+            "diagnoses": [_diagnosis(spoken(one)) for one in report.diagnoses],
             "exception": _raised(report.raised),
             "telling": [_line(line) for line in report.telling],
             "read": [{"name": name, "lines": lines, "bytes": size} for name, lines, size in report.read],
