@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.model import Severity
-from launch.nodes import greeting, judge, meeting
+from launch.nodes import greeting, judge, meeting, own
 from launch.nodes.greeting import Greeting
 from launch.nodes.met import Met
+from launch.request import Request
+from tests.gate_parts import JOB, situated
 
 OWN = Greeting(
     host="n0", address="10.0.0.1", nodes=3, job="a" * 64, device="npu", devices=16, driver="24.1.0", python="3.10.12",
@@ -40,8 +42,8 @@ def gathered(port: int, *nodes: Greeting, limit_s: float = 20.0) -> list[Met]:
     """The first leads."""
     with ThreadPoolExecutor(len(nodes)) as pool:
         asked = [
-            pool.submit(meeting.meet, own, "127.0.0.1", port, limit_s, lambda words: None, leads=not n)
-            for n, own in enumerate(nodes)
+            pool.submit(meeting.meet, each, "127.0.0.1", port, limit_s, lambda words: None, leads=not n)
+            for n, each in enumerate(nodes)
         ]
         return [each.result(timeout=limit_s + 30) for each in asked]
 
@@ -93,7 +95,7 @@ def test_the_odd_one_is_named(port: int, odd: dict[str, object], name: str, word
 def test_roles_may_differ(port: int) -> None:
     """On a machine park of two vendors each has its own command, cards, driver and packages."""
     other = replace(node(1), role="iluvatar", device="iluvatar", devices=8, job="c" * 64, driver="4.3", packages={})
-    met = gathered(port, *(replace(own, nodes=2) for own in (replace(node(0), role="nvidia"), other)))
+    met = gathered(port, *(replace(each, nodes=2) for each in (replace(node(0), role="nvidia"), other)))
 
     assert [bad(m) for m in met] == [{}, {}]
 
@@ -163,6 +165,18 @@ def test_strangers_at_the_door(port: int) -> None:
         met = gathered(port, node(0), node(1), node(2))
 
     assert [bad(m) for m in met] == [{}, {}, {}]
+
+
+def test_a_launcher_without_a_port(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the command names no port, all nodes meet at the same one, and none waits for the others in vain."""
+    monkeypatch.setattr(own, "MEET_PORT", port)
+    seen = situated(job=replace(JOB, nodes=2))
+    asked = [Request(rank=rank, master="127.0.0.1", host="127.0.0.1", gather_s=20) for rank in (0, 1)]
+    with ThreadPoolExecutor(2) as pool:
+        met = list(pool.map(lambda request: own.gather(request, seen, False, lambda words: None), asked))
+
+    assert seen.port is None
+    assert [bad(m) for m in met] == [{}, {}]
 
 
 def test_something_else_listens(port: int) -> None:

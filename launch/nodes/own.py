@@ -27,6 +27,9 @@ from launch.situation import Situation
 from launch.stage.choose import filled
 
 BY_NODE = ("rank", "host", "output", "log_dir", "python", "data", "interfaces")  # tokens that differ rightly
+# Where nodes meet whose launcher opens no port that its command names: the same on all, as nobody can tell the others a
+# port that node 0 found free.  Nothing is registered there; torchrun's own one, 29400, is the next.
+MEET_PORT = 29399
 OURS = {"program": "{program}", "data": "{data}"}  # where envcheck itself lies on a node, which may differ, too
 
 
@@ -54,7 +57,7 @@ def gather(request: Request, seen: Situation, auto: bool, say: Say) -> Met:
         words = f"Give this node its own number by --rank, or --master an address of this host, such as {here.address}."
         return alone(here, failed("nodes.ranks", f"rank 0 is {master}, which is no address of this host", words))
     with heard_by(interrupt):
-        return meet(here, master, seen.port or 0, request.gather_s, say, leads)
+        return meet(here, master, seen.port or request.port or MEET_PORT, request.gather_s, say, leads)
 
 
 def address_towards(master: str) -> str:
