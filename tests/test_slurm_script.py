@@ -14,7 +14,9 @@ import pytest
 
 from envcheck.errors import UsageError
 from launch.request import Request
+from launch.runs.known import Run
 from launch.slurm import job, looks, place, queue, script, site, submit, verdict, wish
+from launch.slurm import seen as slurm_seen
 from launch.slurm.job import Plan
 from launch.slurm.place import Place
 from launch.slurm.site import Cards, Row
@@ -279,3 +281,21 @@ def test_two_jobs_of_one_second(tmp_path: Path) -> None:
 
     assert made[0].run != made[1].run
     assert all(f"export RUN={each.run}\n" in script.text(each) and (each.run / "log").is_dir() for each in made)
+
+
+def test_the_first_node_begins_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are the leading node's: one that begins before it is not what is followed."""
+    monkeypatch.setattr(slurm_seen, "LOOK_EVERY_S", 0.0)
+    run = Run(tmp_path, "running", None, {"slurm": {"job": "7", "state": "RUNNING"}})
+    late = iter(("node-1", "node-0"))
+
+    def look(folder: Path) -> Run:
+        begun = tmp_path / next(late) / "x"
+        begun.mkdir(parents=True)
+        (begun / "run.json").write_text('{"state": "running"}')
+        return run
+
+    slurm_seen.wait(run, lambda words: None, look)
+
+    assert slurm_seen.logs(run) == tmp_path / "node-0" / "x" / "log"
+    assert next(late, None) is None

@@ -42,8 +42,13 @@ def read(folder: Path, said: dict[str, Any]) -> Run:
 
 def logs(run: Run) -> Path:
     """Those of the node that leads; before it has started there is nothing in them."""
-    there = folding.parts(run.folder)
-    return there[0].folder / "log" if there and there[0].number == 0 else run.folder / "node-0"
+    first = _first(run.folder)
+    return first.folder / "log" if first else run.folder / "node-0"
+
+
+def _first(folder: Path) -> folding.Part | None:
+    """The part of the node that leads; others may have begun before it."""
+    return next((part for part in folding.parts(folder) if part.number == 0), None)
 
 
 def wait(run: Run, say: Callable[[str], None], look: Callable[[Path], Run | None]) -> Run:
@@ -52,7 +57,7 @@ def wait(run: Run, say: Callable[[str], None], look: Callable[[Path], Run | None
         words = f"Slurm does not say how job {number(run.said)} stands: {now.get('reason')}"
         raise UntoldError(words, "ask again where squeue answers")
     told = ""
-    while run.running and not folding.parts(run.folder):
+    while run.running and not _first(run.folder):
         if (words := standing(run)) != told:
             told = words
             say(f"envcheck: {words}")
