@@ -121,7 +121,7 @@ def test_hung(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 )
 def test_too_old(fake: Callable[..., None], version: str, api: str, kind: str | None) -> None:
     """Engines whose seccomp profile or API is too old are refused; a version that says nothing is not."""
-    fake({"Version": version, "ApiVersion": api}, {"ServerVersion": version})
+    fake({"Api-Version": api}, {"ServerVersion": version})
 
     problem = engine.look().problem
 
@@ -130,22 +130,23 @@ def test_too_old(fake: Callable[..., None], version: str, api: str, kind: str | 
 
 def test_podman_counts_otherwise(fake: Callable[..., None]) -> None:
     """Podman 4 is not an old Docker."""
-    fake({"Version": "4.3.1", "ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]}, {})
+    fake({"Api-Version": "1.41", "Libpod-Api-Version": "4.3.1"}, {"ServerVersion": "4.3.1"})
 
     assert engine.look().problem is None
 
 
 @pytest.mark.parametrize(
-    ("version", "info"),
+    ("headers", "info"),
     (
-        ([], []),
-        ({"ApiVersion": "1.41", "Version": 7}, {"Runtimes": [1], "DriverStatus": "x", "DockerRootDir": None}),
-        ({"ApiVersion": "x.y"}, {}),
+        ({}, []),
+        ({"Api-Version": "1.41"}, []),
+        ({"Api-Version": "1.41"}, {"ServerVersion": 7, "Runtimes": [1], "DriverStatus": "x", "DockerRootDir": None}),
+        ({"Api-Version": "x.y"}, {}),
     ),
 )
-def test_strange_answers(fake: Callable[..., None], version: object, info: object) -> None:
+def test_strange_answers(fake: Callable[..., None], headers: dict[str, str], info: object) -> None:
     """Answers of another shape end in facts that are not said, or in a sentence."""
-    fake(version, info)
+    fake(headers, info)
 
     said = engine.look()
 
@@ -162,7 +163,7 @@ def test_newer_stores_and_cdi() -> None:
         "Architecture": "arm64",
     }
 
-    said = engine.described("unix:///run/docker.sock", {"Version": "29.0.0"}, info)
+    said = engine.described("unix:///run/docker.sock", {"Api-Version": "1.52"}, info)
 
     assert said.root == "/var/lib/containerd"
     assert (said.cdi, said.cdi_folders, said.architecture) == (("iluvatar.com/gpu=0",), ("/etc/cdi",), "aarch64")
@@ -190,7 +191,8 @@ def engine_here(engine: Part, monkeypatch: pytest.MonkeyPatch) -> Part:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
     """An engine that says of itself what it is told to: those that are too old cannot be had."""
-    answers: dict[str, object] = {}
+    answers: dict[str, object] = {"_ping": "OK", "version": {}}
+    headers: dict[str, str] = {}
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
@@ -204,6 +206,8 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[.
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 
@@ -212,6 +216,11 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[.
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 's'}")
-    yield lambda version, info: answers.update(version=version, info=info)
+
+    def says(pinged: dict[str, str], info: object) -> None:
+        headers.update(pinged)
+        answers.update(info=info)
+
+    yield says
     server.shutdown()
     server.server_close()

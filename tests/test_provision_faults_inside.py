@@ -75,9 +75,10 @@ def older(version: str, api: str) -> Door:
 
             def do_GET(self) -> None:
                 said = subprocess.run([*asked, f"http://engine{self.path}"], capture_output=True).stdout
-                for name, value in (("Version", version), ("ApiVersion", api)):
-                    said = json.dumps(json.loads(said) | {name: value}).encode()
+                if self.path.endswith("/info"):
+                    said = json.dumps(json.loads(said) | {"ServerVersion": version}).encode()
                 self.send_response(200)
+                self.send_header("Api-Version", api)
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
                 self.wfile.write(said)

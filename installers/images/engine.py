@@ -57,10 +57,13 @@ def look() -> Engine:
         return Engine(url, problem)
     import docker
     import requests
+    from docker.constants import MINIMUM_DOCKER_API_VERSION
 
     try:
-        with contextlib.closing(docker.from_env(version="auto", timeout=ANSWER_S)) as client:  # type: ignore[arg-type]
-            return described(url, client.version(), client.info())
+        with contextlib.closing(_client(MINIMUM_DOCKER_API_VERSION)) as client:  # a ping belongs to no version
+            said = client.api.get(f"{client.api.base_url}/_ping", timeout=ANSWER_S).headers
+        with contextlib.closing(_client(said.get("Api-Version", ""))) as client:
+            return described(url, said, _table(client.info()))
     except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as err:
         return Engine(url, refused(url, err))
 
@@ -73,24 +76,31 @@ def connect(engine: Engine) -> docker.DockerClient:
     import requests
 
     try:
-        return docker.from_env(version=engine.api or "auto", timeout=ANSWER_S)  # type: ignore[arg-type]
+        return _client(engine.api)
     except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as err:
         problem = refused(engine.url, err)
         raise StepError(problem.message, problem.next_step) from None
 
 
-def described(url: str, version: Mapping[str, Any], info: Mapping[str, Any]) -> Engine:
-    """The facts in the engine's two answers; both may lack anything."""
-    number = _text(version.get("Version")) or _text(info.get("ServerVersion"))
+def _client(api: str) -> docker.DockerClient:
+    """One that speaks this version of the API; "": the SDK asks for it, and the engine starts programs to answer."""
+    import docker
+
+    return docker.from_env(version=api or "auto", timeout=ANSWER_S)  # type: ignore[arg-type]
+
+
+def described(url: str, said: Mapping[str, str], info: Mapping[str, Any]) -> Engine:
+    """The facts in the headers of its answer to a ping and in what it says of itself; both may lack anything."""
+    number = _text(info.get("ServerVersion"))
     registries = _table(info.get("RegistryConfig"))
     indexes = {name: _table(about) for name, about in _table(registries.get("IndexConfigs")).items()}
-    machine = _text(info.get("Architecture")) or _text(version.get("Arch"))
+    machine = _text(info.get("Architecture"))
     root = _images_root(info)
     return Engine(
         url=url,
-        problem=too_old(number, _is_podman(version)),
+        problem=too_old(number, _is_podman(said)),
         version=number,
-        api=_text(version.get("ApiVersion")),
+        api=said.get("Api-Version", ""),
         architecture=MACHINES.get(machine, machine),
         root=root,
         free_bytes=_free(root) if url.startswith("unix://") else None,
@@ -103,8 +113,9 @@ def described(url: str, version: Mapping[str, Any], info: Mapping[str, Any]) -> 
     )
 
 
-def _is_podman(version: Mapping[str, Any]) -> bool:
-    return any("podman" in _text(part.get("Name")).lower() for part in _tables(version.get("Components")))
+def _is_podman(said: Mapping[str, str]) -> bool:
+    """It puts the versions of its own API and of Buildah into every answer: containers/podman, compat/ping.go."""
+    return any(name.lower().startswith("libpod-") for name in said)
 
 
 def _images_root(info: Mapping[str, Any]) -> str:
