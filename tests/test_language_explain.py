@@ -30,7 +30,7 @@ WRITTEN: dict[str, Callable[[str], list[str]]] = {
     "acl": lambda key: [key, f"{key[0]}99999"],
     "signal": lambda key: [f"-{key}", str(128 + int(key)), str(256 - int(key))],
 }
-NAMES = "envcheck explain|rank table|fabric manager|local rank|Xid"
+NAMES = "envcheck (?:explain|train)|rank table|fabric manager|local rank|Xid"
 LOG = """
 RuntimeError: [rank3] EI0006 Getting socket times out. Reason: Remote Rank did not send the data in time.
 E30006: verify opp package failed
@@ -114,6 +114,25 @@ def test_the_catalogue_is_listed_in_chinese(chinese: None, monkeypatch: pytest.M
 
     assert [name for name, text in zip(names, said, strict=True) if not re.search("^ {4}.*[一-鿿]", text)] == []
     assert max(map(width.columns, lines)) <= 60
+
+
+@pytest.mark.parametrize(
+    "state", ["finished", "failed", "deadline", "unstarted", "stopped", "interrupted", "refused", "lost"]
+)
+def test_a_run_is_explained_in_chinese(state: str, tmp_path: Path, chinese: None) -> None:
+    """Of a run its state, who failed first, and the stop rule that ended it; its record's own words stay."""
+    failed = {"rank": 1, "code": 3, "log": "workerlog.1"}
+    stopped = {"name": "watch.health", "seen": "x turned 7", "remedy": {"words": "z"}}
+    (tmp_path / "run.json").write_text(json.dumps({"state": state, "first_failed_worker": failed, "stopped": stopped}))
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "workerlog.1").write_text("bye\n")
+    text = CliRunner().invoke(cli.main, ["explain", str(tmp_path)], env={"COLUMNS": "400"}).output
+
+    assert re.search(
+        f"^运行 {tmp_path.name}：[一-鿿]+；工作进程 1 最先失败，退出码 3$", "".join(text.splitlines(keepends=True)[:1])
+    )
+    assert "envcheck train 按其停止规则之一结束了这次运行。" in text and "x turned 7" in text
+    assert _english(text) == []
 
 
 @pytest.mark.parametrize("file", ["envcheck/commands/explain.py", "launch/diagnose/reading.py"])

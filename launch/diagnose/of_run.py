@@ -48,7 +48,8 @@ def _stopped(run: Run, record: Path) -> Diagnosis | None:
         return None
     remedy = said.get("remedy")
     words = remedy.get("words") if isinstance(remedy, dict) else ""
-    seen = Evidence(str(record), 0, _plain(said.get("seen")))
+    text = _plain(said.get("seen"))
+    seen = Evidence(str(record), 0, text, ours=text)
     why = "envcheck train ended the run: one of its stop rules."
     source = ("docs/train.md, the stop rules",)
     return Diagnosis(_plain(said.get("name")), "cause", seen.text, why, _plain(words), (), source, (), (seen,), 1)
@@ -56,7 +57,8 @@ def _stopped(run: Run, record: Path) -> Diagnosis | None:
 
 def _refused(run: Run) -> Diagnosis:
     """The gates of its nodes were closed."""
-    seen = Evidence(str(run.folder / NAME), 0, _plain(run.text("error")))
+    text = _plain(run.text("error"))
+    seen = Evidence(str(run.folder / NAME), 0, text, ours=text)
     why = "The nodes of the job looked at themselves first, and some are not fit: nothing was started."
     source = ("docs/slurm.md, the look at the nodes",)
     remedy = "Mend what they say, or let the job shun them: --requeue-without-bad."

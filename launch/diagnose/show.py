@@ -79,7 +79,7 @@ def as_text(report: Report, style: Style) -> str:
 
 def _text(report: Report, style: Style) -> Iterator[str]:
     for note in report.notes:
-        yield from _wrapped(f"run {note}", style)
+        yield from _wrapped(say(f"run {note}"), style)
     if report.notes and not report.first:
         yield ""
     if report.first:
