@@ -22,7 +22,8 @@ PACKAGES = ("envcheck", "probes", "installers", "launch")
 LIBRARIES = ("click", "defusedxml", "docker", "requests", "urllib3", "idna", "certifi", "charset_normalizer",
              "packaging", "pexpect", "ptyprocess", "rich", "tabulate", "yaml", "jinja2", "markupsafe")  # fmt: skip
 NATIVE = "psutil"
-AT_HOME = ("ClusterShell", "tree_sitter", "tree_sitter_bash")  # for asking hosts and reading scripts: not there
+# For asking hosts, reading scripts and large logs: not there, or slower there.
+AT_HOME = ("ClusterShell", "tree_sitter", "tree_sitter_bash", "ahocorasick_rs")
 ELSEWHERE = ("tomli", "pip._vendor.tomli")  # of Python 3.10 alone, taken from where it is found
 LEFT_OUT = ("__pycache__", "tests", "test")
 COMPILED = (".so", ".pyd", ".pyc", ".pyi", ".c", ".h", ".pyx")  # what has a compiled twin has a plain one, too

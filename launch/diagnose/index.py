@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from launch.diagnose.model import Entry
+from launch.diagnose.words import Words
 
 # Lines that name an error without having one: source code that a traceback quotes, settings that are told, what is said
 # at the level of information, counts of nothing.
@@ -41,10 +42,8 @@ class Index:
         for entry in self.entries.values():
             for word in entry.near:
                 near.setdefault(word, []).append(entry)
-        self._near = tuple(near.items())
-        self._begin: dict[str, list[int]] = {}  # three letters, none of shorter words → which of `near`
-        for at, word in enumerate(near):
-            self._begin.setdefault(word[:3] if len(word) > 2 else "", []).append(at)
+        self._near = tuple(near.values())
+        self._words = Words([word.encode() for word in near])
         said = " ".join(p for e in self.entries.values() for p in (*e.near, *(m.pattern for m in e.match)))
         self.words = frozenset(_WORD.findall(re.sub(r"\\[a-zA-Z]", " ", said).lower()))
 
@@ -64,11 +63,8 @@ class Index:
 
     def _of_words(self, low: str) -> Iterator[Entry]:
         """Those of which a word of `near` stands in the text, always in the same order."""
-        begun = self._begin.keys() & {"", *(low[at : at + 3] for at in range(len(low) - 2))}
-        for at in sorted(at for three in begun for at in self._begin[three]):
-            word, some = self._near[at]
-            if word in low:
-                yield from some
+        for at in self._words.within(low.encode("utf-8", "replace")):
+            yield from self._near[at]
 
 
 def _matched(entry: Entry, text: str, around: Callable[[], str]) -> dict[str, str] | None:

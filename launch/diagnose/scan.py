@@ -14,7 +14,7 @@ from launch.diagnose.gists import Gists
 from launch.diagnose.index import Index
 from launch.diagnose.model import Evidence, Raised
 from launch.diagnose.text import readable
-from launch.diagnose.triggers import DIGITS, Alarm
+from launch.diagnose.triggers import DIGITS, hot
 
 KNOWN = 100_000  # lines (without digits) that were found dull or looked at; then forgotten and begun anew
 WINDOW = 2048  # bytes of a long line around what was found
@@ -88,7 +88,6 @@ class Scan:
     _vain: Counter[frozenset[bytes]] = field(default_factory=Counter)  # words of lines that were looked at for nothing
     _alike: set[bytes] = field(default_factory=set)  # gists of such words: nothing more is done for lines of these
     _flood: bool = False
-    _alarm: Alarm = field(default_factory=Alarm)
     _reader: Reader = field(default_factory=Reader)
     _time: float | None = None
     _end: bytes = b""
@@ -115,7 +114,7 @@ class Scan:
 
     def _sorted(self, block: bytes, keys: list[bytes], new: set[bytes]) -> tuple[set[bytes], set[bytes]]:
         """What was not seen before: what to look at, and what is dull.  In a flood nearly all is neither."""
-        fresh = list(new) if self._flood else list(self._alarm.hot(new))
+        fresh = list(new) if self._flood else hot(new)
         gists = self._gists.of(fresh)
         alike = self._alike.intersection(gists)
         if not alike:
@@ -125,7 +124,7 @@ class Scan:
         else:
             passed = {key for key, gist in zip(fresh, gists, strict=True) if gist in alike}
             fresh = [key for key in fresh if key not in passed]
-        found = set(self._alarm.hot(fresh) if self._flood else fresh)
+        found = set(hot(fresh) if self._flood else fresh)
         if passed:
             self._pass_over(block, keys, passed)
         self._flood = len(passed) + len(found) > FLOOD * len(new)
@@ -232,7 +231,7 @@ class Scan:
         self._vain.clear()
         known = {line.line for line in self.odd}
         self.odd += [Evidence(self.name, at, readable(raw)) for at, raw in self._odd_last if at not in known]
-        self._alarm, self._gists = Alarm(), Gists(())
+        self._gists = Gists(())
         self._alike.clear()
         last = self._end.split(b"\n")
         first = self.lines + 1 - (len(last) - 1)

@@ -1,0 +1,59 @@
+"""Many words sought at once: one pass over the text, however many they are (Aho and Corasick's automaton, compiled).
+
+Where its library is not, as in what envcheck carries to a node, each word is sought by itself: the same answers, later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ahocorasick_rs import BytesAhoCorasick
+
+
+class Words:
+    """In lower case, none with an end of line.  `swift`: three times as fast to search, ten times as slow to build."""
+
+    def __init__(self, words: Sequence[bytes], swift: bool = False) -> None:
+        self._words = words
+        self._automaton = automaton(words, swift)
+
+    def lines(self, text: bytes) -> Iterator[bytes]:
+        """Those in which one of the words stands, in whatever case, each once and in their order."""
+        end = -1
+        for at in self._starts(text.lower()):
+            if at > end:
+                begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+                end = len(text) if end < 0 else end
+                yield text[begin:end]
+
+    def within(self, text: bytes) -> list[int]:
+        """Which of the words stand in the text, by their places among the words."""
+        if self._automaton is None:
+            return [at for at, word in enumerate(self._words) if word in text]
+        return sorted({at for at, _, _ in self._automaton.find_matches_as_indexes(text, overlapping=True)})
+
+    def _starts(self, text: bytes) -> Sequence[int]:
+        """Where words begin, in order: one at least in each line that has any."""
+        if self._automaton is None:
+            return sorted({at for word in self._words for at in _one(word, text)})
+        return [at for _, at, _ in self._automaton.find_matches_as_indexes(text)]
+
+
+def automaton(words: Sequence[bytes], swift: bool) -> BytesAhoCorasick | None:
+    """None where the library is not installed."""
+    try:
+        from ahocorasick_rs import BytesAhoCorasick, Implementation
+    except ImportError:
+        return None
+    return BytesAhoCorasick(words, implementation=Implementation.DFA if swift else Implementation.ContiguousNFA)
+
+
+def _one(word: bytes, text: bytes) -> Iterator[int]:
+    """Where the word begins first in each line."""
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        end = text.find(b"\n", at)
+        at = text.find(word, end) if end >= 0 else -1

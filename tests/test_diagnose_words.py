@@ -1,0 +1,86 @@
+"""The quick look at lines: by the compiled automaton and without it, nothing is lost that a slow look would find."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envcheck import toml_file
+from launch.diagnose import session, triggers
+from launch.diagnose.scan import Scan
+from launch.diagnose.words import Words
+
+SOUGHT = tuple(word.encode(code) for word in (*triggers.WORDS, *triggers.CHINESE) for code in ("utf-8", "gb18030"))
+DATA = Path(__file__).parent / "data" / "diagnose"
+SAID = tuple(
+    line
+    for path in sorted(DATA.glob("*.toml"))
+    for said in toml_file.table(path.read_text(encoding="utf-8"), path.name, "").values()
+    for lines in said.values()
+    for line in lines
+)
+
+
+def cut(word: bytes) -> st.SearchStrategy[bytes]:
+    """The word, or less of it, in either case."""
+    return st.integers(0, len(word)).flatmap(lambda n: st.sampled_from((word[:n], word[n:], word, word.upper())))
+
+
+PIECES = st.one_of(st.sampled_from(SOUGHT).flatmap(cut), st.sampled_from(SOUGHT), st.binary(max_size=4))
+KEYS = st.lists(st.lists(PIECES, max_size=6).map(lambda parts: b"".join(parts).replace(b"\n", b" ")), max_size=12)
+
+
+@pytest.fixture(params=("compiled", "plain"), scope="module")
+def way(request: pytest.FixtureRequest) -> Any:
+    """With the library and without it."""
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "ahocorasick_rs":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "plain":
+            patch.setattr(builtins, "__import__", without)
+        triggers._all.cache_clear()
+        session.index.cache_clear()
+        yield (triggers._all()._automaton is None) == (request.param == "plain") or pytest.fail("not the way asked for")
+    triggers._all.cache_clear()
+    session.index.cache_clear()
+
+
+@settings(max_examples=200, deadline=None)
+@given(keys=KEYS)
+def test_the_lines_with_a_word(way: object, keys: list[bytes]) -> None:
+    """Those lines in which one of the words stands are found, whole and in their order, and no others."""
+    slow = [key for key in keys if any(word in key.lower() for word in SOUGHT)]
+
+    assert triggers.hot(keys) == slow
+
+
+@settings(max_examples=100, deadline=None)
+@given(words=st.lists(st.binary(min_size=1, max_size=4), min_size=1, max_size=20), text=st.binary(max_size=60))
+def test_which_words_stand_in_a_text(way: object, words: list[bytes], text: bytes) -> None:
+    """Each word that stands in the text is told, also inside of another or twice among the words."""
+    text += words[0] + words[-1]
+
+    assert Words(words).within(text) == [at for at, word in enumerate(words) if word in text]
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines=st.lists(st.one_of(st.sampled_from(SAID), st.text(max_size=30)), max_size=40))
+def test_nothing_is_dropped(way: object, lines: list[str]) -> None:
+    """What is claimed of a log when each line is compared with the catalogue is claimed, too, when few are."""
+    few, every = (session._lines("log", lines, every=every) for every in (False, True))
+
+    assert told(few) == told(every)
+
+
+def told(scan: Scan) -> dict[str, tuple[int, bool, list[int]]]:
+    return {name: (hit.count, hit.mild, [one.line for one in hit.first]) for name, hit in scan.hits.items()}
