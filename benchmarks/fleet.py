@@ -3,12 +3,13 @@
 python benchmarks/fleet.py hosts [8 32]        as root: hosts are network namespaces with a real sshd each
 python benchmarks/fleet.py replay [1000]       recordings of 16-card machines, three of them odd
 
-All hosts share this machine's cores: their own work (a Python and the simulated tools on each) slows the others;
-the processor time of envcheck and its ssh children alone is told apart, and a run in which the hosts send again what
-they sent before, as hosts with cores of their own would leave it to us.  The reference is clush running `true` on all,
-plus the slowest host's own doctor.  Beside it stand clush, ansible and pyinfra (where they are on PATH) as they run an
-envcheck that is installed on every host and print its answers as they come, without a word on what differs.  Medians of
-RUNS.
+All hosts share this machine's cores: their own work (a Python and the simulated tools on each) slows the others.
+What is aimed at is 1.5 x clush running `true` on all, plus the slowest host's own doctor; so that this is measured as
+it is under that load, too, all hosts are asked at once without ssh: for an installed `envcheck doctor`, and for nothing
+but the probe that travels.  Told apart are the processor time of envcheck and its ssh children alone, that of a host,
+and a run in which the hosts send again what they sent before, as hosts with cores of their own would leave it to us.
+Beside it stand clush, ansible and pyinfra (where they are on PATH) as they run an envcheck that is installed on every
+host and print its answers as they come, without a word on what differs.  Medians of RUNS, whose parts take turns.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from doctor_helpers import simulated  # noqa: E402  (lies in tests/)
-from fleet_parts import Fleet, fleet  # noqa: E402
+from fleet_parts import Fleet, Host, fleet  # noqa: E402
 
 from envcheck import facts, snapshot  # noqa: E402
 from envcheck.fleet import carrying  # noqa: E402
@@ -62,7 +63,7 @@ def hosts(sizes: Sequence[int]) -> None:
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), size, MACHINE) as made:
             rows.append(measured(made, f"node[01-{size:02d}]"))
-    print(tabulate(rows, headers="keys", floatfmt=".2f"))
+    print(tabulate([[name, *(row[name] for row in rows)] for name in rows[0]], floatfmt=".2f"))
 
 
 def others(made: Fleet) -> dict[str, list[str]]:
@@ -88,24 +89,55 @@ def measured(made: Fleet, names: str) -> dict[str, object]:
     over = [*doctor, "--hosts", names]
     clush = [python, "-m", "ClusterShell.CLI.Clush", "-S", "-f", "64", "-w", names]
     timed(over, env)  # the file travels
-    (all_s, here_s), (true_s, _) = median(over, env), median([*clush, "true"], env)
-    own = [timed(doctor, {**os.environ, SYSROOT: str(host.sysroot)}) for host in made.hosts[:RUNS]]
-    alone = [median([*doctor, "--hosts", "node01"], env)[0]]
-    slowest = max(clock for clock, _ in own)
+    probe = ["sh", "-c", carrying.command("auto", 60)]
+    takes = [
+        (timed(over, env), timed([*clush, "true"], env), by_itself(made, doctor), by_itself(made, probe))
+        for _ in range(RUNS)
+    ]
+    (all_s, here_s), (true_s, _), (own_s, own_cpu_s), (probe_s, probe_cpu_s) = (
+        tuple(statistics.median(pair) for pair in zip(*part, strict=True)) for part in zip(*takes, strict=True)
+    )
+    alone = max(timed(doctor, {**os.environ, SYSROOT: str(host.sysroot)})[0] for host in made.hosts[:RUNS])
+    one = median([*doctor, "--hosts", "node01"], env)[0]
     same = beside(made, env)
     at_once(made, env)
-    ready_s, _ = median(over, env)
     return {
         "hosts": len(made.hosts),
         "doctor --hosts s": all_s,
-        "of that here, cpu s": here_s,
-        "one host alone s": alone[0],
         "clush true s": true_s,
-        "own doctor s": slowest,
-        "ratio": all_s / (true_s + slowest),
-        "hosts that answer at once s": ready_s,
+        "own doctor, all at once s": own_s,
+        "own probe, all at once s": probe_s,
+        "own doctor, one alone s": alone,
+        "of 1.5 clush + own doctor at once": all_s / (1.5 * true_s + own_s),
+        "of 1.5 clush + own probe at once": all_s / (1.5 * true_s + probe_s),
+        "of that here, cpu s": here_s,
+        "a host's own doctor, cpu s": own_cpu_s / len(made.hosts),
+        "a host's own probe, cpu s": probe_cpu_s / len(made.hosts),
+        "one host over ssh s": one,
+        "hosts that answer at once s": median(over, env)[0],
         **same,
     }
+
+
+def by_itself(made: Fleet, argv: Sequence[str]) -> tuple[float, float]:
+    """(clock until the slowest is done, processor time of all) of a command on all hosts at once, without ssh."""
+    before, began, none = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), subprocess.DEVNULL
+    running = [
+        subprocess.Popen(["nsenter", f"--net=/run/netns/{host.space}", *argv], cwd=ROOT, stdin=none, stdout=none,
+                         stderr=none, env=there(host))
+        for host in made.hosts
+    ]  # fmt: skip
+    for child in running:
+        child.wait()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - began, used
+
+
+def there(host: Host) -> dict[str, str]:
+    own = {"HOME": host.home, "XDG_CACHE_HOME": host.home / ".cache", SYSROOT: host.sysroot}
+    path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
+    return {**os.environ, **{name: str(value) for name, value in own.items()}, "PATH": path}
 
 
 def at_once(made: Fleet, env: dict[str, str]) -> None:
