@@ -128,9 +128,7 @@ def test_a_run_is_explained_in_chinese(state: str, tmp_path: Path, chinese: None
     (tmp_path / "log" / "workerlog.1").write_text("bye\n")
     text = CliRunner().invoke(cli.main, ["explain", str(tmp_path)], env={"COLUMNS": "400"}).output
 
-    assert re.search(
-        f"^运行 {tmp_path.name}：[一-鿿]+；工作进程 1 最先失败，退出码 3$", "".join(text.splitlines(keepends=True)[:1])
-    )
+    assert re.fullmatch(f"运行 {tmp_path.name}：[一-鿿]+；工作进程 1 最先失败，退出码 3", text.splitlines()[0])
     assert "envcheck train 按其停止规则之一结束了这次运行。" in text and "x turned 7" in text
     assert _english(text) == []
 
