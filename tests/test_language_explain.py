@@ -97,6 +97,23 @@ def test_each_code_is_said_in_chinese(family: str, chinese: None) -> None:
     assert left == []
 
 
+@pytest.mark.parametrize(
+    ("code", "chinese_line"),
+    [
+        ("137", "137：被 SIGKILL（137 即 128 + 9）结束：内存"),
+        ("241", "241：被 SIGTERM 结束（241 即 256 - 15）：有人"),
+        ("CUDA 2", "CUDA 2：cudaErrorMemoryAllocation：卡的显存已用尽"),
+        ("Xid 31", "Xid 31：GPU memory page fault：多半是程序的问题：访问了不属于自己的地址"),
+        ("-8005", "-8005：DCMI_ERR_CODE_INNER_ERR：内部错误；在容器中多半是无权打开设备节点"),
+    ],
+)
+def test_a_code_keeps_its_name(code: str, chinese_line: str, chinese: None) -> None:
+    """Numbers and vendors' names stand as they are, what they mean in Chinese."""
+    (told,) = session.explain_codes([code])
+
+    assert f"    | {chinese_line}" in show.as_text(Report((told,), None, (), ()), Style(width=1000))
+
+
 @pytest.mark.parametrize("words", ["not found", "x: not found; out of memory", "8 cards, 2 of 3", "{0}", "@what@"])
 def test_what_the_line_said_stays_to_the_letter(words: str, chinese: None) -> None:
     """A tool's words within ours are never said half in Chinese, even where a table has them."""
