@@ -297,5 +297,6 @@ finally:
             os.rmdir(os.path.dirname(once) if once else folder)
         except OSError:
             pass
-sys.exit(code)
+sys.stdout.flush()
+os._exit(code)  # taking down what was imported costs 13 ms of 250
 '''
