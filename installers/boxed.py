@@ -54,6 +54,7 @@ class Boxed:
                 seat.end()
                 ground = Ground(seat, InsideFiles(seat), supply=self.supply)
                 here = place.read(self.folder)
-                yield Work(self.recipe, self.folder, here, ground, report, client, self.role, self.supply)
+                terms = (client, self.role, self.supply, self.wish.seed)
+                yield Work(self.recipe, self.folder, here, ground, report, *terms)
         finally:
             client.close()

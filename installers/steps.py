@@ -23,6 +23,8 @@ from installers.place import Place
 from installers.plan import Step
 from installers.recipes.recipe import Recipe
 from installers.seat import Seat
+from installers.seeds import layers
+from installers.seeds.seed import Seed
 from installers.software import checkouts, clone_back, packages, sources
 from installers.software.builds import Ground
 
@@ -36,7 +38,7 @@ VENV_DEADLINE_S = 300.0  # 4 s on two cores; ensurepip unpacks pip on a slow net
 
 @dataclass(frozen=True)
 class Work:
-    """What the steps of one run share; `client` where there is a container."""
+    """What the steps of one run share; `client` where there is a container, `seed` where a host passes its image on."""
 
     recipe: Recipe
     folder: Path
@@ -46,6 +48,7 @@ class Work:
     client: docker.DockerClient | None = None
     role: str = ""
     supply: Supply | None = None
+    seed: Seed | None = None
 
     @property
     def terms(self) -> Supply:
@@ -191,9 +194,16 @@ def pull(step: Step, work: Work) -> str:
     """By digest.  What an undo takes back is noted before it is there, as a cut may come right after."""
     assert step.image and work.client
     names = [str(step.image.pinned), str(step.image.reference)]
-    note = {"names": names} | ({"was": step.moves} if step.moves else {})
-    journal.write(work.folder, "image", "made", deed=f"image {step.image.image_id}", **note)
+    with layers.way(work.seed) as way:
+        near = layers.near(step.image, way) if way else None
+        names = [*([str(near.pinned)] if near else []), *names]
+        note = {"names": names} | ({"was": step.moves} if step.moves else {})
+        journal.write(work.folder, "image", "made", deed=f"image {step.image.image_id}", **note)
+        if way and near:
+            layers.fetch(work.client, near, work.report, way)
     there = image_pull.pull(work.client, step.image, work.report, moves=bool(step.moves))
+    if near:
+        layers.forget(work.client, near)
     if there.image_id != step.image.image_id:  # containerd's store knows images by their manifest
         journal.write(work.folder, "image", "made", deed=f"image {there.image_id}", **note)
     return f"{step.image.reference} is {there.digest or there.image_id}"

@@ -115,10 +115,13 @@ def scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def running_engine(*options: str, root: Path | None = None) -> Iterator[Engine]:
-    """A dockerd with its own socket, data folder, bridge and cgroup; `root`: its data stand there instead."""
+def running_engine(*options: str, root: Path | None = None, space: str = "") -> Iterator[Engine]:
+    """A dockerd with its own socket, data folder, bridge and cgroup; `root`: its data stand there instead.
+
+    `space`: in this network namespace, without a bridge.
+    """
     needs_engine()
-    with scratch() as folder, _bridge() as bridge:
+    with scratch() as folder, contextlib.nullcontext("none") if space else _bridge() as bridge:
         data = root or folder / "data"
         words = (
             *("dockerd", "--data-root", str(data), "--exec-root", str(folder / "x"), "--pidfile", str(folder / "pid")),
@@ -127,7 +130,8 @@ def running_engine(*options: str, root: Path | None = None) -> Iterator[Engine]:
             *("--add-runtime", f"trimmed={WRAPPER}", "--default-runtime", "trimmed", "--shutdown-timeout", "2"),
         )
         with _etc_docker(), (folder / "log").open("wb") as log:
-            child = _start(_with_private_mounts([*words, *options]), log)
+            there = ["nsenter", f"--net=/run/netns/{space}"] if space else []
+            child = _start([*there, *_with_private_mounts([*words, *options])], log)
             try:
                 _wait_for(lambda: _answers(folder / "s"), child, folder / "log")
                 yield Engine(folder, data, child.pid)

@@ -41,15 +41,15 @@ class Front(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, behind: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, behind: str, host: str = "127.0.0.1") -> None:
+        super().__init__((host, 0), _Handler)
         self.behind, self.faults, self.asked = behind, [], []  # type: ignore[var-annotated]
         self.sent: dict[str, int] = {}
         self.over = threading.Event()
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.server_address[1]}"
+        return f"{self.server_address[0]!s}:{self.server_address[1]}"
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went away, as they do here."""
@@ -116,9 +116,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def front(behind: str, *faults: Fault) -> Iterator[Front]:
-    """A running proxy; `behind` is the registry's URL."""
-    server = Front(behind)
+def front(behind: str, *faults: Fault, host: str = "127.0.0.1") -> Iterator[Front]:
+    """A running proxy at one of this machine's addresses; `behind` is the registry's URL."""
+    server = Front(behind, host)
     server.faults.extend(faults)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

@@ -55,6 +55,8 @@ CARRIED = ("recipes_folder", "locked")  # files that go along to other hosts; al
 @options.yes
 @options.json_output
 @options.fleet
+@click.option("--seed-node", metavar="NODE", help="With --hosts: NODE alone fetches the image, and passes it on.")
+@click.option("--seeding", metavar="FILE", hidden=True)
 @click.option("--resume", is_flag=True, help="With --hosts: only those that were not done the last time.")
 def provision(
     device: str,
@@ -83,6 +85,7 @@ def provision(
     verbose: bool,
     yes: bool,
     as_json: bool,
+    seeding: str | None,
     **fleet: Any,
 ) -> int:
     """Install what a recipe needs and this machine lacks: planned, shown, done, proved.
@@ -105,14 +108,16 @@ def provision(
     envcheck provision --device npu --driver FILE.run  drive the vendor's installer; its licence is asked of you
     envcheck provision --device nvidia --driver fetch  the same with the file that the vendor publishes
     envcheck provision --model 21b --hosts node[01-08]  on eight machines over ssh: one plan, one question
+    envcheck provision --model 21b --hosts node[01-08] --seed-node node01    their image fetched once
     """
     from installers.containers.container_draw import Mode
     from installers.containers.wish import Wish
     from installers.images import reference
+    from installers.seeds import seed, serve
     from installers.session import Asked, run_plan, run_script, run_undo
 
     provision_modes.check(_given())
-    if fleet_words.chosen(fleet) or fleet["resume"]:
+    if fleet_words.chosen(fleet) or fleet["resume"] or fleet["seed_node"]:
         return _many({**fleet, "dry_run": dry_run, "yes": yes, "as_json": as_json})
     files = {"--into": into, "--lock": lock_file, "--locked": locked, "--bundle": bundle, "--weights": weights}
     files |= {"--driver": driver_file, "--recipes": recipes_folder}
@@ -136,7 +141,10 @@ def provision(
     supply = _supply(bundle, locked, lock_file, into is None, said)
     supply = replace(supply, weights=Path(weights).absolute() if weights else None, fetch=fetch_weights)
     recipe = supply.recipe
-    wish = Wish(registry, recreate, Mode.LEAST if least_privilege else Mode.DOCUMENT)
+    given = seed.read(Path(seeding)) if seeding else None
+    if given and not given.address:
+        return serve.serve(supply.narrowed, registry, given)
+    wish = Wish(registry, recreate, Mode.LEAST if least_privilege else Mode.DOCUMENT, seed=given)
     asked = Asked(
         recipe, _folder(recipe, into), into is not None, dry_run, yes, as_json, wish=wish, supply=supply,
         role="" if undoing else _role(recipe, node_role, device), lock_file=lock_file or "", whole=verbose,
@@ -150,17 +158,19 @@ def provision(
 def _many(asked: dict[str, Any]) -> int:
     """The same verb on other machines."""
     from envcheck.fleet import luggage
-    from installers.many import session
+    from installers.many import seeding, session
 
-    given = fleet_words.written(("dry_run", "yes", "as_json", "resume", "verbose"))
+    given = fleet_words.written(("dry_run", "yes", "as_json", "resume", "verbose", "seed_node", "seeding"))
     carried = {name: places.given(given[name], name) for name in CARRIED if name in given}
     words, said = fleet_words.words(given, carried)
     only = {name: asked[name] for name in ("fanout", "forget", "dry_run", "yes", "as_json", "resume")}
+    hosts, seed = fleet_words.hosts(asked), asked["seed_node"]
     return session.provision(
         session.Asked(
-            fleet_words.hosts(asked), words, said, luggage.packed(carried), deadline_s=asked["deadline"], **only
+            hosts, words, said, luggage.packed(carried), deadline_s=asked["deadline"], **only,
+            seed=seeding.node(seed, hosts) if seed else None,
         )
-    )
+    )  # fmt: skip
 
 
 def _memory(recipe: Recipe, method: str | None) -> Callable[[Facts], tuple[str, ...]] | None:

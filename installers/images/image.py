@@ -28,7 +28,8 @@ ROOM_LEFT = 1 << 30  # bytes; the engine, and what the container writes
 class Here:
     """An image that the engine has; `digest` is its manifest's as its registry says it, "" for one made here.
 
-    `names` are those that the pull of it gave, which its undoing takes back, or the one by which it was found.
+    `names` are those that the pull of it gave, which its undoing takes back, or the one by which it was found: that may
+    be its id, where the engine has it under the name of another registry.
     """
 
     image_id: str
@@ -37,7 +38,7 @@ class Here:
     names: tuple[str, ...] = ()
 
 
-def credentials(client: docker.DockerClient) -> Callable[[str], dict[str, Any]]:
+def credentials(client: docker.DockerClient | None = None) -> Callable[[str], dict[str, Any]]:
     """Of a registry's host, as docker login left them; a helper program that fails is as good as none."""
 
     def of(host: str) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def here(client: docker.DockerClient, found: Found) -> Here | None:
     for name in (*asked, found.image_id, *digests):
         there = named(client, name)
         if there and _is(found, there):
-            return Here(str(there["Id"]), found.digest, found.architecture)
+            return Here(str(there["Id"]), found.digest, found.architecture, (name,))
     return None
 
 

@@ -6,7 +6,7 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,16 +67,16 @@ class Link:
         except requests.RequestException as err:
             raise self._cut(err) from None
 
-    def pieces(self, path: str, size: int) -> Iterator[bytes]:
-        """A good answer of any length, in pieces of at most `size` bytes; who takes them bounds them."""
+    def pieces(self, path: str, size: int, start: int = 0) -> Iterator[bytes]:
+        """A good answer of any length from a byte on, in pieces of at most `size`; who takes them bounds them."""
         import requests
 
         url, renewed = f"{self.base}/v2/{self.reference.repository}/{path}", False
         try:
             while True:
-                with self._ask(url, "*/*") as said:
-                    if said.status_code == 200:
-                        yield from said.iter_content(size)
+                with self._ask(url, "*/*", start=start) as said:
+                    if said.status_code in (200, 206):
+                        yield from _from(said.iter_content(size), 0 if said.status_code == 206 else start)
                         return
                     if said.status_code != 401 or renewed:
                         raise self._no(said.status_code)
@@ -85,8 +85,9 @@ class Link:
         except requests.RequestException as err:
             raise self._cut(err) from None
 
-    def _ask(self, url: str, accept: str, **more: Any) -> requests.Response:
+    def _ask(self, url: str, accept: str, *, start: int = 0, **more: Any) -> requests.Response:
         headers = {"Accept": accept} | ({"Authorization": self.authorisation} if self.authorisation else {})
+        headers |= {"Range": f"bytes={start}-"} if start else {}
         more |= {"auth": _as_it_is, "verify": self.verify, "stream": True}
         more |= {"timeout": (min(CONNECT_S, self.read_s), self.read_s)}
         with warnings.catch_warnings():
@@ -159,6 +160,14 @@ class Link:
         if isinstance(err, (requests.exceptions.InvalidSchema, requests.TooManyRedirects, ValueError)):
             return Refusal(f"{self.host} sends us to an address that cannot be followed", another)
         return Refusal(f"{self.host} cut the connection", another, passing=True)
+
+
+def _from(pieces: Iterable[bytes], start: int) -> Iterator[bytes]:
+    """Without the first bytes, which a registry that knows no ranges sends all the same."""
+    for piece in pieces:
+        if piece[start:]:
+            yield piece[start:]
+        start = max(0, start - len(piece))
 
 
 def _as_it_is(request: Any) -> Any:

@@ -22,7 +22,7 @@ from envcheck.fleet.doing import Did
 from envcheck.fleet.hosts import folded
 from envcheck.reports.judged import safe
 from envcheck.stopping import unheard
-from installers.many import noted, told
+from installers.many import noted, seeding, told
 from installers.many.looked import Looked, document, line_of, looked, reason
 from installers.many.told import End
 
@@ -44,6 +44,7 @@ class Asked:
     yes: bool = False
     as_json: bool = False
     resume: bool = False
+    seed: seeding.Node | None = None
 
     def order(self, hosts: Sequence[str], *more: str, deadline_s: float | None = None) -> doing.Order:
         words = dict.fromkeys(hosts, ("provision", *more, "--json", *self.words))
@@ -68,7 +69,7 @@ def provision(asked: Asked) -> int:
         declined = {one.host: End(one.host, "declined", errors.UNFIT) for one in able}
         return _finish(asked, list({**found, **declined}.values()), "declined")
     noted.write(asked.said, {one.host: "begun" if one.able else one.state for one in seen})
-    ended = perform(asked, able, stops)
+    ended = _performed(asked, able, stops)
     found |= {end.host: end for end in ended}
     noted.write(asked.said, {host: end.state for host, end in found.items()})
     return _finish(asked, list(found.values()), _result(ended))
@@ -92,6 +93,16 @@ def perform(asked: Asked, able: Sequence[Looked], stops: doing.Stops) -> list[En
     by_host = {one.host: one for one in able}
     order = asked.order([*by_host], "--yes")
     return [_end(did, by_host[did.host], at.get(did.host, ""), stops) for did in doing.do(order, hear, stops=stops)]
+
+
+def _performed(asked: Asked, able: Sequence[Looked], stops: doing.Stops) -> list[End]:
+    """With an image that one of them passes on, where that was asked for; where it does not, nobody begins."""
+    try:
+        with seeding.served(asked, able) as given:
+            return perform(given, able, stops)
+    except seeding.NoSeedError as err:
+        why = f"{err.message} ({err.next_step})"
+        return [End(one.host, "not-begun", errors.STEP_FAILED, why, journal=one.journal) for one in able]
 
 
 def _end(did: Did, one: Looked, at: str, stops: doing.Stops) -> End:
@@ -133,6 +144,8 @@ def _show(asked: Asked, seen: Sequence[Looked]) -> None:
     for one in seen:
         if one.state in ("unreached", "refused"):
             click.echo(f"{one.host}, left out: {safe(one.seen)}", err=asked.as_json)
+    if asked.seed:
+        click.echo(seeding.words(asked.seed, seen), err=asked.as_json)
 
 
 def _agreed(asked: Asked, count: int) -> bool:
@@ -147,13 +160,15 @@ def _finish(asked: Asked, found: Sequence[End], result: str, whole: bool = True)
     """`whole`: with how each host stands; a plan alone has said it."""
     code = errors.INTERRUPTED if result == "interrupted" else told.code(found)
     if asked.as_json:
-        click.echo(json.dumps(told.document(found, result, code), indent=1))
+        more = {"seed_node": asked.seed.name} if asked.seed else {}
+        click.echo(json.dumps(told.document(found, result, code) | more, indent=1))
         return code
     if whole and found:
         click.echo("\n".join(told.ends(found)))
     missing = [end.host for end in found if end.state not in (*noted.DONE, "planned", "declined")]
     if missing and whole:
-        options = f"{asked.said} --hosts {folded(asked.hosts)} --resume".strip()
+        seed = f" {asked.seed.words}" if asked.seed else ""
+        options = f"{asked.said} --hosts {folded(asked.hosts)}{seed} --resume".strip()
         click.echo(f"Next: see to {folded(missing)}, then envcheck provision {options}")
     return code
 
