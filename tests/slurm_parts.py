@@ -250,12 +250,16 @@ def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
-@contextlib.contextmanager
-def cluster(folder: Path, kinds: dict[str, tuple[int, str]], more: str = "") -> Iterator[Cluster]:
-    """Skips where a machine cannot have one."""
-    missing = [name for name in PROGRAMS if not shutil.which(name, path=SBIN)]
+def wants(*more: str) -> None:
+    """Skips where a machine cannot have a Slurm of its own with `more` programs."""
+    missing = [name for name in (*PROGRAMS, *more) if not shutil.which(name, path=SBIN)]
     if os.geteuid() or missing:
         pytest.skip(f"a Slurm of our own wants root, and {', '.join(missing) or 'nothing else'}: slurm-wlm, munge")
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, kinds: dict[str, tuple[int, str]], more: str = "") -> Iterator[Cluster]:
+    wants()
     made = Cluster(folder, kinds, more)
     try:
         made.up()

@@ -1,4 +1,7 @@
-"""`envcheck train --on slurm` through a real Slurm: nodes are network namespaces, their cards a simulated machine's."""
+"""`envcheck train --on slurm` through a real Slurm: nodes are network namespaces, their cards a simulated machine's.
+
+tests/test_slurm_300b.py has paddle's own launcher on eight of them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from envcheck import schemas
 from installers.recipes.recipes_file import load
 from tests.slurm_parts import Cluster, cluster
 from tests.test_gates_command import provisioned
-from tests.test_train_nodes import RECIPE as PADDLE
 
 RECIPE = """
 name = "light"
@@ -196,21 +198,3 @@ def test_two_vendors_and_a_bad_node(slurm: Cluster) -> None:
     assert f"--master {slurm.address('node03')}:29778 --rank 1" in iluvatar and "as node05" in iluvatar
     reason = slurm.call("sinfo", "-R", "-h", "-o", "%E|%N").stdout
     assert reason == "envcheck: devices.count: lspci 16, /dev 16, ixsmi 15|node04\n"
-
-
-def test_the_real_launcher(slurm: Cluster, paddle_environment: Path) -> None:
-    """Four processes of paddle on two nodes of Slurm train as one, started by its own launcher, the loss falling."""
-    place = slurm.folder / "paddle"
-    place.mkdir()
-    package = '[[packages]]\nname = "light"\nspecifier = "==1.0"\n[[jobs]]'
-    text = PADDLE.format(python=paddle_environment / "bin" / "python").replace("[[jobs]]", package, 1)
-    (place / "two.toml").write_text(text)
-    provisioned(load(place / "two.toml"), slurm.folder / "home" / "envcheck" / "environments" / "two-nodes")
-    own = ("--on", "slurm", "--recipe", "two-nodes", "--recipes", str(place), "--partition", "npu")
-    done = slurm.envcheck("train", *own, timeout_s=240)
-
-    assert done.returncode == 0, done.stderr + log(slurm)
-    said = record(slurm)
-    losses = [loss for _, loss in said["loss"]]
-    assert len(losses) == 5 and losses[-1] < losses[0]
-    assert [part["state"] for part in said["slurm"]["parts"]] == ["finished"] * 2
