@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from envcheck.language import label
+from envcheck.language.width import columns as wide
 from launch.logs.step import Step
 
 Point = tuple[float, float]
@@ -98,7 +100,8 @@ def text(steps: Sequence[Step], width: int = 60, height: int = 9, mark: str = "*
         for row in range(height)
     ]
     ends = f"{'':>10}{found[0][0]:g}".ljust(10 + width - len(f"{found[-1][0]:g}")) + f"{found[-1][0]:g}"
-    return "\n".join([f"{'loss':>8}", *lines, f"{'':>8} +{'-' * width}", ends + "  step"])
+    heading, foot = label("loss"), f"{ends}  {label('step')}"
+    return "\n".join([" " * (8 - wide(heading)) + heading, *lines, f"{'':>8} +{'-' * width}", foot])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -11,6 +11,7 @@ import click
 
 from envcheck import errors, language
 from envcheck.language.findings import localised
+from envcheck.language.width import columns
 from envcheck.model import Finding, Severity
 from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
@@ -18,24 +19,31 @@ from launch import curve
 from launch.blame import Failed
 from launch.command import Command
 from launch.diagnose.model import Diagnosis
+from launch.diagnose.spoken import spoken
 from launch.gates import waive
 from launch.gates.waive import Waiver
 from launch.launcher import Ending
 
 LAST_LINES = 12
 _HOW = {
-    "finished": "finished",
-    "failed": "the training ended badly",
-    "deadline": "ended at its deadline",
-    "unstarted": "could not be started",
-    "stopped": "ended early",
-    "interrupted": "interrupted, all its processes ended,",
+    "finished": "finished after {} s",
+    "failed": "the training ended badly after {} s",
+    "deadline": "ended at its deadline after {} s",
+    "unstarted": "could not be started after {} s",
+    "stopped": "ended early after {} s",
+    "interrupted": "interrupted, all its processes ended, after {} s",
 }
 
 
 def say(text: str = "") -> None:
     with unheard():
         click.echo(text, err=True)
+
+
+def row(label: str, text: object, wide: int = 12) -> str:
+    """A label in its column, then what it says."""
+    said = language.label(label)
+    return f"{said}{' ' * max(1, wide - columns(said))}{text}"
 
 
 def closed(shut: Sequence[Finding]) -> None:
@@ -71,17 +79,18 @@ def in_vain(waivers: Iterable[Waiver], opened: Sequence[str]) -> None:
 
 
 def start(run: Path, made: Command) -> None:
-    say(f"run    {run}")
-    say(f"starts {shlex.join(made.argv)}")
+    say(row("run", run, 7))
+    say(row("starts", shlex.join(made.argv), 7))
 
 
 def detached(run: Path, code: int | None) -> None:
     """It runs without us, or it ended before it began."""
     if code is None:
-        say(f"detached {run}")
-        say(f"  next: envcheck runs follow {run.name}, or envcheck runs stop {run.name}")
+        say(row("detached", run, 9))
+        either = language.say("{}, or {}").format(f"envcheck runs follow {run.name}", f"envcheck runs stop {run.name}")
+        say(f"  {language.say('next: ')}{either}")
         return
-    say(f"the run ended at once, with exit code {code}; its words:")
+    say(language.say(f"the run ended at once, with exit code {code}; its words:"))
     for line in (run / "log" / "envcheck.log").read_text("utf-8", "replace").splitlines()[-LAST_LINES:]:
         say(f"  | {line[:300]}")
 
@@ -90,7 +99,7 @@ def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int, told: 
     """How it went: the loss as a plot, what is left, and after a failure whose fault it was."""
     if plot := curve.text(ending.steps):
         say(plot)
-    say(f"{_HOW[ending.how]} after {ending.seconds:.0f} s{_losses(ending)}{_memory(ending)}")
+    say(f"{language.say(_HOW[ending.how]).format(f'{ending.seconds:.0f}')}{_losses(ending)}{_memory(ending)}")
     if fullest := _cards(ending):
         say(fullest)
     if ending.stopped:
@@ -100,15 +109,16 @@ def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int, told: 
         _diagnosed(told)
     if ending.left:
         pids = " ".join(map(str, ending.left[:64]))
-        say(f"still there, in spite of SIGKILL, and may hold cards: {pids}")
-        say(f"  next: see where they hang, cat /proc/{ending.left[0]}/stack; a reset of the card or a reboot ends them")
+        say(language.say(f"still there, in spite of SIGKILL, and may hold cards: {pids}"))
+        where = f"see where they hang, cat /proc/{ending.left[0]}/stack; a reset of the card or a reboot ends them"
+        say(f"  {language.say('next: ')}{language.say(where)}")
     for path in checkpoints[-1:]:
-        say(f"checkpoint  {path}")
-    say(f"record      {run / 'run.json'}")
+        say(row("checkpoint", path))
+    say(row("record", run / "run.json"))
     if len(ending.steps) > 1:
-        say(f"loss curve  {run / 'loss.svg'}")
+        say(row("loss curve", run / "loss.svg"))
     if code not in (errors.FIT, errors.INTERRUPTED):
-        say(f"logs        {run / 'log'}")
+        say(row("logs", run / "log"))
 
 
 def _cards(ending: Ending) -> str:
@@ -116,16 +126,20 @@ def _cards(ending: Ending) -> str:
     peaks = ending.cards.get("peaks", {})
     held = [(peak["memory_mib"], name) for name, peak in peaks.items() if "memory_mib" in peak]
     drawn = [(peak["power_w"], name) for name, peak in peaks.items() if "power_w" in peak]
-    said = [f"{mib(most)}, on card {name}" for most, name in [max(held)]] if held else []
-    said += [f"{most:.0f} W, on card {name}" for most, name in [max(drawn)]] if drawn else []
-    return f"cards       at most {', and '.join(said)}" if said else ""
+    said = (
+        [language.say("at most {}, on card {}").format(mib(most), name) for most, name in [max(held)]] if held else []
+    )
+    watts = language.say(", and {} W, on card {}" if said else "at most {} W, on card {}")
+    said += [watts.format(f"{most:.0f}", name) for most, name in [max(drawn)]] if drawn else []
+    return row("cards", "".join(said)) if said else ""
 
 
 def _stopped(why: Finding) -> None:
-    say(f"{why.name}: {why.seen}")
-    for line in why.evidence[:LAST_LINES]:
-        say(f"  | {line[:300]}")
-    say(f"  next: {why.remedy.words if why.remedy else ''}")
+    (told,) = localised([why])
+    say(f"{told.name}: {told.seen}")
+    for line in told.evidence[:LAST_LINES]:
+        say(f"  | {language.say(line[:300])}")
+    say(f"  {language.say('next: ')}{told.remedy.words if told.remedy else ''}")
 
 
 def _losses(ending: Ending) -> str:
@@ -133,21 +147,24 @@ def _losses(ending: Ending) -> str:
         return ""
     first, last = ending.steps[0].loss, ending.steps[-1].loss
     made = ending.steps[-1].step or len(ending.steps)
-    return f": {made} step{'s' * (made != 1)}, loss {first:.3f} -> {last:.3f}"
+    counted = language.say(": {} steps, loss {}" if made != 1 else ": {} step, loss {}")
+    return counted.format(made, f"{first:.3f} -> {last:.3f}")
 
 
 def _memory(ending: Ending) -> str:
-    return f", at most {mib(ending.peak_bytes / MIB)} of host memory" if ending.peak_bytes else ""
+    most = language.say(", at most {} of host memory")
+    return most.format(mib(ending.peak_bytes / MIB)) if ending.peak_bytes else ""
 
 
 def _blame(run: Path, ending: Ending) -> None:
     failed = ending.failed
     if failed is None:
-        say(f"the launcher ended with status {ending.status}; its last words:")
+        say(language.say(f"the launcher ended with status {ending.status}; its last words:"))
         lines, source = ending.launcher_lines, run / "log" / "launcher.log"
     else:
-        whose = "the last words in the log that the workers share" if failed.shared else "its last words"
-        say(f"{_who(failed)} (the launcher: {ending.status}); {whose}:")
+        shared = "{} (the launcher: {}); the last words in the log that the workers share:"
+        own = "{} (the launcher: {}); its last words:"
+        say(language.say(shared if failed.shared else own).format(language.say(_who(failed)), ending.status))
         lines, source = failed.lines, run / "log" / (failed.log or "launcher.log")
     if failed and not failed.lines:  # a launcher that keeps no log of each worker, or one that said nothing
         lines, source = ending.launcher_lines, run / "log" / "launcher.log"
@@ -167,18 +184,18 @@ def _who(failed: Failed) -> str:
 
 def _diagnosed(told: Sequence[Diagnosis]) -> None:
     """What is known of such words: the cause, and in short what else was seen."""
-    for one in told[:1]:
-        say(f"{'cause' if one.kind == 'cause' else 'seen':<12}{one.says}")
+    for one in map(spoken, told[:1]):
+        say(row("cause" if one.kind == "cause" else "seen", one.says))
         say(f"  {one.why}")
-        say(f"  next: {one.do}")
+        say(f"  {language.say('next: ')}{one.do}")
         for line in one.commands:
             say(f"    $ {line}")
-    for one in told[1:3]:
-        say(f"also        {one.says}{' (follows from it)' if one.follows else ''}")
+    for one in map(spoken, told[1:3]):
+        say(row("also", f"{one.says}{language.say(' (follows from it)') if one.follows else ''}"))
 
 
 def ended(code: int | None) -> str:
-    """'with code 1', or by which signal."""
+    """'with code 1', or by which signal; in English: a node's word, too."""
     if code is None:
         return "with a code nobody saw"
     if code >= 0:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from envcheck.language import label
 from envcheck.secrets import redact
 from envcheck.stopping import unheard
 from launch.blame import Worker
@@ -220,6 +221,6 @@ def _status(stream: TextIO) -> Status | None:
         return None
     from rich.console import Console  # loaded where there is a terminal to show it on
 
-    status = Console(file=stream).status("starting", spinner="line")
+    status = Console(file=stream).status(label("starting"), spinner="line")
     status.start()
     return status

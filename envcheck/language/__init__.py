@@ -54,6 +54,11 @@ def say(text: str) -> str:
     return text if _chosen == "en" else _table(_chosen)(text)
 
 
+def label(word: str) -> str:
+    """A word that heads a line or a column, or names a state: in the tables with a blank behind it, by itself."""
+    return say(f"{word} ").strip()
+
+
 @cache
 def _table(language: str):  # type: ignore[no-untyped-def]  # a Translator; its module is not imported for English
     from envcheck.language.translator import load

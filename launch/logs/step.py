@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from envcheck.language import say
+
 
 @dataclass(frozen=True)
 class Step:
@@ -30,14 +32,14 @@ def words(step: Step, of: int | None = None, left_s: float | None = None) -> str
     """'step 3 of 50, loss 4.2720, lr 0.001, 4963 tokens/s, 376 MiB, 2 min left'"""
     of = of or step.of
     said = [
-        "" if step.step is None else f"step {step.step}{f' of {of}' if of else ''}",
-        f"loss {step.loss:.4f}",
+        "" if step.step is None else say("step {} of {}" if of else "step {}").format(step.step, of),
+        say("loss {}").format(f"{step.loss:.4f}"),
         "" if step.learning_rate is None else f"lr {step.learning_rate:.3g}",
         *_speed(step),
         "" if step.memory_mib is None else f"{step.memory_mib:.0f} MiB",
-        "" if left_s is None else f"{duration(left_s)} left",
+        "" if left_s is None else say("{} left").format(duration(left_s)),
     ]
-    return ", ".join(filter(None, said))
+    return say(", ").join(filter(None, said))
 
 
 def _speed(step: Step) -> list[str]:
@@ -48,7 +50,7 @@ def _speed(step: Step) -> list[str]:
         (step.samples_per_s, ".3g", "samples/s"),
         (step.seconds, ".3g", "s a step"),
     )
-    return next(([f"{value:{form}} {unit}"] for value, form, unit in told if value is not None), [])
+    return next(([f"{value:{form}} {say(unit)}"] for value, form, unit in told if value is not None), [])
 
 
 def duration(seconds: float) -> str:

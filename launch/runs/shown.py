@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from tabulate import tabulate
-
+from envcheck.language import label, say
+from envcheck.language.width import columns, tidy
 from envcheck.units import gib
 from launch import telling
 from launch.logs.step import duration
@@ -31,14 +31,17 @@ def _values(run: Run) -> dict[str, Any]:
 
 def as_table(runs: Sequence[Run], width: int) -> str:
     if not runs:
-        return "no runs yet; envcheck train starts one"
-    rows: list[tuple[str, ...]] = [
-        tuple(map(printable, (r.id, r.state, r.text("method"), _long(r), _loss(r)))) for r in runs
-    ]
-    heads: tuple[str, ...] = ("run", "state", "method", "for", "loss")
-    if width < 80:
-        rows, heads = [(row[0], row[1], row[3]) for row in rows], ("run", "state", "for")
-    return tabulate(rows, heads, tablefmt="plain", disable_numparse=True)
+        return say("no runs yet; envcheck train starts one")
+    heads = [label(head) for head in ("run", "state", "method", "for", "loss")]
+    rows = [heads, *([r.id, label(r.state), r.text("method"), _long(r), _loss(r)] for r in runs)]
+    return _aligned([[row[0], row[1], row[3]] for row in rows] if width < 80 else rows)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    told = [[printable(cell) for cell in row] for row in rows]
+    wide = [max(map(columns, cells)) for cells in zip(*told, strict=True)]
+    padded = [[cell + " " * (w - columns(cell)) for cell, w in zip(row, wide, strict=True)] for row in told]
+    return "\n".join("  ".join(row).rstrip() for row in padded)
 
 
 def as_page(run: Run, now: str = "") -> str:
@@ -47,10 +50,10 @@ def as_page(run: Run, now: str = "") -> str:
     status = said.get("exit") if isinstance(said.get("exit"), dict) else {}
     rows = [
         ("run", run.id),
-        ("state", STATES.get(run.state, run.state) + _code(status)),
-        ("trains", f"{run.text('model')} by {run.text('method')}, recipe {run.text('recipe')}"),
-        ("on", f"{run.text('device')}{', in the container ' + run.text('container') if run.text('container') else ''}"),
-        ("job", _job(run)),
+        ("state", (say(STATES[run.state]) if run.state in STATES else label(run.state)) + _code(status)),
+        ("trains", say("{} by {}, recipe {}").format(*map(run.text, ("model", "method", "recipe")))),
+        ("on", run.text("device") + _inside(run.text("container"))),
+        ("job", tidy(_job(run))),
         ("started", f"{run.text('started')}, {_long(run)}"),
         ("now", now),
         ("loss", _loss(run)),
@@ -63,7 +66,11 @@ def as_page(run: Run, now: str = "") -> str:
         ("record", str(run.folder / "run.json")),
         ("logs", str(run.folder if run.elsewhere else run.folder / "log")),
     ]
-    return "\n".join(f"{name:<12}{printable(text)}" for name, text in rows if text)
+    return "\n".join(telling.row(name, printable(text)) for name, text in rows if text)
+
+
+def _inside(container: str) -> str:
+    return say(", in the container {}").format(container) if container else ""
 
 
 def _job(run: Run) -> str:
@@ -74,8 +81,9 @@ def _job(run: Run) -> str:
 
     parts = run.said["slurm"].get("parts")
     states = [str(part.get("state")) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    told = [f"{states.count(state)} node{'s' * (states.count(state) > 1)} {state}" for state in dict.fromkeys(states)]
-    return "; ".join([seen.standing(run), *told])
+    counts = {state: states.count(state) for state in states}
+    told = [f"{n} {label('nodes' if n > 1 else 'node')} {label(state)}" for state, n in counts.items()]
+    return say("; ").join([say(seen.standing(run)), *told])
 
 
 def printable(text: str) -> str:
@@ -84,14 +92,15 @@ def printable(text: str) -> str:
 
 
 def _code(status: Any) -> str:
-    return f" (exit {status['code']})" if isinstance(status, dict) and isinstance(status.get("code"), int) else ""
+    known = isinstance(status, dict) and isinstance(status.get("code"), int)
+    return say(" (exit {})").format(status["code"]) if known else ""
 
 
 def _why(said: dict[str, Any]) -> str:
     error, rule = said.get("error"), said.get("stopped")
     if isinstance(rule, dict) and isinstance(rule.get("seen"), str):
-        return f"{rule.get('name')}: {rule['seen']}"
-    return error if isinstance(error, str) else ""
+        return f"{rule.get('name')}: {say(rule['seen'])}"
+    return say(error) if isinstance(error, str) else ""
 
 
 def _worker(worker: Any) -> str:
@@ -99,7 +108,7 @@ def _worker(worker: Any) -> str:
     if not isinstance(worker, dict):
         return ""
     code = worker.get("code")
-    return f"{worker.get('rank')} failed first, {telling.ended(code if isinstance(code, int) else None)}"
+    return say(f"{worker.get('rank')} failed first, {telling.ended(code if isinstance(code, int) else None)}")
 
 
 def _diagnosed(said: dict[str, Any]) -> tuple[str, str]:
@@ -107,15 +116,15 @@ def _diagnosed(said: dict[str, Any]) -> tuple[str, str]:
     told = said.get("diagnoses")
     first = told[0] if isinstance(told, list) and told and isinstance(told[0], dict) else {}
     text = first.get("says")
-    return ("cause" if first.get("kind") == "cause" else "seen", text if isinstance(text, str) else "")
+    return ("cause" if first.get("kind") == "cause" else "seen", say(text) if isinstance(text, str) else "")
 
 
 def _memory(said: dict[str, Any]) -> str:
     """'a card planned 30.1 GiB, measured 28.2 GiB'"""
     memory = said.get("memory")
     told = [(word, memory.get(f"{key}_bytes")) for word, key in MEMORY.items()] if isinstance(memory, dict) else []
-    known = [f"{word} {gib(size)}" for word, size in told if isinstance(size, (int, float)) and size > 0]
-    return ", ".join(known)
+    known = [f"{label(word)} {gib(size)}" for word, size in told if isinstance(size, (int, float)) and size > 0]
+    return say(", ").join(known)
 
 
 def _texts(value: Any) -> list[str]:
@@ -143,4 +152,5 @@ def _loss(run: Run) -> str:
     loss = run.said.get("loss")
     points = [p for p in loss if isinstance(p, list) and len(p) == 2] if isinstance(loss, list) else []
     values = [p[1] for p in points if isinstance(p[1], (int, float))]
-    return f"{values[0]:.3f} -> {values[-1]:.3f}, {len(points)} step{'s' * (len(points) != 1)}" if values else ""
+    counted = say("{}, {} steps" if len(points) != 1 else "{}, {} step")
+    return counted.format(f"{values[0]:.3f} -> {values[-1]:.3f}", len(points)) if values else ""

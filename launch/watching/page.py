@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from envcheck.language import label, say
+from envcheck.language.width import columns, wrap
 from envcheck.units import mib
 from launch import curve
 from launch.logs import eta
@@ -44,12 +45,12 @@ def _head(shown: Shown, width: int, signs: str) -> list[str]:
     state = shown.state
     lines = [f"{shown.title}  {duration(state.now - state.began_at)}"]
     if not state.steps:
-        lines.append("no step yet")
+        lines.append(say("no step yet"))
     else:
         step = state.steps[-1]
         of = step.of or shown.of
         said = words(step, of, None if of == step.step else eta.left_s(state.marks, of))
-        lines += textwrap.wrap(said, width)[:3]
+        lines += wrap(said, width)[:3]
         if of and step.step is not None:
             share = min(1.0, step.step / of)
             lines.append(f"{bar(share, min(60, width - 7), signs)} {share:4.0%}")
@@ -63,18 +64,20 @@ def _cards(state: State, width: int, most: int, signs: str) -> list[str]:
     age = state.now - state.samples[-1].at
     rows = [_card(card, width, signs) for card in cards[:most]]
     left = len(cards) - most
-    more = [f"and {left} more"] if left > 0 else []
-    old = [f"as of {duration(age)} ago"] if age > 30 else []
-    return [*rows, *([", ".join((*more, *old))] if more or old else []), ""]
+    more = [say(f"and {left} more")] if left > 0 else []
+    old = [say("as of {} ago").format(duration(age))] if age > 30 else []
+    return [*rows, *([say(", ").join((*more, *old))] if more or old else []), ""]
 
 
 def _card(card: Card, width: int, signs: str) -> str:
     """'card 0  ████░░░░ 52.1 GiB of 64 GiB  ███░░░░░  35 %  310 W  62 C  OK'; a narrow one without bars' luxury."""
     each = max(4, min(20, (width - 50) // 2))
-    parts = [f"card {card.label}".ljust(8)]
+    named = say("card {}").format(card.label)
+    parts = [named + " " * (8 - columns(named))]
     if card.used_mib is not None and card.total_mib:
-        held = f"{mib(card.used_mib)} of {mib(card.total_mib)}"
-        parts.append(f"{bar(card.used_mib / card.total_mib, each, signs)} {held:<20}")
+        held = f"{mib(card.used_mib)} {label('of')} {mib(card.total_mib)}"
+        blank = " " * (20 - columns(held))
+        parts.append(f"{bar(card.used_mib / card.total_mib, each, signs)} {held}{blank}")
     if card.percent is not None:
         parts.append(f"{bar(card.percent / 100, each, signs)} {card.percent:3.0f} %")
     parts += [f"{card.power_w:.0f} W"] if card.power_w is not None else []
