@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import builtins
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envcheck import toml_file
-from launch.diagnose import session, triggers
+from launch.diagnose import catalogue, session, triggers
+from launch.diagnose.needles import may, needles
 from launch.diagnose.scan import Scan
 from launch.diagnose.words import Words
 
@@ -24,6 +26,9 @@ SAID = tuple(
     for lines in said.values()
     for line in lines
 )
+# Without the letters that are s, i and k in another case to patterns, but not to lower().
+ALPHABET = st.characters(codec="utf-8", exclude_characters="\u017f\u0131\u0130\u212a")
+PATTERNS = tuple(pattern for entry in catalogue.entries() for pattern in entry.match)
 
 
 def cut(word: bytes) -> st.SearchStrategy[bytes]:
@@ -55,7 +60,7 @@ def way(request: pytest.FixtureRequest) -> Any:
     session.index.cache_clear()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(keys=KEYS)
 def test_the_lines_with_a_word(way: object, keys: list[bytes]) -> None:
     """Those lines in which one of the words stands are found, whole and in their order, and no others."""
@@ -84,3 +89,32 @@ def test_nothing_is_dropped(way: object, lines: list[str]) -> None:
 
 def told(scan: Scan) -> dict[str, tuple[int, bool, list[int]]]:
     return {name: (hit.count, hit.mild, [one.line for one in hit.first]) for name, hit in scan.hits.items()}
+
+
+def test_each_pattern_has_needles() -> None:
+    """No pattern of the catalogue is tried on lines that have none of its words."""
+    assert [pattern.pattern for pattern in PATTERNS if not needles(pattern)] == []
+
+
+@pytest.mark.parametrize("pattern", ("a{0,3}b?c", "(?:ab|)c", "(?:ab|\\d)", "[ab]", "(?!ab)\\w", "(?=ab)\\w", "a|b?"))
+def test_what_may_be_missing_is_no_needle(pattern: str) -> None:
+    """What a pattern can do without, or with other letters, is not asked for."""
+    assert {word for some in needles(re.compile(pattern)) for word in some} <= {"c"}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_what_a_pattern_finds_has_its_needles(data: st.DataObject) -> None:
+    """A text in which a pattern of the catalogue is found is never held back from it, whatever its case."""
+    pattern = data.draw(st.sampled_from(PATTERNS))
+    text = data.draw(st.from_regex(pattern, alphabet=ALPHABET))
+
+    assert may(pattern, text.lower())
+
+
+def test_recorded_lines_have_their_needles() -> None:
+    """Each pattern that is found in a recorded line may be."""
+    found = [(pattern, line) for line in SAID for pattern in PATTERNS[::7] if pattern.search(line)]
+
+    assert len(found) > 50
+    assert [line for pattern, line in found if not may(pattern, line.lower())] == []

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from launch.diagnose.model import Entry
+from launch.diagnose.needles import may
 from launch.diagnose.words import Words
 
 # Lines that name an error without having one: source code that a traceback quotes, settings that are told, what is said
@@ -51,14 +52,13 @@ class Index:
         """Entries that the line is of, with what their patterns named in it."""
         low = text.lower()
         near = {entry.name: entry for entry in self._of_words(low)}
-        if not near or _QUOTES.match(text) or _NONE.search(text):
+        if not near or _QUOTES.match(text):
             return
-        told = bool(_TOLD.match(text))
-        for entry in near.values():
-            if told and entry.name not in SPOKEN:
-                continue
-            groups = _matched(entry, text, around)
-            if groups is not None:
+        if _TOLD.match(text):
+            near = {name: entry for name, entry in near.items() if name in SPOKEN}
+        found = [(entry, _matched(entry, text, low, around)) for entry in near.values()]
+        for entry, groups in found:
+            if groups is not None and not _NONE.search(text):
                 yield entry, groups
 
     def _of_words(self, low: str) -> Iterator[Entry]:
@@ -67,8 +67,8 @@ class Index:
             yield from self._near[at]
 
 
-def _matched(entry: Entry, text: str, around: Callable[[], str]) -> dict[str, str] | None:
-    found = next((m for pattern in entry.match if (m := pattern.search(text))), None)
+def _matched(entry: Entry, text: str, low: str, around: Callable[[], str]) -> dict[str, str] | None:
+    found = next((m for pattern in entry.match if may(pattern, low) and (m := pattern.search(text))), None)
     if found is None or (entry.unless and entry.unless.search(text)):
         return None
     if entry.needs and not entry.needs.search(around()):
