@@ -3,13 +3,14 @@
 python benchmarks/fleet.py hosts [8 32]        as root: hosts are network namespaces with a real sshd each
 python benchmarks/fleet.py replay [1000]       recordings of 16-card machines, three of them odd
 
-All hosts share this machine's cores: their own work (a Python and the simulated tools on each) slows the others.
-What is aimed at is 1.5 x clush running `true` on all, plus the slowest host's own doctor; so that this is measured as
-it is under that load, too, all hosts are asked at once without ssh: for an installed `envcheck doctor`, and for nothing
-but the probe that travels.  Told apart are the processor time of envcheck and its ssh children alone, that of a host,
-and a run in which the hosts send again what they sent before, as hosts with cores of their own would leave it to us.
-Beside it stand clush, ansible and pyinfra (where they are on PATH) as they run an envcheck that is installed on every
-host and print its answers as they come, without a word on what differs.  Medians of RUNS, whose parts take turns.
+What is aimed at is 1.5 x clush running `true` on all, plus the slowest host's own doctor.  All hosts share this
+machine's cores, so that this one is measured as it is under that load: all are asked at once without ssh, for an
+installed `envcheck doctor`, and for nothing but the probe that travels.  Beside it stand clush, ansible and pyinfra
+(where they are on PATH) as they run an envcheck that is installed on every host and print its answers as they come,
+without a word on what differs.  Hosts that send again what they sent before are as those with cores of their own.
+
+Of each the clock, the processor time of what runs here, and that with the hosts' own (their sshd and its children),
+which tells the same on a machine that others use.  Medians of RUNS, which take turns.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import psutil
 from tabulate import tabulate
 
 ROOT = Path(__file__).parent.parent
@@ -38,101 +41,58 @@ from envcheck import facts, snapshot  # noqa: E402
 from envcheck.fleet import carrying  # noqa: E402
 from envcheck.machine import SYSROOT  # noqa: E402
 
-RUNS = 3
+RUNS, SETTLED_S, NONE = 3, 0.3, subprocess.DEVNULL
+DOCTOR = (sys.executable, "-m", "envcheck", "doctor", "--json")
+FRESH = {"ANSIBLE_SSH_ARGS": "-o ControlMaster=no"}  # connections of its own each time, as the others have
+CLUSH = (sys.executable, "-m", "ClusterShell.CLI.Clush", "-S", "-f", "64")
 MACHINE, LARGE = "atlas-800t-a2", "atlas-200t-a2-box16"
 ODD = {100: "driver-old", 500: "card-lost=3", 900: "hot=101"}
 
 
+class Took(NamedTuple):
+    """Seconds: by the clock, of processors here, and of those with the hosts' own."""
+
+    clock: float
+    here: float
+    all: float
+
+
 def timed(argv: Sequence[str], env: dict[str, str]) -> tuple[float, float]:
     """(clock, processor time with children), in seconds."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    none = subprocess.DEVNULL
-    subprocess.run(argv, env=env, cwd=ROOT, stdin=none, stdout=none, stderr=none, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return time.perf_counter() - began, used
+    before, began = _children(), time.perf_counter()
+    subprocess.run(argv, env=env, cwd=ROOT, stdin=NONE, stdout=NONE, stderr=NONE, check=False)
+    return time.perf_counter() - began, _children() - before
 
 
-def median(argv: Sequence[str], env: dict[str, str]) -> tuple[float, float]:
-    runs = [timed(argv, env) for _ in range(RUNS)]
-    return statistics.median(r[0] for r in runs), statistics.median(r[1] for r in runs)
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
-def hosts(sizes: Sequence[int]) -> None:
-    rows = []
-    for size in sizes:
-        with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), size, MACHINE) as made:
-            rows.append(measured(made, f"node[01-{size:02d}]"))
-    print(tabulate([[name, *(row[name] for row in rows)] for name in rows[0]], floatfmt=".2f"))
+def over_ssh(made: Fleet, argv: Sequence[str]) -> Took:
+    before = _of_hosts(made)
+    clock, here = timed(argv, {**made.environment(), **FRESH})
+    time.sleep(SETTLED_S)
+    return Took(clock, here, here + _of_hosts(made) - before)
 
 
-def others(made: Fleet) -> dict[str, list[str]]:
-    """Doctor on every host by the tools that a site has for it."""
-    names, line = ",".join(host.name for host in made.hosts), f"cd {ROOT} && {sys.executable} -m envcheck doctor --json"
-    return {
-        "clush": [sys.executable, "-m", "ClusterShell.CLI.Clush", "-S", "-f", "64", "-w", names, line],
-        "ansible": ["ansible", "all", "-i", f"{names},", "-u", "root", "-f", "64", "-m", "raw", "-a", line],
-        "pyinfra": ["pyinfra", "-y", "--ssh-user", "root", "--ssh-key", str(made.key), names, "exec", "--", line],
-    }
+def _of_hosts(made: Fleet) -> float:
+    """Processor time of each sshd and of what it has waited for."""
+    return sum(sum(psutil.Process(host.child.pid).cpu_times()[:4]) for host in made.hosts if host.child)
 
 
-def beside(made: Fleet, env: dict[str, str]) -> dict[str, object]:
-    return {
-        f"{name} s": median(argv, env)[0] if shutil.which(argv[0], path=env["PATH"]) else None
-        for name, argv in others(made).items()
-    }
-
-
-def measured(made: Fleet, names: str) -> dict[str, object]:
-    env, python = made.environment(), sys.executable
-    doctor = [python, "-m", "envcheck", "doctor", "--json"]
-    over = [*doctor, "--hosts", names]
-    clush = [python, "-m", "ClusterShell.CLI.Clush", "-S", "-f", "64", "-w", names]
-    first_s, _ = timed(over, env)  # the file travels, and is compiled there
-    probe = ["sh", "-c", carrying.command("auto", 60)]
-    takes = [
-        (timed(over, env), timed([*clush, "true"], env), by_itself(made, doctor), by_itself(made, probe))
-        for _ in range(RUNS)
-    ]
-    (all_s, here_s), (true_s, _), (own_s, own_cpu_s), (probe_s, probe_cpu_s) = (
-        tuple(statistics.median(pair) for pair in zip(*part, strict=True)) for part in zip(*takes, strict=True)
-    )
-    alone = max(timed(doctor, {**os.environ, SYSROOT: str(host.sysroot)})[0] for host in made.hosts[:RUNS])
-    one = median([*doctor, "--hosts", "node01"], env)[0]
-    same = beside(made, env)
-    at_once(made, env)
-    return {
-        "hosts": len(made.hosts),
-        "doctor --hosts s": all_s,
-        "for the first time s": first_s,
-        "clush true s": true_s,
-        "own doctor, all at once s": own_s,
-        "own probe, all at once s": probe_s,
-        "own doctor, one alone s": alone,
-        "of 1.5 clush + own doctor at once": all_s / (1.5 * true_s + own_s),
-        "of 1.5 clush + own probe at once": all_s / (1.5 * true_s + probe_s),
-        "of that here, cpu s": here_s,
-        "a host's own doctor, cpu s": own_cpu_s / len(made.hosts),
-        "a host's own probe, cpu s": probe_cpu_s / len(made.hosts),
-        "one host over ssh s": one,
-        "hosts that answer at once s": median(over, env)[0],
-        **same,
-    }
-
-
-def by_itself(made: Fleet, argv: Sequence[str]) -> tuple[float, float]:
-    """(clock until the slowest is done, processor time of all) of a command on all hosts at once, without ssh."""
-    before, began, none = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), subprocess.DEVNULL
+def by_itself(made: Fleet, argv: Sequence[str]) -> Took:
+    """A command on all hosts at once, without ssh, until the slowest is done."""
+    before, began = _children(), time.perf_counter()
     running = [
-        subprocess.Popen(["nsenter", f"--net=/run/netns/{host.space}", *argv], cwd=ROOT, stdin=none, stdout=none,
-                         stderr=none, env=there(host))
+        subprocess.Popen(["nsenter", f"--net=/run/netns/{host.space}", *argv], cwd=ROOT, stdin=NONE, stdout=NONE,
+                         stderr=NONE, env=there(host))
         for host in made.hosts
     ]  # fmt: skip
     for child in running:
         child.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return time.perf_counter() - began, used
+    used = _children() - before
+    return Took(time.perf_counter() - began, 0, used)
 
 
 def there(host: Host) -> dict[str, str]:
@@ -141,10 +101,69 @@ def there(host: Host) -> dict[str, str]:
     return {**os.environ, **{name: str(value) for name, value in own.items()}, "PATH": path}
 
 
-def at_once(made: Fleet, env: dict[str, str]) -> None:
+def hosts(sizes: Sequence[int]) -> None:
+    found = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), size, MACHINE) as made:
+            found.append(measured(made, f"node[01-{size:02d}]"))
+    rows = [[name, *(figure for one in found for figure in one[name])] for name in found[0]]
+    print(tabulate(rows, ["", *(f"{size}: {what}" for size in sizes for what in ("clock s", "cpu here", "cpu in all"))],
+                   floatfmt=".2f"))  # fmt: skip
+
+
+def measured(made: Fleet, names: str) -> dict[str, Took]:
+    over = [*DOCTOR, "--hosts", names]
+    first = over_ssh(made, over)  # the file travels, and is compiled there
+    probe = ["sh", "-c", carrying.command("auto", 60)]
+    ways: dict[str, Callable[[], Took]] = {
+        "doctor --hosts": lambda: over_ssh(made, over),
+        "clush true": lambda: over_ssh(made, [*CLUSH, "-w", names, "true"]),
+        "own doctor, all at once": lambda: by_itself(made, DOCTOR),
+        "own probe, all at once": lambda: by_itself(made, probe),
+        "one host": lambda: over_ssh(made, [*DOCTOR, "--hosts", "node01"]),
+    }
+    for name, argv in others(made).items():
+        if shutil.which(argv[0], path=made.environment()["PATH"]):
+            ways[f"{name}: own doctor"] = lambda argv=argv: over_ssh(made, argv)  # type: ignore[misc]
+    took = medians(ways)
+    true, own, travels = (took[name] for name in ("clush true", "own doctor, all at once", "own probe, all at once"))
+    at_once(made)
+    return {
+        **took,
+        "the first time": first,
+        "hosts that answer at once": median([over_ssh(made, over) for _ in range(RUNS)]),
+        "1.5 x clush true + own doctor": bound(true, own),
+        "1.5 x clush true + own probe": bound(true, travels),
+    }
+
+
+def medians(ways: Mapping[str, Callable[[], Took]]) -> dict[str, Took]:
+    rounds = [{name: way() for name, way in ways.items()} for _ in range(RUNS)]
+    return {name: median([one[name] for one in rounds]) for name in ways}
+
+
+def median(took: Sequence[Took]) -> Took:
+    return Took(*map(statistics.median, zip(*took, strict=True)))
+
+
+def bound(true: Took, own: Took) -> Took:
+    return Took(*(1.5 * one + other for one, other in zip(true, own, strict=True)))
+
+
+def others(made: Fleet) -> dict[str, list[str]]:
+    """Doctor on every host by the tools that a site has for it."""
+    names, line = ",".join(host.name for host in made.hosts), f"cd {ROOT} && {' '.join(DOCTOR)}"
+    return {
+        "clush": [*CLUSH, "-w", names, line],
+        "ansible": ["ansible", "all", "-i", f"{names},", "-u", "root", "-f", "64", "-m", "raw", "-a", line],
+        "pyinfra": ["pyinfra", "-y", "--ssh-user", "root", "--ssh-key", str(made.key), names, "exec", "--", line],
+    }
+
+
+def at_once(made: Fleet) -> None:
     """From here on the hosts' python3 sends what it sent before: what is left is ours and ssh's."""
     ssh = str(made.home / "bin" / "ssh")
-    done = subprocess.run([ssh, "node01", carrying.command("auto", 60)], env=env, stdin=subprocess.DEVNULL,
+    done = subprocess.run([ssh, "node01", carrying.command("auto", 60)], env=made.environment(), stdin=NONE,
                           capture_output=True, check=True)  # fmt: skip
     kept = made.folder / "answer"
     kept.write_bytes(done.stdout)
