@@ -37,7 +37,7 @@ class Site:
         argv = [sys.executable, "-m", "envcheck", *self.words(*more)]
         return subprocess.Popen(
             argv, cwd=fleet_parts.ROOT, env=self.fleet.environment(), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 
     def begin(self, host: Host) -> None:
@@ -162,12 +162,13 @@ def test_a_reboot_in_the_middle(site: Site, empty: Path) -> None:
 
 
 def test_ctrl_c(site: Site, empty: Path) -> None:
-    """Ctrl-C is one on every host: each notes it and ends; where each stands is said; --resume goes on."""
+    """A terminal's Ctrl-C, which goes to all that runs in it, is one on every host: each notes it and ends; where each
+    stands is said; --resume goes on."""
     given(site, empty)
     site.index.mode = "slow"
     child = site.start("--yes")
     until(lambda: all(pips(host) for host in site.fleet.hosts))
-    child.send_signal(signal.SIGINT)
+    os.killpg(child.pid, signal.SIGINT)
     out, err = child.communicate(timeout=120)
     site.index.mode = ""
     left = [pips(host) for host in site.fleet.hosts]

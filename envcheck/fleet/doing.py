@@ -107,6 +107,8 @@ def do(
     task.set_info("fanout", order.fanout)
     task.set_info("connect_timeout", asking.CONNECT_S)
     task.set_info("ssh_options", f"{asking.OPTIONS} {ALIVE}")
+    if shutil.which("setsid"):  # a terminal's Ctrl-C goes to all of its group: ssh would end before it can pass it on
+        task.set_info("ssh_path", "setsid ssh")
     worker_class, talk_class, timer_class = _classes(parcels, hear, ended, stops)
     try:
         with heard_by(stops):
