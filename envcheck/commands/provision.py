@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from envcheck import options, places, provision_modes
+from envcheck import language, options, places, provision_modes
 from envcheck.errors import UsageError
 from envcheck.fleet import words as fleet_words
 
@@ -194,7 +194,7 @@ def _given() -> list[str]:
     context = click.get_current_context()
     source = context.get_parameter_source
     written = [p for p in context.command.params if p.name and source(p.name) is ParameterSource.COMMANDLINE]
-    return [param.opts[0] for param in written]
+    return [option for param in written if (option := param.opts[0]) != language.OPTION]
 
 
 def _supply(

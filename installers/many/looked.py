@@ -11,6 +11,7 @@ from typing import Any
 
 from envcheck import errors
 from envcheck.fleet.doing import Did
+from envcheck.language import say
 from envcheck.reports.judged import safe
 from installers import journal
 from installers.by_hand import ByHand
@@ -56,7 +57,11 @@ class Looked:
         """The plan for people; as wide as the terminal, where no width is said."""
         if self.plan is None:
             return []
-        texts = [as_text(self.plan, width)] if not self.removes else [f"removes {what}" for what in self.removes]
+        texts = (
+            [as_text(self.plan, width)]
+            if not self.removes
+            else [say("removes {}").format(what) for what in self.removes]
+        )
         return [line_of(line) for text in texts for line in text.splitlines()]
 
     @property

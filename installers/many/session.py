@@ -20,6 +20,7 @@ from envcheck.fleet.aboard import Word
 from envcheck.fleet.carrying import Parcel
 from envcheck.fleet.doing import Did
 from envcheck.fleet.hosts import folded
+from envcheck.language import say
 from envcheck.reports.judged import safe
 from envcheck.stopping import unheard
 from installers.many import noted, seeding, told
@@ -54,7 +55,7 @@ class Asked:
 def provision(asked: Asked) -> int:
     hosts = noted.missing(asked.said, list(asked.hosts)) if asked.resume else list(asked.hosts)
     if not hosts:
-        click.echo("every host is done", err=asked.as_json)
+        click.echo(say("every host is done"), err=asked.as_json)
         return _finish(asked, [], "ready")
     stops = doing.Stops()
     seen = look(asked, hosts, stops)
@@ -88,7 +89,7 @@ def perform(asked: Asked, able: Sequence[Looked], stops: doing.Stops) -> list[En
         if line.startswith(BEGINS):
             at[host] = line.removeprefix(BEGINS)
         if host in at or line.startswith("envcheck: "):  # before its first step it shows the plan once more
-            _aside(f"{host}: {line}")
+            _aside(f"{host}: {_spoken(line)}")
 
     by_host = {one.host: one for one in able}
     order = asked.order([*by_host], "--yes")
@@ -143,9 +144,9 @@ def _show(asked: Asked, seen: Sequence[Looked]) -> None:
     click.echo("\n".join(told.plans(seen)), err=asked.as_json)
     for one in seen:
         if one.state in ("unreached", "refused"):
-            click.echo(f"{one.host}, left out: {safe(one.seen)}", err=asked.as_json)
+            click.echo(say("{}, left out: {}").format(one.host, say(safe(one.seen))), err=asked.as_json)
     if asked.seed:
-        click.echo(seeding.words(asked.seed, seen), err=asked.as_json)
+        click.echo(say(seeding.words(asked.seed, seen)), err=asked.as_json)
 
 
 def _agreed(asked: Asked, count: int) -> bool:
@@ -153,7 +154,7 @@ def _agreed(asked: Asked, count: int) -> bool:
         return True
     if not sys.stdin.isatty():
         raise UsageError("there is nobody to ask", "add --yes to do what the plan says, or --dry-run to only see it")
-    return click.confirm(f"Do this on {count} host{'s' if count > 1 else ''}?", err=asked.as_json)
+    return click.confirm(say(f"Do this on {count} host{'s' if count > 1 else ''}?"), err=asked.as_json)
 
 
 def _finish(asked: Asked, found: Sequence[End], result: str, whole: bool = True) -> int:
@@ -169,8 +170,14 @@ def _finish(asked: Asked, found: Sequence[End], result: str, whole: bool = True)
     if missing and whole:
         seed = f" {asked.seed.words}" if asked.seed else ""
         options = f"{asked.said} --hosts {folded(asked.hosts)}{seed} --resume".strip()
-        click.echo(f"Next: see to {folded(missing)}, then envcheck provision {options}")
+        click.echo(say("Next: see to {}, then envcheck provision {}").format(folded(missing), options))
     return code
+
+
+def _spoken(line: str) -> str:
+    """What a host says in English of a step, in the language that was chosen here."""
+    margin, words = (BEGINS, line.removeprefix(BEGINS)) if line.startswith(BEGINS) else ("", line)
+    return f"{margin}{say(words)}"
 
 
 def _aside(text: str) -> None:

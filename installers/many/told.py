@@ -8,6 +8,8 @@ from typing import Any
 
 from envcheck import errors
 from envcheck.fleet.hosts import folded
+from envcheck.language import label, say
+from envcheck.language.width import columns
 from envcheck.reports.judged import safe
 from installers.many.looked import Looked
 
@@ -41,10 +43,10 @@ def plans(looked: Sequence[Looked]) -> Iterator[str]:
         where = folded(one.host for one in same)
         if number == 0:
             own = len({one.plan.folder for one in same if one.plan}) > 1
-            yield f"{where}{', each in a folder of its own' if own else ''}:"
+            yield f"{where}{say(', each in a folder of its own:' if own else ':')}"
             yield from (f"  {line}" for line in same[0].lines())
         else:
-            yield f"{where}, otherwise:"
+            yield f"{where}{say(', otherwise:')}"
             yield from _otherwise(lines, ranked[0][0])
 
 
@@ -60,14 +62,20 @@ def ends(found: Sequence[End]) -> Iterator[str]:
         groups.setdefault((end.state, _words(end)), []).append(end)
     for (state, words), same in sorted(groups.items(), key=lambda pair: (pair[0][0] not in WELL, -len(pair[1]))):
         where = folded(end.host for end in same)
-        yield f"{state:12}{where}{f': {words}' if words else ''}"
+        yield f"{column(state)}{where}{say(': ') + words if words else ''}"
         if state in ("failed", "lost", "interrupted") and same[0].journal:
-            yield f"{'':12}journal there: {safe(same[0].journal)}"
+            yield f"{'':12}{say('journal there: ')}{safe(same[0].journal)}"
+
+
+def column(state: str, wide: int = 12) -> str:
+    """How a host stands, as wide as all others'."""
+    said = label(state)
+    return said + " " * max(1, wide - columns(said))
 
 
 def _words(end: End) -> str:
-    during = f" (at: {end.at})" if end.at and end.state != "done" else ""
-    return safe(f"{end.seen}{during}".strip())
+    during = say(" (at: {})").format(say(end.at)) if end.at and end.state != "done" else ""
+    return safe(f"{say(end.seen)}{during}".strip())
 
 
 def code(found: Sequence[End]) -> int:

@@ -21,9 +21,12 @@ from envcheck.fleet.aboard import Word
 from envcheck.fleet.carrying import Parcel
 from envcheck.fleet.doing import Did
 from envcheck.fleet.hosts import folded
+from envcheck.language import say as spoken
+from envcheck.language.findings import localised
 from envcheck.model import Finding, Severity
 from envcheck.reports.judged import exit_code, safe
 from installers.many.looked import line_of
+from installers.many.told import column
 from launch.many import node
 from launch.many.node import Node
 from launch.telling import say
@@ -32,6 +35,7 @@ SCHEMA = 1
 LOOK_S = 300.0  # for the gates of a node: tools that hang have deadlines of their own
 # After one node's bad end the others have so long to end by themselves, with words of their own; then they are ended.
 OTHERS_S = (15.0, 18.0)
+OF_A_TOOL = ("  |", "    $")  # how a node's line begins that quotes, or is to be pasted
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def _told(asked: Asked, found: dict[str, list[Finding]], shut: bool) -> int:
     if not asked.as_json or not asked.gates:
         _gates(found, Severity.OK if asked.gates else Severity.FAIL)
     if shut and not asked.gates:
-        say("nothing was started on any host")
+        say(spoken("nothing was started on any host"))
     return code
 
 
@@ -124,10 +128,11 @@ def _gates(found: dict[str, list[Finding]], least: Severity) -> None:
             if f.severity >= least:
                 groups.setdefault((-f.severity, f.name, f.seen), (f, []))[1].append(host)
     for _, (f, hosts) in sorted(groups.items(), key=lambda pair: pair[0]):
-        say(f"{f.severity.name.lower():8}{folded(hosts)}: {f.name}: {f.seen}")
-        if f.severity > Severity.OK and f.remedy:
-            say(f"        next: {f.remedy.words}")
-            for line in f.remedy.commands:
+        (told_one,) = localised([f])
+        say(f"{column(f.severity.name.lower(), 8)}{folded(hosts)}: {f.name}: {told_one.seen}")
+        if f.severity > Severity.OK and told_one.remedy:
+            say(f"        {spoken('next: ')}{told_one.remedy.words}")
+            for line in told_one.remedy.commands:
                 say(f"          $ {line}")
 
 
@@ -141,7 +146,7 @@ def _run(asked: Asked, stops: doing.Stops) -> int:
             stops.later(*OTHERS_S)
 
     def hear(host: str, line: str) -> None:
-        say(f"{safe(host)}: {line_of(line)}")
+        say(f"{safe(host)}: {line_of(line if line.startswith(OF_A_TOOL) else spoken(line))}")
 
     did = doing.do(asked.order(), hear, ended, stops)
     nodes = [node.ended(one, rank) for rank, one in enumerate(did)]
@@ -182,10 +187,12 @@ def _tell(asked: Asked, nodes: Sequence[Node], first: Node | None, code: int) ->
     for one in nodes:
         groups.setdefault((one.state, one.seen), []).append(one)
     for (state, seen), same in groups.items():
-        say(f"{state:12}{folded(one.host for one in same)}{f': {seen}' if seen else ''}")
+        words = f"{spoken(': ')}{spoken(seen)}" if seen else ""
+        say(f"{column(state)}{folded(one.host for one in same)}{words}")
         for one in same[:4] if state != "finished" else same[:1]:
             if one.folder:
                 say(f"{'':12}{one.host}: {one.folder}/run.json")
     if first and len(nodes) > 1:
-        say(f"{'first':12}{first.host} (rank {first.rank}); the others ended since it did")
-        say(f"  next: see to {first.host}, then start it again")
+        why = spoken("{} (rank {}); the others ended since it did").format(first.host, first.rank)
+        say(f"{column('first')}{why}")
+        say(f"  {spoken('next: ')}{spoken('see to {}, then start it again').format(first.host)}")

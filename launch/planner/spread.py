@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from envcheck.errors import EnvcheckError, UntoldError, UsageError
+from envcheck.language import label, say
+from envcheck.language.width import columns
 from envcheck.model import Facts
 from launch.planner import machines
 from launch.planner.asked import Machine
@@ -49,7 +51,7 @@ def spread(told: Mapping[str, Machine | str]) -> Spread:
         raise UntoldError(f"none of the hosts tells of its cards: {why}", "envcheck doctor --hosts with the same hosts")
     vendors = {found.device.vendor: name for name, found in hosts.items()}
     if len(vendors) > 1:
-        seen = ", ".join(f"{vendor} on {name}" for vendor, name in vendors.items())
+        seen = ", ".join(f"{vendor} ({name})" for vendor, name in vendors.items())
         raise UsageError(f"a plan is for cards of one vendor, and there are {seen}", "say which: --device")
     each = min(found.cards for found in hosts.values())
     taken = {name: _taken(found, each) for name, found in hosts.items()}
@@ -82,15 +84,21 @@ def lines(found: Spread, fold: Fold) -> Iterator[str]:
         kinds.setdefault(_kind(machine), []).append(name)
     ranked = sorted(kinds.items(), key=lambda pair: -len(pair[1]))
     for number, (kind, names) in enumerate(ranked):
-        odd = f", unlike the others: {found.each} of each host are counted" if number else ""
-        yield f"  {'' if number else 'hosts':9} {kind} on {fold(names)}{odd}"
+        odd = say(", unlike the others: {} of each host are counted").format(found.each) if number else ""
+        yield f"{_head('' if number else 'hosts')}{kind}{say(' on {}').format(fold(names))}{odd}"
     roomiest = max(_free(machine) for machine in found.hosts.values())
     least = found.hosts[found.tightest]
     if roomiest - _free(least) > ALIKE_GIB:
-        less = f"{roomiest - _free(least):.1f} GiB less than on the emptiest host"
-        yield f"  tightest  {found.tightest}: {_free(least):.1f} of {least.memory_gib:.1f} GiB free on a card, {less}"
+        words = say("{}: {} of {} GiB free on a card, {} GiB less than on the emptiest host")
+        free, whole, less = (f"{gib:.1f}" for gib in (_free(least), least.memory_gib, roomiest - _free(least)))
+        yield f"{_head('tightest')}{words.format(found.tightest, free, whole, less)}"
     for name, why in found.silent.items():
-        yield f"  left out  {name}: {why}"
+        yield f"{_head('left out')}{name}{say(': ')}{say(why)}"
+
+
+def _head(word: str) -> str:
+    said = label(word) if word else ""
+    return f"  {said}{' ' * (10 - columns(said))}"
 
 
 def _kind(machine: Machine) -> str:
