@@ -7,7 +7,7 @@ import platform
 from dataclasses import dataclass
 
 from envcheck import facts, machine, shapes
-from envcheck.checks.driver import driver_version
+from envcheck.checks.answers import driver_version
 from envcheck.errors import UsageError
 from envcheck.model import Facts, Question
 from envcheck.vendors import VENDORS

@@ -5,16 +5,20 @@ from __future__ import annotations
 import functools
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from doctor_helpers import MACHINES, simulated
 
-from envcheck import checks, facts, reports
+from envcheck import checks, facts, reports, versions
 from envcheck.model import Facts, Finding, Severity
 from envcheck.simulation import faults
 from envcheck.simulation import machine_file as described
+from installers.recipes.catalogue import load_all
+from installers.recipes.recipe import wanted
 
+RECIPES = {recipe.name: recipe for recipe in load_all()}
 GOLDEN = Path(__file__).parent / "data" / "golden"
 UNKNOWN, WARN, FAIL = Severity.UNKNOWN, Severity.WARN, Severity.FAIL
 
@@ -72,12 +76,8 @@ CAUGHT_HERE = {
     ("cpu", "docker-absent"): ("engine.reachable", Severity.SKIP),  # a CPU run needs no engine
     ("cpu", "shm-small"): ("host.shm", WARN),
 }
-# What else a fault rightly says.
-FOLLOWS = {
-    "driver-old": {"toolkit.driver", "python.plugin"},  # no table names such a driver with Iluvatar's plugin
-    "docker-absent": {"toolkit.environment"},
-    "container-shm": {"devices.shared"},
-}
+# A job that lacks memory fails, where a process on the cards is otherwise a warning.
+OF_JOB = {"memory-held": {"job.memory"}}
 AMISS = {"a100x8-mig": {"devices.mig"}}  # what truly is amiss on a machine without fault
 # What collectors and files tell alone is the same on each machine of a vendor: it is walked on one of them.
 ONE_EACH = ("atlas-800t-a2", "bi-v150x8", "h200x8", "cpu")
@@ -123,14 +123,48 @@ def test_machine_without_fault_is_green(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))
 def test_fault_is_caught(name: str, fault: str) -> None:
-    """The fault is told by the right check, as bad as it is, and nothing else cries that does not follow from it."""
+    """The fault is told by the right check, as bad as it is, and by no other: the rest follows from it."""
     findings, _ = _examined(name, fault)
     expected, severity = _expected(name, fault)
     told = {f.name: f.severity for f in findings}
     others = {n for n, s in told.items() if s >= UNKNOWN} - {expected} - AMISS.get(name, set())
 
     assert told[expected] is severity
-    assert others <= FOLLOWS.get(fault, set())
+    assert not others
+
+
+@functools.cache
+def _with_job(name: str, recipe: str, *wishes: str) -> dict[str, str]:
+    """What is wrong with a machine for the recipe's first job, by check."""
+    job = wanted(RECIPES[recipe], RECIPES[recipe].jobs[0])
+    known = replace(_examined(name, *wishes)[1], wanted=job)
+    return {f.name: f.seen for f in checks.run_all(known) if f.severity >= UNKNOWN}
+
+
+def _recipes(name: str) -> list[str]:
+    vendor = described.load(name, None).vendor
+    return [recipe for recipe, told in RECIPES.items() if (told.jobs[0].device or told.device) == vendor]
+
+
+@pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))
+def test_a_fault_is_told_once_with_a_job(name: str, fault: str) -> None:
+    """What a job lacks by the fault follows from the check that tells of it, or is told in that one's place."""
+    for recipe in _recipes(name):
+        new = _with_job(name, recipe, fault).keys() - _with_job(name, recipe).keys() - OF_JOB.get(fault, set())
+
+        assert len(new) <= 1, recipe
+
+
+@pytest.mark.parametrize("name", ["atlas-800t-a2", "atlas-800t-a3", "bi-v150x8", "h200x8"])
+def test_an_old_driver_is_upgraded_once(name: str) -> None:
+    """The driver that is advised is no older than the job asks for, nor than any that the toolkit is named with."""
+    for recipe in _recipes(name):
+        advised = _with_job(name, recipe, "driver-old")["driver.version"].rpartition(" ")[2]
+
+        assert versions.at_least(advised, RECIPES[recipe].driver_minimum or "0")
+    if name == "atlas-800t-a3":
+        (found,) = [f for f in _examined(name, "driver-old")[0] if f.name == "driver.version"]
+        assert found.seen == "driver 22.0.4 is older than 24.1.RC2" and "(CANN 8.2.RC1)" in str(found.remedy)
 
 
 @pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))

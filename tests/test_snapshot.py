@@ -286,7 +286,7 @@ def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
 @pytest.mark.parametrize("name", ["atlas-200t-a2-box16", "atlas-800t-a3"])
 def test_quick_way_reads_what_the_parser_reads(name: str) -> None:
     """The quick reading of plain follow-ups has the values that the tool's own parser has."""
-    from envcheck.checks.driver import fields
+    from envcheck.checks.answers import fields
     from envcheck.vendors import VENDORS
     from probes import reading
 

@@ -103,7 +103,7 @@ def _grounded(finding: Finding, names: set[str], roots: Mapping[tuple[str, str],
     be judged is UNKNOWN without it: skipped, it would look as if it did not matter.
     """
     if finding.severity > Severity.SKIP:
-        if roots.get((finding.follows, finding.device), Severity.OK) < finding.severity:
+        if _told(finding, roots) < finding.severity:
             return replace(finding, follows="")
         seen = f"{finding.seen}; follows from {finding.follows}"
         return replace(finding, severity=Severity.SKIP, seen=seen, remedy=None)
@@ -112,6 +112,16 @@ def _grounded(finding: Finding, names: set[str], roots: Mapping[tuple[str, str],
     words = "Ask for that one, too."
     remedy = Remedy(words, (f"envcheck doctor --only {finding.follows}",))
     return replace(finding, severity=Severity.UNKNOWN, seen=f"{finding.seen}, which was left out", remedy=remedy)
+
+
+def _told(finding: Finding, roots: Mapping[tuple[str, str], Severity]) -> Severity:
+    """How bad the cause is told; a job's or machine's is that of a card, and a card's that of the machine."""
+    told = [
+        severity
+        for (name, device), severity in roots.items()
+        if name == finding.follows and (device == finding.device or not device or not finding.device)
+    ]
+    return max(told, default=Severity.OK)
 
 
 def run(check: Check, facts: Facts) -> Iterator[Finding]:

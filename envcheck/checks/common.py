@@ -35,8 +35,8 @@ def follows(cause: str, seen: str = "") -> Finding:
 
 
 def told_by(cause: str, own: Finding) -> Finding:
-    """`own`, which is told only where the check `cause` tells nothing as bad; no cause: always."""
-    return replace(own, follows=cause)
+    """`own`, which is told only where the check `cause` tells nothing as bad; no cause, or nothing amiss: always."""
+    return replace(own, follows=cause) if own.severity > Severity.SKIP else own
 
 
 def unknown(seen: str, words: str = "", *commands: str, evidence: tuple[str, ...] = ()) -> Finding:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from envcheck import versions
 from envcheck.checks import pairs
+from envcheck.checks.answers import driver_version
 from envcheck.checks.check import NVIDIA, Check, of_devices
 from envcheck.checks.common import graded, here, not_told, ok, quote, reading, skip, unknown
-from envcheck.checks.driver import driver_version
 from envcheck.checks.installed import installed, metadata
 from envcheck.compat.model import Standing
 from envcheck.model import Facts, Finding, Packages, VendorFacts
@@ -33,7 +33,7 @@ def cuda_build(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Findin
         return
     below = pairs.pair("cuda", "nvidia-driver", {"cuda": cuda, "nvidia-driver": driver})
     if below and below.standing is Standing.BAD:
-        yield replace(pairs.finding(below, metadata(found, name)), severity=here(facts))
+        yield pairs.wants_newer(v, replace(pairs.finding(below, metadata(found, name)), severity=here(facts)))
         return
     cards = sorted(set(re.findall(r"^\s*(\d{1,2}\.\d)\s*$", answer.out, re.MULTILINE))) if answer and answer.ok else []
     if not cards:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.checks.answers import blocks
 from envcheck.checks.check import NPU, Check, of_devices
 from envcheck.checks.common import commands, fail, graded, label, named, of_device, ok, quote, skip, unknown, vendor
-from envcheck.checks.driver import blocks
 from envcheck.checks.thresholds import limit
 from envcheck.model import Device, Facts, Finding, Severity, VendorFacts
 

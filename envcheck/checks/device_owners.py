@@ -24,6 +24,7 @@ from envcheck.checks.common import (
     warn,
 )
 from envcheck.checks.occupied import SHOWN
+from envcheck.checks.thresholds import limit_bytes
 from envcheck.model import Facts, Finding, Outcome, VendorFacts
 from envcheck.sight import Container, Holding, Processes
 
@@ -34,19 +35,41 @@ def shared(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if found is None:
         yield _no_engine(facts)
         return
-    having = {one.name: got for one in found if (got := given(v, one))}
-    if having:
-        name, got = next(iter(having.items()))
-        more = f" and {len(having) - 1} more" if len(having) > 1 else ""
-        words = "Stop it, or choose other cards: two on a card end in -8005, -8020 or want of memory."
-        yield warn(
-            f"container {name}{more} was given {got}",
-            words,
-            f"docker stop {name}" if re.fullmatch(r"[\w.-]+", name) else "docker ps",
-            evidence=figures(f"docker inspect {name}", devices=got),
-        )
-    else:
+    having = [one for one in found if given(v, one)]
+    for cause in ("", "engine.shm", "engine.driver_mounts"):
+        if some := [one for one in having if _teller(facts, v, one) == cause]:
+            yield told_by(cause, _given(v, some))
+    if not having:
         yield ok(f"{plural(len(found), 'running container')}, none with these cards")
+
+
+def _given(v: VendorFacts, some: list[Container]) -> Finding:
+    name, got = some[0].name, given(v, some[0])
+    more = f" and {len(some) - 1} more" if len(some) > 1 else ""
+    words = "Stop it, or choose other cards: two on a card end in -8005, -8020 or want of memory."
+    fix = f"docker stop {name}" if re.fullmatch(r"[\w.-]+", name) else "docker ps"
+    shown = figures(f"docker inspect {name}", devices=got)
+    return warn(f"container {name}{more} was given {got}", words, fix, evidence=shown)
+
+
+def _teller(facts: Facts, v: VendorFacts, one: Container) -> str:
+    """The check that tells what is amiss about a container, and that it has the cards; none where nothing is."""
+    return "engine.shm" if little_shm(facts, one) else "engine.driver_mounts" if lacking(v, one) else ""
+
+
+def little_shm(facts: Facts, one: Container) -> bool:
+    return one.shm_bytes is not None and one.ipc != "host" and one.shm_bytes < limit_bytes(facts, "host.shm.fail_gib")
+
+
+def lacking(v: VendorFacts, one: Container) -> list[str]:
+    """Of the driver's folders those of which nothing is mounted, at, above or below, where no runtime mounts them."""
+    if one.runtime == vendor(v).runtime:
+        return []
+    return [
+        path
+        for path in vendor(v).driver_mounts
+        if not any(re.match(rf"{re.escape(a)}(/|$)", b) for m in one.mounts for a, b in ((path, m), (m, path)))
+    ]
 
 
 @reading(sight.processes, "ask processes")
@@ -98,7 +121,8 @@ CHECKS: tuple[Check, ...] = (
         shared,
         reads="docker inspect of the running containers",
         source="vllm-ascend#2698, HAMi#1696, cann-container-image#46",
-        rule="WARN when a container was given a card: by node, by request, or by the runtime's variable",
+        rule="WARN when a container was given a card: by node, by request, or by the runtime's variable; follows from "
+        "engine.shm or engine.driver_mounts where they tell of that container",
         fix="Stop the container, or choose other cards.",
     ),
     of_vendor(

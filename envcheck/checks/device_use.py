@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.checks import occupied
+from envcheck.checks.answers import blocks
 from envcheck.checks.check import Check, of_devices
 from envcheck.checks.common import commands, named, of_device, ok, quote, skip, told_by, unknown, vendor, warn
 from envcheck.checks.device_kinds import is_cut
-from envcheck.checks.driver import blocks
 from envcheck.checks.thresholds import limit
 from envcheck.model import Device, Facts, Finding, VendorFacts
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from envcheck import versions
-from envcheck.checks import pairs
+from envcheck.checks import floors, pairs
+from envcheck.checks.answers import driver_version, fields
 from envcheck.checks.check import NPU, Check, of_vendor
 from envcheck.checks.common import (
     commands,
@@ -85,17 +86,15 @@ def whole(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The driver's version is known, and not older than any set-up that is documented."""
-    named, found = pairs.oldest(pairs.DRIVERS.get(v.name)), driver_version(v)
+    found = driver_version(v)
     if found is None:
         silent = v.document is None or v.document.kind in ("unknown", "error")
         yield follows("driver.tool") if silent else unknown("the tool does not tell the driver's version")
         return
-    floor, source = named or ("0", "")
-    floor, source = named or ("0", "")
-    reached = versions.at_least(found, floor)
-    if reached is None:
+    if versions.key(found) is None:
         yield unknown(f"driver {found}: not a version that envcheck can order")
-    elif not reached:
+    elif pairs.below_all(v):
+        floor, source = floors.driver(facts, v)
         words = f"Install a driver that fits your image; {floor} is the oldest named ({source})."
         said = v.document and v.document.driver_version
         file = next((key for key in DRIVER_FILES if key in v.documents), "")
@@ -207,12 +206,6 @@ def no_device(v: VendorFacts) -> bool:
     return bool(v.document and v.document.error and v.document.error.category == "no-device")
 
 
-def driver_version(v: VendorFacts) -> str | None:
-    """The running driver's, as the tool says, else the file's."""
-    said = v.document.driver_version if v.document else None
-    return said or next((d.driver_version for d in v.documents.values() if d.driver_version), None)
-
-
 def firmware_version(v: VendorFacts) -> str | None:
     document = v.documents.get(FIRMWARE_FILE)
     said = document.detail.get("firmware_version") if document else None
@@ -226,29 +219,6 @@ def _boards(v: VendorFacts) -> dict[int, dict[str, object]]:
         for n, kinds in v.per_device.items()
         if (board := kinds.get("board")) is not None and (said := fields(board))
     }
-
-
-def blocks(document: Document) -> list[dict[str, object]]:
-    """The `key : value` pairs of an answer, chip by chip where it has several."""
-    listed = document.detail.get("blocks")
-    if not listed:
-        pairs = document.detail.get("fields")
-        return [pairs] if isinstance(pairs, dict) else []
-    said = (
-        [block.get("fields") for block in listed if isinstance(block, dict)] if isinstance(listed, list | tuple) else []
-    )
-    return [pairs for pairs in said if isinstance(pairs, dict)]
-
-
-def fields(document: Document) -> dict[str, object]:
-    """As `blocks`, in one; the first block that says a key wins."""
-    told = blocks(document)
-    if len(told) == 1:
-        return told[0]
-    found: dict[str, object] = {}
-    for block in told:
-        found = {**block, **found}
-    return found
 
 
 def firmware_range(v: VendorFacts) -> tuple[str | None, str | None]:
@@ -313,7 +283,7 @@ CHECKS: tuple[Check, ...] = (
         version,
         reads="the vendor's tool, version files",
         source="the vendors' and toolkits' version tables",
-        rule="FAIL below the oldest driver of any documented set-up",
+        rule="FAIL below the oldest driver of any documented set-up; names the newest that anything here wants",
         fix="Install a driver that fits the image.",
     ),
     of_vendor(

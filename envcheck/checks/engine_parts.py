@@ -23,9 +23,8 @@ from envcheck.checks.common import (
     vendor,
     warn,
 )
-from envcheck.checks.device_owners import given
+from envcheck.checks.device_owners import given, lacking, little_shm
 from envcheck.checks.engine import DOCKER_INFO, _reached
-from envcheck.checks.thresholds import limit_bytes
 from envcheck.model import Answer, Facts, Finding, Outcome, VendorFacts
 
 SETTINGS = "read /etc/docker/daemon.json"
@@ -85,14 +84,11 @@ def shm(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield _no_engine(facts)
         return
     having = [one for one in found if given(v, one)]
-    small = [
-        c
-        for c in having
-        if c.shm_bytes is not None and c.ipc != "host" and c.shm_bytes < limit_bytes(facts, "host.shm.fail_gib")
-    ]
-    if small:
-        words = "Start it anew with --shm-size or --ipc=host; a running one cannot be given more."
-        seen = f"container {small[0].name} shares {gib(small[0].shm_bytes or 0)}"
+    if small := [one for one in having if little_shm(facts, one)]:
+        words = "Stop it, or start it anew with --shm-size or --ipc=host; a running one cannot be given more."
+        more = f" and {len(small) - 1} more" if len(small) > 1 else ""
+        got = given(v, small[0])
+        seen = f"container {small[0].name}{more} with {got} shares {gib(small[0].shm_bytes or 0)}"
         shown = figures(f"docker inspect {small[0].name}", ShmSize=small[0].shm_bytes)
         yield warn(seen, words, "docker run --shm-size=64g --ipc=private", evidence=shown)
     else:
@@ -106,13 +102,13 @@ def driver_mounts(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield _no_engine(facts)
         return
     by_hand = [one for one in found if one.runtime != vendor(v).runtime and given(v, one)]
-    bare = [(one, lacking) for one in by_hand if (lacking := _lacking(v, one))]
+    bare = [(one, folders) for one in by_hand if (folders := lacking(v, one))]
     if bare:
-        one, lacking = bare[0]
+        one, folders = bare[0]
         words = "Start it anew with the folders mounted, or by the vendor's runtime, which mounts them."
         shown = figures(f"docker inspect {one.name}", Mounts=", ".join(one.mounts) or "none")
-        fix = " ".join(("docker run", *(f"-v {path}:{path}:ro" for path in lacking)))
-        yield warn(f"container {one.name} has cards, but not {', '.join(lacking)}", words, fix, evidence=shown)
+        fix = " ".join(("docker run", *(f"-v {path}:{path}:ro" for path in folders)))
+        yield warn(f"container {one.name} has cards, but not {', '.join(folders)}", words, fix, evidence=shown)
     else:
         yield ok(f"{len(by_hand)} running containers were given cards by hand")
 
@@ -186,15 +182,6 @@ def _object(answer: Answer) -> dict[str, Any] | None:
 
 def _keys(value: object) -> list[str]:
     return [str(key)[:40] for key in value] if isinstance(value, dict) else []
-
-
-def _lacking(v: VendorFacts, one: sight.Container) -> list[str]:
-    """Of the driver's folders those of which nothing is mounted, at, above or below."""
-    return [
-        path
-        for path in vendor(v).driver_mounts
-        if not any(re.match(rf"{re.escape(a)}(/|$)", b) for m in one.mounts for a, b in ((path, m), (m, path)))
-    ]
 
 
 def _no_engine(facts: Facts) -> Finding:

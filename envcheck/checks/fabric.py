@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.checks.answers import driver_version
 from envcheck.checks.check import NVIDIA, Check, of_vendor
 from envcheck.checks.common import fail, follows, in_container, not_told, ok, quote, skip, told_by, unknown
-from envcheck.checks.driver import driver_version
 from envcheck.model import Answer, Facts, Finding, Outcome, VendorFacts
 
 LSPCI, TABLE = "run lspci -nn -d 10de:", "run nvidia-smi -q -x"

@@ -16,6 +16,7 @@ from envcheck.checks.common import (
     not_told,
     ok,
     skip,
+    told_by,
     unknown,
     vendor,
     warn,
@@ -103,7 +104,8 @@ def shm(facts: Facts) -> Iterator[Finding]:
     elif there < limit_bytes(facts, "host.shm.fail_gib"):
         words = "Make it larger for a large job (docker: --shm-size=8g); a small one on the CPU has enough."
         fix = () if in_container(facts) else ("sudo mount -o remount,size=8G /dev/shm",)
-        yield warn(f"/dev/shm holds {gib(there)}", words, *fix, evidence=_shm(there))
+        # A job that wants more fails, and says how much.
+        yield told_by("job.shm", warn(f"/dev/shm holds {gib(there)}", words, *fix, evidence=_shm(there)))
     else:
         yield ok(gib(there))
 
@@ -286,7 +288,8 @@ CHECKS: tuple[Check, ...] = (
         shm,
         reads="/dev/shm",
         source="PaddleSpeech#790, LlamaFactory#7315",
-        rule="with cards WARN below host.shm.warn_gib and FAIL below host.shm.fail_gib; without, WARN below the second",
+        rule="with cards WARN below host.shm.warn_gib and FAIL below host.shm.fail_gib; without, WARN below the second, "
+        "which follows from job.shm where that fails",
         fix="Remount it, also by doctor --fix; --shm-size for a container.",
     ),
     of_machine(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck import versions
+from envcheck.checks import pairs
+from envcheck.checks.answers import driver_version
 from envcheck.checks.check import Check, of_job
 from envcheck.checks.common import (
     GIB,
@@ -12,6 +14,7 @@ from envcheck.checks.common import (
     figures,
     follows,
     gib,
+    missing,
     not_told,
     of_device,
     ok,
@@ -22,7 +25,7 @@ from envcheck.checks.common import (
     warn,
 )
 from envcheck.checks.common import command as asked
-from envcheck.checks.driver import driver_version, firmware_version
+from envcheck.checks.driver import firmware_version
 from envcheck.checks.host import SHM_GIB
 from envcheck.checks.installed import installed
 from envcheck.checks.thresholds import least_share
@@ -67,11 +70,13 @@ def cards(facts: Facts) -> Iterator[Finding]:
     ):
         yield follows("job.device")
     elif v.document and v.document.truncated and len(v.devices) < wanted.cards:
-        yield unknown(f"the tool's answer is cut off after {len(v.devices)} devices")
+        own = unknown(f"the tool's answer is cut off after {len(v.devices)} devices")
+        yield told_by("driver.whole_answer", own)
     elif len(v.devices) < wanted.cards:
         seen = f"{len(v.devices)} devices, the job wants {wanted.cards}"
         words = f"Use a machine with more, or another method. {_source(facts, 'hardware.cards')}"
-        yield fail(seen, words, "envcheck recipes", evidence=_recipe(facts, cards=wanted.cards))
+        own = fail(seen, words, "envcheck recipes", evidence=_recipe(facts, cards=wanted.cards))
+        yield told_by("devices.count" if len(v.devices) + missing(facts, v) >= wanted.cards else "", own)
     else:
         yield ok(f"{len(v.devices)} devices, {wanted.cards} wanted")
 
@@ -153,7 +158,11 @@ def driver(facts: Facts) -> Iterator[Finding]:
     v = _mine(facts)
     minimum, found = _wanted(facts).driver_minimum, driver_version(v) if v else None
     absent = minimum and not found and not (v and v.devices)
-    yield follows("job.device") if absent else _at_least("driver", minimum, found, facts)
+    if absent:
+        yield follows("job.device")
+        return
+    own = _at_least("driver", minimum, found, facts)
+    yield pairs.wants_newer(v, own) if v else own
 
 
 def firmware(facts: Facts) -> Iterator[Finding]:
@@ -196,7 +205,7 @@ def shm(facts: Facts) -> Iterator[Finding]:
         f"sudo mount -o remount,size={wanted.shm_gib or 16:g}G /dev/shm",
         "Make it larger.",
     )
-    covered = found.severity is Severity.FAIL and (wanted.shm_gib or 0) <= SHM_GIB  # by what that check advises
+    covered = facts.vendors and (wanted.shm_gib or 0) <= SHM_GIB  # by what that check advises where cards are
     yield told_by("host.shm", found) if covered else found
 
 
@@ -309,7 +318,7 @@ CHECKS: tuple[Check, ...] = (
         "job.cards",
         cards,
         reads="the vendor's tool",
-        rule="FAIL when fewer cards are there than the job takes",
+        rule="FAIL when fewer cards are there than the job takes; follows from devices.count where it misses them",
         fix="A machine with more, or another method.",
     ),
     of_job(
@@ -338,7 +347,7 @@ CHECKS: tuple[Check, ...] = (
         "job.driver",
         driver,
         reads="driver version",
-        rule="FAIL when it is older than the recipe's minimum",
+        rule="FAIL when it is older than the recipe's minimum; follows from driver.version below every documented one",
         fix="A newer driver.",
     ),
     of_job(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.checks.answers import fields
 from envcheck.checks.check import NPU, Check, of_devices, of_machine
 from envcheck.checks.common import (
     fail,
@@ -20,7 +21,6 @@ from envcheck.checks.common import (
     unknown,
     warn,
 )
-from envcheck.checks.driver import fields
 from envcheck.model import Answer, Document, Facts, Finding, Network, Outcome, Severity, VendorFacts
 
 CONF = "read /etc/hccn.conf"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 
-from envcheck.checks.common import fail, ok, unknown
-from envcheck.compat import judging, loading
+from envcheck import versions
+from envcheck.checks.answers import driver_version
+from envcheck.checks.common import fail, ok, told_by, unknown
+from envcheck.compat import judging, loading, patterns
 from envcheck.compat.model import COMPONENTS, Confidence, Standing, Verdict
-from envcheck.model import Finding
+from envcheck.model import Finding, VendorFacts
 
 # What to do where no table knows better: the active test decides.
 DECIDES = "Let the cards compute, or choose versions that are tested together."
@@ -22,9 +24,9 @@ DRIVERS = {
 TOOLKITS = {"npu": ("torch-npu", "cann")}
 
 
-def pair(left: str, right: str, versions: Mapping[str, str | None]) -> Verdict | None:
+def pair(left: str, right: str, known: Mapping[str, str | None]) -> Verdict | None:
     """The verdict on the two; None where one is not there, or no table knows the two kinds together."""
-    return judging.pair(left, right, {name: version for name, version in versions.items() if version})
+    return judging.pair(left, right, {name: version for name, version in known.items() if version})
 
 
 def finding(v: Verdict, evidence: tuple[str, ...], *commands: str) -> Finding:
@@ -52,6 +54,24 @@ def oldest(named: tuple[str, str] | None) -> tuple[str, str] | None:
     """The oldest version that such rows state as tested, and where."""
     found = judging.oldest(*named) if named else None
     return (found[0], loading.table().sources.get(found[1].source[0], found[1].source[0])) if found else None
+
+
+def below_all(v: VendorFacts) -> bool:
+    """Whether the driver is older than that of any documented set-up, which driver.version tells."""
+    named, found = oldest(DRIVERS.get(v.name)), driver_version(v)
+    return named is not None and found is not None and versions.at_least(found, named[0]) is False
+
+
+def wants_newer(v: VendorFacts, own: Finding) -> Finding:
+    """`own`, which a newer driver mends: it follows from driver.version where that tells of the driver."""
+    return told_by("driver.version" if below_all(v) else "", own)
+
+
+def least(v: Verdict | None) -> str | None:
+    """The oldest that the tables name with the left one."""
+    named = [text.removeprefix(">=") for text in (v.named if v else ())]
+    told = [text for text in named if patterns.literal(text) and versions.key(text) is not None]
+    return min(told, key=lambda text: versions.key(text) or (), default=None)
 
 
 def said(v: Verdict) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from envcheck import versions
 from envcheck.checks import pairs
+from envcheck.checks.answers import driver_version
 from envcheck.checks.check import ILUVATAR, NPU, NVIDIA, Check, of_machine, of_vendor
 from envcheck.checks.common import fail, ok, reading, skip, unknown, vendor, warn
-from envcheck.checks.driver import driver_version
 from envcheck.checks.installed import installed, metadata
 from envcheck.checks.toolkit import toolkit_version
 from envcheck.compat import judging
@@ -87,9 +87,11 @@ def _plugin(facts: Facts, v: VendorFacts, found: Packages, host: str, mine: str)
     shown = metadata(found, "paddlepaddle", name)
     if both and both.standing is not Standing.TESTED and versions.compare(host, mine) != 0:
         return pairs.finding(both, shown, f"pip install paddlepaddle=={mine}")
-    below = pairs.pair(name, "cann" if v.name == "npu" else "corex-driver", here)
+    lower = "cann" if v.name == "npu" else "corex-driver"
+    below = pairs.pair(name, lower, here)
     if below and below.standing is not Standing.TESTED:
-        return pairs.finding(below, shown, *pairs.ACTIVE)
+        own = pairs.finding(below, shown, *pairs.ACTIVE)
+        return own if lower == "cann" else pairs.wants_newer(v, own)
     return ok(f"paddlepaddle {host} with {name} {mine}")
 
 

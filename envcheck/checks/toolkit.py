@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from envcheck import versions
 from envcheck.checks import pairs
+from envcheck.checks.answers import driver_version, fields
 from envcheck.checks.check import ILUVATAR, NPU, Check, of_vendor
 from envcheck.checks.common import (
     commands,
@@ -19,11 +20,11 @@ from envcheck.checks.common import (
     ok,
     quote,
     skip,
+    told_by,
     unknown,
     vendor,
     warn,
 )
-from envcheck.checks.driver import driver_version, fields
 from envcheck.model import Answer, Facts, Finding, Outcome, VendorFacts
 
 TREES = {
@@ -108,7 +109,8 @@ def driver_pair(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if verdict is None:
         yield follows("driver.version")
     else:
-        yield pairs.finding(verdict, quote(_told_by(facts, v), found), *commands(v, "list"))
+        own = pairs.finding(verdict, quote(_told_by(facts, v), found), *commands(v, "list"))
+        yield pairs.wants_newer(v, own)
 
 
 def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -129,9 +131,9 @@ def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     else:
         words = "Source it in the shell or service that trains; a non-login exec does not read .bashrc."
         seen = f"{vendor(v).toolkit}'s environment is not in force in this shell"
-        yield warn(
-            seen, words, *commands(v, "toolkit"), evidence=figures("environment", LD_LIBRARY_PATH=path or "not set")
-        )
+        shown = figures("environment", LD_LIBRARY_PATH=path or "not set")
+        cause = "" if vendor(v).toolkit_variables else "engine.reachable"  # whose images would bring their own
+        yield told_by(cause, warn(seen, words, *commands(v, "toolkit"), evidence=shown))
 
 
 def atb(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -244,7 +246,8 @@ CHECKS: tuple[Check, ...] = (
         reads="toolkit and driver versions",
         source="envcheck's tables of versions, docs/versions.md",
         vendors=NPU,
-        rule="FAIL for a pair that is known bad; UNKNOWN for one that no table names",
+        rule="FAIL for a pair that is known bad; UNKNOWN for one that no table names; follows from driver.version "
+        "where that tells of the driver",
         fix="Upgrade the driver, or an older image.",
     ),
     of_vendor(
@@ -253,7 +256,7 @@ CHECKS: tuple[Check, ...] = (
         reads="the environment",
         source="vllm-ascend#262, gpustack#1101",
         vendors=(*NPU, *ILUVATAR),
-        rule="WARN when the library path names no toolkit",
+        rule="WARN when the library path names no toolkit; follows from engine.reachable where images would bring it",
         fix="Source set_env.sh in the shell or service that trains.",
     ),
     of_vendor(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck import sight, versions
+from envcheck.checks.answers import driver_version
 from envcheck.checks.check import ILUVATAR, NPU, Check, of_devices, of_vendor
 from envcheck.checks.common import (
     commands,
@@ -23,7 +24,6 @@ from envcheck.checks.common import (
     vendor,
     warn,
 )
-from envcheck.checks.driver import driver_version
 from envcheck.checks.driver_parts import unloadable
 from envcheck.checks.toolkit import ATB_SET_ENV, in_force, toolkit_version, trees
 from envcheck.model import Answer, Facts, Finding, Outcome, VendorFacts

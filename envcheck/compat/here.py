@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
-from envcheck.checks.driver import driver_version, firmware_range, firmware_version
+from envcheck.checks.answers import driver_version
+from envcheck.checks.driver import firmware_range, firmware_version
 from envcheck.checks.toolkit import toolkit_version
 from envcheck.compat.model import COMPONENTS, Confidence, Row, Standing
 from envcheck.model import Facts, VendorFacts

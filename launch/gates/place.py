@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envcheck.checks.driver import driver_version
+from envcheck.checks.answers import driver_version
 from envcheck.model import Finding, Remedy, Severity
 from installers.bundles import lockfile_use
 from installers.bundles.lockfile import Image, Lock

@@ -12,7 +12,7 @@ from dataclasses import replace
 import psutil
 
 from envcheck import __version__
-from envcheck.checks.driver import driver_version
+from envcheck.checks.answers import driver_version
 from envcheck.checks.toolkit import toolkit_version
 from envcheck.model import VendorFacts
 from envcheck.stopping import heard_by, interrupt
