@@ -113,7 +113,7 @@ def provision(
     from installers.containers.container_draw import Mode
     from installers.containers.wish import Wish
     from installers.images import reference
-    from installers.seeds import seed, serve
+    from installers.seeds import seed
     from installers.session import Asked, run_plan, run_script, run_undo
 
     provision_modes.check(_given())
@@ -143,6 +143,8 @@ def provision(
     recipe = supply.recipe
     given = seed.read(Path(seeding)) if seeding else None
     if given and not given.address:
+        from installers.seeds import serve
+
         return serve.serve(supply.narrowed, registry, given)
     wish = Wish(registry, recreate, Mode.LEAST if least_privilege else Mode.DOCUMENT, seed=given)
     asked = Asked(

@@ -11,8 +11,7 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from installers.seeds.seed import Seed
-from installers.seeds.server import WHY, refusal
+from installers.seeds.seed import WHY, Seed, refusal
 
 CONNECT_S, ANSWER_S, CHUNK = 10.0, 30.0, 1 << 18
 WHY_LIMIT = 1000

@@ -15,6 +15,7 @@ from envcheck.errors import UsageError
 TOKEN = re.compile(r"[0-9a-f]{64}")
 NAME = "seed.json"  # in the luggage
 LIMIT = 4096
+WHY = "/why"  # asked of the host that passes it on: what keeps a part from coming, as text
 NEXT = "it is written by envcheck provision --hosts ... --seed-node NODE"
 
 
@@ -46,3 +47,8 @@ def read(path: Path) -> Seed:
     if not TOKEN.fullmatch(seed.token) or not 0 <= seed.port < 1 << 16:
         raise UsageError(f"{path}: says of no host that passes an image on", NEXT)
     return seed
+
+
+def refusal(code: str, message: str) -> bytes:
+    """As the registries' protocol has it."""
+    return json.dumps({"errors": [{"code": code, "message": message[:400]}]}).encode()

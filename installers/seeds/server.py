@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import json
 import re
 import socket
 import socketserver
@@ -14,12 +13,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from installers.seeds.blob import Blob, LostError
+from installers.seeds.seed import WHY, refusal
 from installers.seeds.store import Store
 
 TOKEN_S, IDLE_S = 10.0, 600.0
 BYTES = "application/octet-stream"
 STRANGERS = 256  # connections that have not said the token yet
-WHY = "/why"  # what keeps a part from coming, as text
 _PATH = re.compile(r"/v2/[a-z0-9._/-]{1,400}/(manifests|blobs)/(sha256:[0-9a-f]{64})")
 _RANGE = re.compile(r"bytes=(\d{1,15})-")
 
@@ -106,7 +105,7 @@ class _Talk(BaseHTTPRequestHandler):
             self.close_connection = False
 
     def _no(self, status: int, code: str, message: str) -> None:
-        """As the registry's protocol has it; the engine tries 403 no second time."""
+        """The engine tries 403 no second time."""
         self._whole(status, "application/json", refusal(code, message))
 
     def _whole(self, status: int, kind: str, body: bytes, digest: str = "") -> None:
@@ -121,7 +120,3 @@ class _Talk(BaseHTTPRequestHandler):
         for name, value in (told | more).items():
             self.send_header(name, value)
         self.end_headers()
-
-
-def refusal(code: str, message: str) -> bytes:
-    return json.dumps({"errors": [{"code": code, "message": message[:400]}]}).encode()
