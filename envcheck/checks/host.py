@@ -288,8 +288,8 @@ CHECKS: tuple[Check, ...] = (
         shm,
         reads="/dev/shm",
         source="PaddleSpeech#790, LlamaFactory#7315",
-        rule="with cards WARN below host.shm.warn_gib and FAIL below host.shm.fail_gib; without, WARN below the second, "
-        "which follows from job.shm where that fails",
+        rule="with cards WARN below host.shm.warn_gib and FAIL below host.shm.fail_gib; without, WARN below the "
+        "second, which follows from job.shm where that fails",
         fix="Remount it, also by doctor --fix; --shm-size for a container.",
     ),
     of_machine(
