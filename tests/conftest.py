@@ -42,6 +42,30 @@ LONG = (
 )
 
 
+# HCCL's usual ports lie in the range that the kernel gives to any connection: those of other tests, or their TIME_WAIT,
+# would close gate.ports now and then.  Kept free meanwhile as that gate advises.
+RESERVED, PORTS = Path("/proc/sys/net/ipv4/ip_local_reserved_ports"), "60000-60031"
+_ours = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """By the one process that starts the others; where we may not, nothing."""
+    if not hasattr(config, "workerinput") and os.access(RESERVED, os.W_OK):
+        there = _reserved()
+        config.stash[_ours] = PORTS not in there
+        RESERVED.write_text(",".join({*there, PORTS}))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Those that were reserved before stay so."""
+    if config.stash.get(_ours, False):
+        RESERVED.write_text(",".join(_reserved() - {PORTS}) + "\n")
+
+
+def _reserved() -> set[str]:
+    return set(filter(None, RESERVED.read_text().strip().split(",")))
+
+
 @pytest.fixture(scope="session")
 def paddle_home() -> Path:
     """An ENVCHECK_HOME in which tiny-cpu is provisioned, by envcheck itself; kept between runs.

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 NAMES = ("a", "b")
+COLLECTIVES = "60000-60031"  # HCCL's: no connection of ours, nor its TIME_WAIT, is to hold one when its gate looks
 
 
 class Node:
@@ -58,6 +59,7 @@ def nodes() -> Iterator[tuple[Node, Node]]:
         for node in made:
             ip("netns", "add", node.space)
             ip("-n", node.space, "link", "set", "lo", "up")
+            ip("netns", "exec", node.space, "sysctl", "-qw", f"net.ipv4.ip_local_reserved_ports={COLLECTIVES}")
         ip("link", "add", "eth0", "netns", made[0].space, "type", "veth", "peer", "eth0", "netns", made[1].space)
         for node in made:
             ip("-n", node.space, "address", "add", f"{node.address}/24", "dev", "eth0")

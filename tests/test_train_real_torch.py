@@ -113,7 +113,7 @@ def plain(torch_environment: Path, tmp_path: Path) -> Torch:
 
 
 def wait_for_step(folder: Path, child: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + 90
+    until = time.monotonic() + 240
     while not any("'step': 3" in log.read_text() for log in folder.glob("runs/*/log/launcher.log")):
         assert child.poll() is None, child.communicate()
         assert time.monotonic() < until
