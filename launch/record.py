@@ -152,13 +152,17 @@ def ending(end: Ending, code: int) -> Record:
         "seconds": round(end.seconds, 1),
         "first_failed_worker": dataclasses.asdict(end.failed) if end.failed else None,
         "launcher_lines": [] if end.how == "finished" else list(end.launcher_lines),
-        "loss": [[s.step, _finite(s.loss)] for s in end.steps],
+        "loss": losses(end.steps),
         "tokens_per_s": _middle([s.tokens_per_s for s in end.steps]),
         "peak_memory_mib": {"host": round(end.peak_bytes / MIB), "worker": _most(end.steps)},
         "stopped": findings([end.stopped])[0] if end.stopped else None,
         "cards": dict(end.cards),
         "left": list(end.left),
     }
+
+
+def losses(steps: Sequence[Step]) -> list[list[float | None]]:
+    return [[s.step, _finite(s.loss)] for s in steps]
 
 
 def measured(end: Ending, device: str) -> int | None:

@@ -204,8 +204,14 @@ def _ended(child: subprocess.Popen[bytes]) -> None:
 def started(kubeconfig: str, *words: str) -> subprocess.Popen[str]:
     """A process of its own, as a user has it; nothing of the tests' environment leads to another cluster."""
     command = [sys.executable, "-W", "ignore", "-m", "envcheck", "train", "--on", "k8s", *words]
-    env = {**os.environ, "KUBECONFIG": kubeconfig, "HF_TOKEN": "hf_0123456789abcdefghijklmn"}
-    return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    env, home = variables(kubeconfig), Path(kubeconfig).parent
+    return subprocess.Popen(command, env=env, cwd=home, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def variables(kubeconfig: str) -> dict[str, str]:
+    """Runs are kept below the kubeconfig's folder, and known there alone."""
+    own = {"ENVCHECK_HOME": str(Path(kubeconfig).parent / "home"), "HF_TOKEN": "hf_0123456789abcdefghijklmn"}
+    return {**os.environ, "KUBECONFIG": kubeconfig, **own}
 
 
 def done(kubeconfig: str, *words: str) -> tuple[int, str, str]:
@@ -221,10 +227,15 @@ def ended(api: Api, name: str, kind: str, *words: str) -> tuple[int, str, str]:
     while api.ask("GET", f"{JOBS}/{name}") is None:
         assert child.poll() is None and time.monotonic() < until, child.communicate()
         time.sleep(0.2)
-    now = "2026-01-01T00:00:00Z"
     for each in ("Running", kind):
-        said = {"type": each, "status": "True", "reason": each, "message": f"{name} is {each}.", "lastUpdateTime": now}
-        body = {"status": {"conditions": [{**said, "lastTransitionTime": now}], "replicaStatuses": {}}}
-        api.ask("PATCH", f"{JOBS}/{name}/status", body)
+        becomes(api, name, each)
     out, err = child.communicate(timeout=120)
     return child.returncode, out, err
+
+
+def becomes(api: Api, name: str, kind: str) -> None:
+    """What the operator would write into the job's status."""
+    now = "2026-01-01T00:00:00Z"
+    said = {"type": kind, "status": "True", "reason": kind, "message": f"{name} is {kind}.", "lastUpdateTime": now}
+    body = {"status": {"conditions": [{**said, "lastTransitionTime": now}], "replicaStatuses": {}}}
+    api.ask("PATCH", f"{JOBS}/{name}/status", body)

@@ -105,7 +105,7 @@ class _Small(BaseHTTPRequestHandler):
         if asked.get("watch") == "True" or asked.get("watch") == "true":
             return self._watch(where, asked)
         if where.endswith("/log"):
-            return self._text(self.kept.objects["logs"][where.split("/")[-2]]["text"])
+            return self._log(where.split("/")[-2], asked)
         if name in self.kept.objects.get(here, {}):
             return self._json(200, self.kept.objects[here][name])
         _, inside, behind = where.partition("/namespaces/")
@@ -117,6 +117,15 @@ class _Small(BaseHTTPRequestHandler):
         return self._json(
             200, {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "0"}, "items": items}
         )
+
+    def _log(self, pod: str, asked: Mapping[str, str]) -> None:
+        """With a time before each line where one asks for it, as the real one has it."""
+        if pod not in self.kept.objects.get("logs", {}):
+            return self._status(404, f'pods "{pod}" not found')
+        lines = self.kept.objects["logs"][pod]["text"].splitlines()
+        if asked.get("timestamps") in ("True", "true"):
+            lines = [f"2026-01-01T00:00:{number:02d}.5Z {line}" for number, line in enumerate(lines)]
+        return self._text("\n".join(lines) + "\n")
 
     def _watch(self, where: str, asked: Mapping[str, str]) -> None:
         """What is there, then what comes, until the time that the client gave, or 2 s for a client to come again."""

@@ -22,6 +22,7 @@ jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in the extr
 ROOT = Path(__file__).parent.parent
 NAMES = tuple(path.stem for path in sorted(schemas.FOLDER.glob("*.json")))
 CARDS = ("--cards", "8", "--nodes", "1", "--memory-gib", "64")
+SWIFT = ("--recipe", "qwen-7b-npu-swift", "--method", "lora", "--variant", "zero3", "--storage", "data")
 NPU_PLAN = ("plan", "--device", "npu", "--model", "21b", "--method", "sft", *CARDS, "--json")
 
 # (schema, machine to simulate or "", words): what is printed must be as the schema says.
@@ -43,6 +44,7 @@ COMMANDS = (
     ("train", "", ("train", "--model", "tiny", "--method", "lora", "--device", "cpu", "--dry-run", "--json")),
     ("train", "", ("train", "--recipe", "ernie-300b-npu", "--method", "sft", "--dry-run", "--json")),
     ("train-slurm", "", ("train", "--on", "slurm", "--recipe", "ernie-21b-hetero", "--dry-run", "--json")),
+    ("train-k8s", "", ("train", "--on", "k8s", *SWIFT, "--dry-run", "--json")),
     ("train", "", ("train", "--recipe", "qwen-7b-npu-swift", "--method", "lora", "--dry-run", "--json")),
     ("run", "atlas-800t-a2", ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--json")),
     ("runs", "", ("runs", "--json")),

@@ -297,5 +297,6 @@ def test_the_first_node_begins_late(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     slurm_seen.wait(run, lambda words: None, look)
 
-    assert slurm_seen.logs(run) == tmp_path / "node-0" / "x" / "log"
+    with slurm_seen.near(run) as (logs, _):
+        assert logs == tmp_path / "node-0" / "x" / "log"
     assert next(late, None) is None

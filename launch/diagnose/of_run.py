@@ -14,6 +14,18 @@ from launch.record import NAME
 from launch.runs import known
 from launch.runs.known import Run
 
+# By whose job it was: where it is told, and what to do.
+REFUSED = {
+    "slurm": (
+        "docs/slurm.md, the look at the nodes",
+        "Mend what they say, or let the job shun them: --requeue-without-bad.",
+    ),
+    "kubernetes": (
+        "docs/kubernetes.md, the gate of every pod",
+        "Mend what the reports in the run's log folder say, or keep the pods from that node, then submit it again.",
+    ),
+}
+
 
 def named(word: str) -> Run | None:
     """The run that the word means: its folder, its log's, its record, its id.  UsageError for an id that is none's."""
@@ -60,9 +72,9 @@ def _refused(run: Run) -> Diagnosis:
     text = _plain(run.text("error"))
     seen = Evidence(str(run.folder / NAME), 0, text, ours=text)
     why = "The nodes of the job looked at themselves first, and some are not fit: nothing was started."
-    source = ("docs/slurm.md, the look at the nodes",)
-    remedy = "Mend what they say, or let the job shun them: --requeue-without-bad."
-    return Diagnosis("slurm.refused", "cause", seen.text, why, remedy, (), source, (), (seen,), 1)
+    engine = next(key for key in REFUSED if isinstance(run.said.get(key), dict))
+    source, remedy = REFUSED[engine]
+    return Diagnosis(f"{engine}.refused", "cause", seen.text, why, remedy, (), (source,), (), (seen,), 1)
 
 
 def _plain(text: object) -> str:

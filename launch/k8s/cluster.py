@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
 from envcheck import errors
 from envcheck.errors import EnvcheckError, StepError
+from launch.k8s import kept, seen
 from launch.k8s.documents import Document
 from launch.k8s.door import TIMEOUT_S, Cluster, asked, opened
 from launch.k8s.follow import End, followed
@@ -24,30 +26,37 @@ def submit(request: Request, said: Wish, made: tuple[Document, ...], packed: Doc
     """The exit code of the job, or 0 once it is made with --detach."""
     cluster = opened(said)
     job = made[0]
-    create(cluster, made, packed)
+    run, begun = kept.begin(request, cluster, said, made)
+    try:
+        begun = kept.made(run, begun, create(cluster, made, packed))
+    except EnvcheckError as err:
+        kept.unmade(run, begun, err.message)
+        raise
     where = f"-n {cluster.namespace}"
     what = f"{job.plural}.{job.version.partition('/')[0]} {job.name}"
     _say(f"made  {job.kind} {job.name} in the namespace {cluster.namespace}, {len(made) - 1} more with it")
     _say(f"ends  by: kubectl delete {what} {where}")
+    _say(f"seen  by: envcheck runs show {run.name}; follow and stop as well")
     if request.detach:
-        return _told(request, cluster, job, End("made", errors.FIT))
+        return _told(request, cluster, job, End("made", errors.FIT), run)
     try:
         end = followed(cluster, job, _say)
     except KeyboardInterrupt:
         _say("the job goes on; the line above ends it")
         raise
-    return _told(request, cluster, job, end)
+    seen.close(run, begun, end)
+    return _told(request, cluster, job, end, run)
 
 
 def _say(words: str) -> None:
     click.echo(words, err=True)
 
 
-def _told(request: Request, cluster: Cluster, job: Document, end: End) -> int:
+def _told(request: Request, cluster: Cluster, job: Document, end: End, run: Path) -> int:
     if request.as_json:
         named = {"kind": job.kind, "name": job.name, "namespace": cluster.namespace}
         said = {"schema": SCHEMA, "state": end.state, "job": named, "exit": {"code": end.code}, "pods": list(end.pods)}
-        click.echo(json.dumps(said, indent=1))
+        click.echo(json.dumps({**said, "folder": str(run)}, indent=1))
     return end.code
 
 
@@ -62,8 +71,9 @@ def _shared(cluster: Cluster, packed: Document) -> None:
             raise
 
 
-def create(cluster: Cluster, made: tuple[Document, ...], packed: Document) -> None:
-    """The job, then what belongs to it as its property, so that it goes with it; where one is refused, none stays."""
+def create(cluster: Cluster, made: tuple[Document, ...], packed: Document) -> str:
+    """The job, then what belongs to it as its property, so that it goes with it; where one is refused, none stays.  The
+    job's uid."""
     job = made[0]
     told = _made(cluster, job, job.body)
     owner = {"apiVersion": job.version, "kind": job.kind, "name": job.name, "uid": told["metadata"]["uid"]}
@@ -76,6 +86,7 @@ def create(cluster: Cluster, made: tuple[Document, ...], packed: Document) -> No
         with contextlib.suppress(EnvcheckError):
             remove(cluster, job)
         raise
+    return str(owner["uid"])
 
 
 def remove(cluster: Cluster, job: Document) -> None:

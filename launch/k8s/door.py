@@ -27,12 +27,17 @@ LACKING = {  # what a cluster needs for a kind that is not one of Kubernetes' ow
 
 @dataclass(frozen=True)
 class Cluster:
-    """`core` and `custom` are the client's own; `watch` makes one of its watches."""
+    """`core` and `custom` are the client's own; `watch` makes one of its watches.
+
+    `context` is what the kubeconfig calls the way to it, "" from within; `server` is its address.
+    """
 
     namespace: str
     core: Any
     custom: Any
     watch: Callable[[], Any]
+    context: str = ""
+    server: str = ""
 
 
 def opened(said: Wish) -> Cluster:
@@ -46,25 +51,26 @@ def opened(said: Wish) -> Cluster:
             "--on k8s wants the library kubernetes, which is not installed", f"{INSTALL}; {WITHOUT}"
         ) from None
     try:
-        settings, namespace = _settings(client, config, said.context)
+        settings, namespace, context = _settings(client, config, said.context)
     except (ConfigException, YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as err:
         words = redact(str(err)).splitlines()[0][:200] if str(err) else type(err).__name__
         raise StepError(f"no cluster is configured: {words}", f"kubectl config get-contexts; {WITHOUT}") from None
     settings.retries = False
     api = client.ApiClient(settings)
-    return Cluster(said.namespace or namespace, client.CoreV1Api(api), client.CustomObjectsApi(api), watch.Watch)
+    core, custom = client.CoreV1Api(api), client.CustomObjectsApi(api)
+    return Cluster(said.namespace or namespace, core, custom, watch.Watch, context, redact(str(settings.host)))
 
 
-def _settings(client: Any, config: Any, context: str) -> tuple[Any, str]:
-    """Of the kubeconfig, else of the pod that this runs in; and the namespace that is meant without a word."""
+def _settings(client: Any, config: Any, context: str) -> tuple[Any, str, str]:
+    """Of the kubeconfig, else of the pod that this runs in; the namespace that is meant without a word, the context."""
     settings = client.Configuration()
     if not context and OWN_NAMESPACE.is_file():
         config.load_incluster_config(client_configuration=settings)
-        return settings, OWN_NAMESPACE.read_text(encoding="utf-8").strip()
+        return settings, OWN_NAMESPACE.read_text(encoding="utf-8").strip(), ""
     config.load_kube_config(context=context or None, client_configuration=settings)
     contexts, active = config.list_kube_config_contexts()
     chosen = next((each for each in contexts if each["name"] == context), active)
-    return settings, str(chosen["context"].get("namespace") or "default")
+    return settings, str(chosen["context"].get("namespace") or "default"), str(chosen["name"])
 
 
 def asked(call: Callable[[], T], document: Document | None = None, namespace: str = "") -> T:

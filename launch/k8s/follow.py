@@ -99,17 +99,22 @@ def _watched(cluster: Cluster, job: Document, place: tuple[str, ...]) -> Iterato
 
 def _failed(cluster: Cluster, job: Document, say: Callable[[str], None]) -> End:
     """The first cause: a closed gate in a pod, else a training's own end."""
-    label = f"{JOB_LABEL}={job.name}"
-    found = asked(
-        lambda: cluster.core.list_namespaced_pod(cluster.namespace, label_selector=label, _request_timeout=TIMEOUT_S)
-    )
-    gone = [pod for each in found.items if (pod := _ended(each))]
+    gone = ended_badly(cluster, job.name)
     for pod in gone:
         say(f"{pod['pod']}, {pod['container']}, status {pod['status']}:")
         for line in _log(cluster, pod):
             say(f"  {line}")
     closed = any(pod["container"] == GATE for pod in gone)
     return End("refused", errors.UNFIT, tuple(gone)) if closed else End("failed", errors.TRAINING_FAILED, tuple(gone))
+
+
+def ended_badly(cluster: Cluster, name: str) -> list[Mapping[str, Any]]:
+    """The job's pods of which a container did: its name, and the status."""
+    label = f"{JOB_LABEL}={name}"
+    found = asked(
+        lambda: cluster.core.list_namespaced_pod(cluster.namespace, label_selector=label, _request_timeout=TIMEOUT_S)
+    )
+    return [pod for each in found.items if (pod := _ended(each))]
 
 
 def _ended(pod: Any) -> Mapping[str, Any] | None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from envcheck import errors
 from envcheck.errors import StepError, UsageError
 from launch.logs.step import Step, words
-from launch.runs import known
+from launch.runs import known, schedulers
 from launch.runs.known import Run
 from launch.watch import Watch
 
@@ -35,31 +36,36 @@ class Strangers:
 
 def follow(run: Run, say: Callable[[Step], None]) -> Run:
     """Until it has ended; what was said before is said again."""
-    watch = Watch(logs(run), Strangers(), say)
-    while True:
-        now = known.read(run.folder) or run
-        watch.look(final=not now.running)
-        if not now.running:
-            return now
-        time.sleep(LOOK_EVERY_S)
+    with near(run) as (logs, fetch):
+        watch = Watch(logs, Strangers(), say)
+        while True:
+            now = known.read(run.folder) or run
+            fetch()
+            watch.look(final=not now.running)
+            if not now.running:
+                return now
+            time.sleep(LOOK_EVERY_S)
 
 
 def begun(run: Run, say: Callable[[str], None]) -> Run:
     """Once it trains, or is over: a scheduler's job may wait first."""
-    if not run.elsewhere:
-        return run
-    from launch.slurm import seen
+    scheduler = schedulers.of(run.said)
+    return scheduler.wait(run, say, known.read) if scheduler else run
 
-    return seen.wait(run, say, known.read)
+
+@contextlib.contextmanager
+def near(run: Run) -> Iterator[schedulers.Logs]:
+    """Where its launcher writes, of a job of several nodes its first one's; and what brings the newest lines there."""
+    if scheduler := schedulers.of(run.said):
+        with scheduler.near(run) as found:
+            yield found
+    else:
+        yield run.folder / "log", lambda: None
 
 
 def logs(run: Run) -> Path:
-    """Where its launcher writes; of a job of several nodes that is its first one's."""
-    if not run.elsewhere:
-        return run.folder / "log"
-    from launch.slurm import seen
-
-    return seen.logs(run)
+    with near(run) as (folder, _):
+        return folder
 
 
 def now(run: Run) -> str:
@@ -67,7 +73,9 @@ def now(run: Run) -> str:
     if not run.running:
         return ""
     steps: list[Step] = []
-    Watch(logs(run), Strangers(), steps.append).look(final=True)
+    with near(run) as (logs, fetch):
+        fetch()
+        Watch(logs, Strangers(), steps.append).look(final=True)
     return words(steps[-1], of(run)) if steps else ""
 
 
@@ -88,10 +96,8 @@ def code(run: Run) -> int:
 
 def stop(run: Run, wait_s: float = STOP_S) -> Run:
     """As Ctrl-C does.  UsageError when it does not run, StepError when it does not end in time."""
-    if run.running and run.elsewhere:
-        from launch.slurm import seen
-
-        return seen.stop(run, known.read)
+    if run.running and (scheduler := schedulers.of(run.said)):
+        return scheduler.stop(run, known.read)
     if not run.running or run.pid is None:
         raise UsageError(f"the run {run.id} does not run: it is {run.state}", "envcheck runs lists those that do")
     try:

@@ -15,6 +15,7 @@ import psutil
 from envcheck import places
 from envcheck.errors import UsageError
 from launch.record import NAME
+from launch.runs import schedulers
 
 LIMIT = 64 << 20  # bytes of a record; a run of 200,000 steps has 4 MB
 FOLDERS = 1000
@@ -42,7 +43,7 @@ class Run:
     @property
     def elsewhere(self) -> bool:
         """A scheduler runs it, on machines of its own."""
-        return isinstance(self.said.get("slurm"), dict)
+        return any(isinstance(self.said.get(key), dict) for key in schedulers.KEYS)
 
     def text(self, key: str) -> str:
         value = self.said.get(key)
@@ -91,10 +92,8 @@ def read(folder: Path) -> Run | None:
     said = _record(folder)
     if said is None:
         return None
-    if isinstance(said.get("slurm"), dict):
-        from launch.slurm import seen
-
-        return seen.read(folder, said)
+    if scheduler := schedulers.of(said):
+        return scheduler.read(folder, said)
     pid = _alive(said)
     if said["state"] == "running" and pid is None:
         said = _record(folder) or said

@@ -13,6 +13,7 @@ from envcheck.units import gib
 from launch import telling
 from launch.logs.step import duration
 from launch.record import SCHEMA
+from launch.runs import schedulers
 from launch.runs.known import LOST, Run
 
 MEMORY = {"a card planned": "predicted", "measured": "measured"}
@@ -75,15 +76,13 @@ def _inside(container: str) -> str:
 
 def _job(run: Run) -> str:
     """Where a scheduler has it, and how its nodes ended: 'job 12 has ended, COMPLETED; 2 nodes finished'"""
-    if not run.elsewhere:
+    scheduler = schedulers.of(run.said)
+    if not scheduler:
         return ""
-    from launch.slurm import seen
-
-    parts = run.said["slurm"].get("parts")
-    states = [str(part.get("state")) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    states = scheduler.states(run)
     counts = {state: states.count(state) for state in states}
     told = [f"{n} {label('nodes' if n > 1 else 'node')} {label(state)}" for state, n in counts.items()]
-    return say("; ").join([say(seen.standing(run)), *told])
+    return say("; ").join([say(scheduler.standing(run)), *told])
 
 
 def printable(text: str) -> str:

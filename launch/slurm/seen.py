@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from envcheck.errors import StepError, UntoldError
 from envcheck.runner import run as start
 from launch import record
 from launch.runs.known import QUEUED, Run
+from launch.runs.schedulers import Logs
 from launch.slurm import control, folding, queue
 
 LOOK_EVERY_S = 1.0
@@ -40,10 +41,11 @@ def read(folder: Path, said: dict[str, Any]) -> Run:
     return Run(folder, done["state"], None, done)
 
 
-def logs(run: Run) -> Path:
-    """Those of the node that leads; before it has started there is nothing in them."""
+@contextlib.contextmanager
+def near(run: Run) -> Iterator[Logs]:
+    """Those of the node that leads; before it has started there is nothing in them.  All nodes see the folder."""
     first = _first(run.folder)
-    return first.folder / "log" if first else run.folder / "node-0"
+    yield first.folder / "log" if first else run.folder / "node-0", lambda: None
 
 
 def _first(folder: Path) -> folding.Part | None:
@@ -73,6 +75,11 @@ def standing(run: Run) -> str:
     where = f" on {slurm['on']}" if slurm.get("on") else ""
     how = "waits" if run.state == QUEUED else "runs" if run.running else f"has ended, {slurm.get('state', '')}"
     return f"job {number(run.said)} {how}{where}{why}"
+
+
+def states(run: Run) -> list[str]:
+    parts = run.said["slurm"].get("parts")
+    return [str(part.get("state")) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
 
 
 def stop(run: Run, look: Callable[[Path], Run | None]) -> Run:
