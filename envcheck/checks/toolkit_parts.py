@@ -144,10 +144,11 @@ def operators(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def kernels(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The operators' kernels for these chips are installed: an operator is 'missing' otherwise."""
     answer, wanted = facts.answers.get(KERNELS), _soc(v)
-    found = sorted({path.split("/kernel/")[1].split("/")[0] for path in answer.out.split()}) if answer else []
+    below = (path.partition("/kernel/")[2].partition("/")[0] for path in (answer.out if answer else "").split())
+    found = sorted({chip for chip in below if chip})
     if not trees(facts, v):
         yield follows("toolkit.present")
-    elif answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
+    elif answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY) or (answer.ok and not found):
         yield not_told(facts, KERNELS)
     elif wanted is None:
         yield unknown("which kernels these chips want is not known")
