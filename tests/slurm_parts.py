@@ -17,6 +17,7 @@ import pytest
 
 from envcheck.simulation import faults, session
 from envcheck.simulation import machine_file as described
+from tests.node_parts import COLLECTIVES
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "ip", "nsenter", "unshare")
@@ -147,6 +148,7 @@ class Cluster:
             _ip("-n", space, "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
             for up in ("eth0", "lo"):
                 _ip("-n", space, "link", "set", up, "up")
+            _ip("netns", "exec", space, "sysctl", "-qw", f"net.ipv4.ip_local_reserved_ports={COLLECTIVES}")
 
     def space(self, name: str) -> str:
         return f"{self.tag}-{name}"

@@ -107,16 +107,20 @@ def test_ignored_stays_ignored(before: signal.Handlers, heard: list[int]) -> Non
 def test_held_signals_wait(asks: bool) -> None:
     """A Ctrl-C in the middle of a step is raised where the step is over, at the latest at the end, and only there."""
     steps = []
-    with pytest.raises(KeyboardInterrupt), stopping.held((signal.SIGINT,)) as deliver:
-        deliver()
-        os.kill(os.getpid(), signal.SIGINT)
-        steps.append("whole")
-        if asks:
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), stopping.held((signal.SIGINT,)) as deliver:
             deliver()
-            steps.append("too late")
+            os.kill(os.getpid(), signal.SIGINT)
+            steps.append("whole")
+            if asks:
+                deliver()
+                steps.append("too late")
+    finally:
+        after = signal.signal(signal.SIGINT, usual)
 
     assert steps == ["whole"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert after is signal.default_int_handler
 
 
 def test_unheard_words_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
