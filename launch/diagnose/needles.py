@@ -25,10 +25,9 @@ def may(pattern: re.Pattern[str], low: str) -> bool:
 
 @functools.cache
 def needles(pattern: re.Pattern[str]) -> tuple[frozenset[str], ...]:
-    """Sets of words in lower case: of each set one stands in every text in which the pattern is found."""
-    return tuple(
-        dict.fromkeys(some for some in _of(_parser.parse(pattern.pattern, pattern.flags)) if len(some) <= MOST)
-    )
+    """Sets of words in lower case, rare ones first: of each, one stands in every text in which the pattern is found."""
+    found = {some for some in _of(_parser.parse(pattern.pattern, pattern.flags)) if len(some) <= MOST}
+    return tuple(sorted(found, key=_telling, reverse=True))
 
 
 def _of(parts: Iterable[Any]) -> Iterator[frozenset[str]]:

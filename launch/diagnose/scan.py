@@ -87,6 +87,7 @@ class Scan:
     _odd_last: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=ODD))
     _vain: Counter[frozenset[bytes]] = field(default_factory=Counter)  # words of lines that were looked at for nothing
     _alike: set[bytes] = field(default_factory=set)  # gists of such words: nothing more is done for lines of these
+    _gist_of: dict[bytes, bytes] = field(default_factory=dict)  # of the block that is read
     _flood: bool = False
     _reader: Reader = field(default_factory=Reader)
     _time: float | None = None
@@ -116,13 +117,14 @@ class Scan:
         """What was not seen before: what to look at, and what is dull.  In a flood nearly all is neither."""
         fresh = list(new) if self._flood else hot(new)
         gists = self._gists.of(fresh)
+        self._gist_of = dict(zip(fresh, gists, strict=True))
         alike = self._alike.intersection(gists)
         if not alike:
             passed: set[bytes] = set()
         elif len(alike) == len(set(gists)):
             passed, fresh = set(fresh), []
         else:
-            passed = {key for key, gist in zip(fresh, gists, strict=True) if gist in alike}
+            passed = {key for key, gist in self._gist_of.items() if gist in alike}
             fresh = [key for key in fresh if key not in passed]
         found = set(hot(fresh) if self._flood else fresh)
         if passed:
@@ -178,7 +180,7 @@ class Scan:
     def _first(self, lines: list[bytes], at: int, number: int, key: bytes) -> tuple[str, ...]:
         """A line that was not seen before, but for its figures."""
         names: list[str] = []
-        (gist,) = self._gists.of([key])
+        gist = self._gist_of[key] if key in self._gist_of else self._gists.of([key])[0]
         words = frozenset(gist.split())
         if self._vain[words] > PATIENCE:
             self._give_up(key, gist)
@@ -233,6 +235,7 @@ class Scan:
         self.odd += [Evidence(self.name, at, readable(raw)) for at, raw in self._odd_last if at not in known]
         self._gists = Gists(())
         self._alike.clear()
+        self._gist_of.clear()
         last = self._end.split(b"\n")
         first = self.lines + 1 - (len(last) - 1)
         for at, line in enumerate(last):
