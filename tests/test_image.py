@@ -16,6 +16,7 @@ import pexpect
 import pytest
 
 from envcheck.errors import StepError
+from installers import boxed_sight
 from installers.images import engine as engines
 from installers.images import image, image_anchor, image_pull, reference
 from installers.images import registry as registries
@@ -117,6 +118,19 @@ def test_what_another_pulled(client: docker.DockerClient, find: Callable[[str], 
     client.images.pull(hello)
 
     assert image.here(client, find(hello))
+
+
+def test_under_another_name(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
+    """An image that the engine has under another name alone is there, and called by its id: its own leads nowhere."""
+    found = find(hello)
+    own = image_pull.pull(client, found, quiet)
+    client.images.get(hello).tag("somebody/else", "1")
+    client.images.remove(hello)  # and with its tag its digest
+    there = image.here(client, found)
+    client.images.remove("somebody/else:1")
+
+    assert boxed_sight._name(found.reference, own, found) == str(found.pinned)
+    assert there and boxed_sight._name(found.reference, there, found) == found.image_id
 
 
 def test_undo(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
