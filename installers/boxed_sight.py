@@ -209,8 +209,8 @@ def _drawn(recipe: Recipe, wish: Wish, host: Engine, name: str) -> Drawn | None:
 def _name(first: reference.Reference, there: Here | None, found: Found | None) -> str:
     """By digest, the same before the pull and after it; an image that came from no registry, or is here under another
     name alone, by its id."""
-    if found and (there is None or str(found.pinned) in there.names):
-        return str(found.pinned)
+    if found:
+        return str(found.pinned) if there is None or str(found.pinned) in there.names else there.image_id
     assert there
     return str(reference.pinned(first, there.digest)) if there.digest else there.image_id
 
