@@ -89,6 +89,15 @@ def test_it_measures(talk: Talk) -> None:
     assert answers.names(talk.ask("resolve", ["localhost", "no.such.name.invalid"], 5)["answer"])["localhost"]
 
 
+def test_it_says_whose_an_address_is(talk: Talk) -> None:
+    """Loopback has a name that leads back to it, and what is no address has no answer."""
+    found = answers.backs(talk.ask("reverse", ["127.0.0.1", "no address"], 5)["answer"])
+
+    assert list(found) == ["127.0.0.1"]
+    assert "localhost" in found["127.0.0.1"].names
+    assert "127.0.0.1" in found["127.0.0.1"].leads
+
+
 def test_a_stranger_gets_nothing(talk: Talk) -> None:
     """Who does not know the token is hung up on, and hears no word."""
     port = talk.ask("listen", TOKEN, [])["answer"]["data"]

@@ -95,7 +95,7 @@ def test_all_well(fleet: Fleet, tmp_path: Path) -> None:
     code, _, found = between(fleet, "--rank-table", str(tmp_path / "hccl.json"))
 
     assert wrong(found) == {}
-    assert {"fleet.names", "fleet.clock", "fleet.open", "fleet.packets", "fleet.ranks"} <= set(found)
+    assert {"fleet.names", "fleet.addresses", "fleet.clock", "fleet.open", "fleet.packets", "fleet.ranks"} <= set(found)
     assert found["fleet.open"][0]["seen"] == "ports 29500, 60000-60015: open from host to host"
     assert found["fleet.packets"][0]["seen"] == "packets of 1500 bytes pass uncut"
     assert code == 0
@@ -149,8 +149,11 @@ def test_a_port_that_is_taken(fleet: Fleet) -> None:
 
 
 def test_a_name_that_leads_elsewhere(fleet: Fleet) -> None:
-    """A host whose file leads another's name to loopback is named, with what to look at."""
+    """A host whose file leads another's name to loopback is named, with what to look at; so is one whose file leads an
+    address back to another's name."""
     names(fleet, node02="127.0.1.1", node03="10.255.255.1")
+    with (fleet.hosts[0].folder / "hosts").open("a") as file:
+        file.write(f"{fleet.hosts[1].address} node03.site\n")
     _, _, found = between(fleet)
     told = sorted(one["seen"] for one in found["fleet.names"])
 
@@ -159,6 +162,8 @@ def test_a_name_that_leads_elsewhere(fleet: Fleet) -> None:
         "on node01 the name of node03 leads to 10.255.255.1, which is not its address",
     ]
     assert {one["severity"] for one in found["fleet.names"]} == {"FAIL"}
+    (back,) = (one["seen"] for one in found["fleet.addresses"] if one["severity"] == "WARN")
+    assert back == "on node01 the address of node02 leads back to node03.site, which is node03"
     assert "getent hosts node02" in found["fleet.names"][0]["remedy"]["commands"]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from envcheck.commands.doctor import doctor
 from envcheck.errors import UsageError
 from envcheck.fleet import clocks, paired, ranks, tried
-from envcheck.fleet.answers import About
+from envcheck.fleet.answers import About, Back
 from envcheck.fleet.between import Seen
 from envcheck.fleet.clocks import Offset
 from envcheck.fleet.own import Own
@@ -122,6 +122,33 @@ def test_names_that_come_too_late_are_not_told() -> None:
     assert found == {"fleet.names": (Severity.UNKNOWN, "names are not told in time on n1", ("n1",))}
 
 
+OWN = Back(("n2", "n2.site"), ("10.0.0.2",))
+NONE = Back()
+
+
+@pytest.mark.parametrize(
+    ("n1", "n3", "grade", "words"),
+    [
+        (OWN, OWN, Severity.OK, "1 addresses lead back to their hosts' names"),
+        (Back(("N2.site.example",), ()), OWN, Severity.OK, "1 addresses lead back to their hosts' names"),
+        (Back(("web",), ("10.0.0.2", "::1")), OWN, Severity.OK, "1 addresses lead back to their hosts' names"),
+        (NONE, NONE, Severity.OK, "the addresses of 1 hosts have no names, on any of them"),
+        (Back(("n3",), ("10.0.0.3",)), OWN, Severity.WARN, "on n1 the address of n2 leads back to n3, which is n3"),
+        (Back(("old",), ("10.9.9.9",)), OWN, Severity.WARN, "leads back to old, which leads to 10.9.9.9"),
+        (Back(("old",), ()), OWN, Severity.WARN, "leads back to old, which leads nowhere"),
+        (NONE, OWN, Severity.WARN, "on n1 the addresses of n2 have no name, and have one elsewhere"),
+        (None, OWN, Severity.UNKNOWN, "nobody says on n1 which names the others' addresses have"),
+    ],
+)
+def test_names_of_addresses(n1: Back | None, n3: Back | None, grade: Severity, words: str) -> None:
+    """The own name, with a domain or without, or another that comes back is well, and so is none on all; a name of
+    another host, one that does not come back, or one on some hosts alone is a warning; no answer is none."""
+    found = told(Seen(about(*hosts(3)), back={("n1", "n2"): n1, ("n3", "n2"): n3}))
+
+    assert found["fleet.addresses"][0] is grade
+    assert words in found["fleet.addresses"][1]
+
+
 def test_a_clock_that_runs_away() -> None:
     """Two looks show what one cannot: a clock that moves."""
     looks = [
@@ -213,6 +240,14 @@ def everything_wrong() -> Seen:
         {("n1", "n2"): (True, False), ("n2", "n3"): (False, False)},
         {("n1", "n2", 0): (0, "100% packet loss"), ("n2", "n3", 0): (1, "")},
         {"n9": "no answer within 5 s"},
+        {
+            ("n1", "n2"): Back(("n3",), ("10.0.0.3",)),
+            ("n1", "n3"): Back(("old",), ()),
+            ("n2", "n3"): Back(("old",), ("10.9.9.9",)),
+            ("n2", "n4"): NONE,
+            ("n1", "n4"): Back(("n4",), ("10.0.0.4",)),
+            ("n3", "n1"): None,
+        },
     )
 
 
@@ -222,9 +257,11 @@ def test_it_is_said_in_chinese() -> None:
     well = Seen(
         about("n1", "n2"), [{"n1": Offset(0, 0), "n2": Offset(0, 0)}] * 2, {("n1", "n2"): ("10.0.0.2",)}, {},
         {("n1", "n2", 1): "", ("n2", "n1", 1): ""}, ways(2), {}, {("n1", "n2"): (True, True)},
-        {("n1", "n2", 0): (0, "0% packet loss")},
+        {("n1", "n2", 0): (0, "0% packet loss")}, {}, {("n1", "n2"): OWN},
     )  # fmt: skip
-    found = [one.finding for seen in (everything_wrong(), well) for one in tried.findings(seen)]
+    some = Seen(about(*hosts(3)), back={("n1", "n2"): OWN, ("n2", "n3"): NONE})
+    bare = Seen(about("n1", "n2"), back={("n1", "n2"): NONE})
+    found = [one.finding for seen in (everything_wrong(), well, some, bare) for one in tried.findings(seen)]
     found += [ranks.told(Path("/nowhere.json"), own).finding for own in ({"n1": None}, {"n1": Own()})]
     found += [one.finding for one in clocks.odd({"n1": Offset(9, 9), "n2": Offset(0, 0)})]
     texts = [text for f in found for text in (f.seen, f.remedy.words if f.remedy else "") if text]

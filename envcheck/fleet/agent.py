@@ -71,22 +71,45 @@ def _ioctl(name: str, what: int) -> bytes | None:
 
 def resolve(names: list[str], seconds: float) -> dict[str, list[str]]:
     """name -> addresses, [] where it leads nowhere; what takes longer is left out."""
-    found: dict[str, list[str]] = {}
+    return side_by_side(names, lead, seconds)
 
-    def one(name: str) -> None:
-        try:
-            found[name] = sorted({str(a[4][0]) for a in socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)})
-        except (OSError, UnicodeError):
-            found[name] = []
 
-    waiting = list(names)
+def lead(name: str) -> list[str]:
+    try:
+        return sorted({str(a[4][0]) for a in socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)})
+    except (OSError, UnicodeError):
+        return []
+
+
+def reverse(addresses: list[str], seconds: float) -> dict[str, Any]:
+    """address -> [names, where the first leads], [[], []] for one without; left out is what nobody says in time."""
+    found = side_by_side(addresses, _named, seconds)
+    return {address: told for address, told in found.items() if told is not None}
+
+
+def _named(address: str) -> list[list[str]] | None:
+    """The h_errno of netdb.h: 1 and 4 say that there is no name, 2 and 3 that nobody could say."""
+    try:
+        name, more, _ = socket.gethostbyaddr(address)
+    except socket.herror as err:
+        return [[], []] if err.errno in (1, 4) else None
+    except (OSError, UnicodeError):
+        return None
+    return [[name, *more], lead(name)]
+
+
+def side_by_side(words: list[str], ask: Any, seconds: float) -> dict[str, Any]:
+    """Each word's answer, as far as they come in time."""
+    found: dict[str, Any] = {}
+    waiting = list(words)
 
     def work() -> None:
         while waiting:
             try:
-                one(waiting.pop())
+                word = waiting.pop()
             except IndexError:
                 return
+            found[word] = ask(word)
 
     end = time.monotonic() + seconds
     threads = [threading.Thread(target=work, daemon=True) for _ in range(16)]
@@ -316,7 +339,7 @@ def hccn(pings: list[tuple[int, str]]) -> dict[str, Any]:
     return dict(found)
 
 
-DO: dict[str, Any] = {f.__name__: f for f in (clock, about, resolve, listen, knock, measure, packets, hccn)}
+DO: dict[str, Any] = {f.__name__: f for f in (clock, about, resolve, reverse, listen, knock, measure, packets, hccn)}
 
 
 def main() -> None:

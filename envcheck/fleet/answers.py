@@ -33,6 +33,14 @@ class Opened:
     data: int
 
 
+@dataclass(frozen=True)
+class Back:
+    """Whose an address is, as one host is told: its names, and the addresses to which the first of them leads."""
+
+    names: tuple[str, ...] = ()
+    leads: tuple[str, ...] = ()
+
+
 def about(said: Any) -> About:
     addresses = tuple(_address(one) for one in said["addresses"][:LIMIT])
     mtu = said["mtu"]
@@ -62,6 +70,13 @@ def _port(said: Any) -> int:
 
 def names(said: Any) -> dict[str, tuple[str, ...]]:
     return {str(name): tuple(str(one)[:64] for one in found[:64]) for name, found in list(said.items())[:LIMIT]}
+
+
+def backs(said: Any) -> dict[str, Back]:
+    return {
+        _address(address): Back(tuple(str(one)[:253] for one in named[:64]), tuple(str(one)[:64] for one in leads[:64]))
+        for address, (named, leads) in list(said.items())[:LIMIT]
+    }
 
 
 def knocked(said: Any) -> dict[tuple[str, int], str]:

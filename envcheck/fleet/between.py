@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from envcheck.fleet import answers, lines, paired
-from envcheck.fleet.answers import About
+from envcheck.fleet.answers import About, Back
 from envcheck.fleet.clocks import Offset
 from envcheck.fleet.lines import GoneError, Line
 from envcheck.fleet.own import Own
@@ -38,6 +38,7 @@ class Seen:
     packets: dict[Pair, tuple[bool, bool]] = field(default_factory=dict)
     pinged: dict[tuple[str, str, int], tuple[int | None, str]] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)
+    back: dict[Pair, Back | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -133,13 +134,18 @@ class _Trial:
         return tuple(sorted({*own.ports, *([own.master] if leads else [])}))
 
     async def names(self) -> None:
-        """Each asks for the names of the others; of a large fleet for those of its next ones."""
+        """Each asks for the names of the others, then whose their addresses are; of a large fleet for those of its next
+        ones."""
         listed = [h for h in self.hosts if h in self.seen.about]
         asked = {h: _following(listed, h, PARTNERS) for h in listed}
         words = {h: ("resolve", sorted({self.seen.about[o].hostname for o in asked[h]}), NAMES_S) for h in listed}
         for host, said in (await self.each(words, NAMES_S, answers.names)).items():
             for other in asked[host]:
                 self.seen.names[host, other] = said.get(self.seen.about[other].hostname)
+        words = {h: ("reverse", sorted({self.seen.about[o].address for o in asked[h]}), NAMES_S) for h in listed}
+        for host, back in (await self.each(words, NAMES_S, answers.backs)).items():
+            for other in asked[host]:
+                self.seen.back[host, other] = back.get(self.seen.about[other].address)
 
     async def knock(self) -> None:
         """Neighbours at all ports, both ways; everybody at node 0's."""

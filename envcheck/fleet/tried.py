@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from envcheck.fleet import tried_names, tried_ports, tried_speed
+from envcheck.fleet import tried_back, tried_names, tried_ports, tried_speed
 from envcheck.fleet.between import Seen
 from envcheck.fleet.odd import Odd
 from envcheck.fleet.tried_words import SKIP, odd
@@ -12,6 +12,7 @@ from envcheck.fleet.tried_words import SKIP, odd
 PARTS = (
     tried_names.gone,
     tried_names.names,
+    tried_back.addresses,
     tried_names.clocks_told,
     tried_ports.taken,
     tried_ports.knocked,
