@@ -192,6 +192,23 @@ def test_what_is_kept_is_ours(change: Callable[[Path], None], tmp_path: Path) ->
     assert answered(later).keys() == answered(again).keys()
 
 
+def test_what_others_left_goes(tmp_path: Path) -> None:
+    """A day later; what cannot be taken away does not keep this file from being kept."""
+    cache = tmp_path / "cache" / "envcheck"
+    (cache / "probe-folder").mkdir(parents=True)
+    for name in ("probe-0123.zip", "probe-part-x", "parcel-of-ours"):
+        (cache / name).touch()
+    for path in cache.iterdir():
+        os.utime(path, (1, 1))
+    (cache / "probe-new").touch()
+    run(tmp_path)
+    done = run(tmp_path)
+
+    assert f"{MARK} have".encode() in done.stdout
+    left = {path.name for path in cache.iterdir() if "cpython" not in path.name}
+    assert left == {"probe-folder", "parcel-of-ours", "probe-new"}
+
+
 def test_psutil_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands in for psutil tells of this machine what psutil tells."""
     kinds = (socket.AF_INET, socket.AF_INET6)

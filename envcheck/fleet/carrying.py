@@ -224,11 +224,11 @@ def compiled(data):
 
 
 def written(folder, name, make):
-    """Whole or not at all, since several nodes may share one home; files of other versions go after a day."""
-    import tempfile, time
+    """Whole or not at all, since several nodes may share one home."""
+    import tempfile
 
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=folder)
+    handle, part = tempfile.mkstemp(prefix="probe-part-", dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(make())
@@ -236,11 +236,21 @@ def written(folder, name, make):
     except OSError:
         os.unlink(part)
         raise
+    swept(folder, name)
+    return os.path.join(folder, name)
+
+
+def swept(folder, name):
+    """Of other versions, and of writers that were killed, after a day; another node may take it away first."""
+    import time
+
     for other in os.listdir(folder):
         path, same = os.path.join(folder, other), other.startswith(name[:22])
-        if other.startswith("probe-") and not same and os.path.getmtime(path) < time.time() - 86400:
-            os.unlink(path)
-    return os.path.join(folder, name)
+        try:
+            if other.startswith("probe-") and not same and os.path.getmtime(path) < time.time() - 86400:
+                os.unlink(path)
+        except OSError:
+            pass
 
 
 def stored(data):
