@@ -38,6 +38,10 @@ def read(folder: Path, lines: list[str]) -> Report:
         (f"{FAILED} not found", "OSError: [Errno 28] No space left on device", "host.disk_full"),
         (FAILED, "[ERROR] HCCL failed: EI0006", "hccl.connect_timeout"),
         (FAILED, "[ERROR] request 12 failed: Address already in use", "network.port_in_use"),
+        ("words at least {} and not only {}, without a word of an entry", "OSError: [Errno 28] No space left on device",
+         "host.disk_full"),
+        ("words at least {} and not only {}, without a word of an entry", "[ERROR] HCCL failed: EI0006",
+         "hccl.connect_timeout"),
         ("错误 {} 操作失败 {number} {}", "错误: 设备上没有空间", "host.disk_full"),
     ],
 )  # fmt: skip
@@ -50,10 +54,11 @@ def test_a_cause_in_a_flood(tmp_path: Path, line: str, among: str, name: str) ->
     assert [(one.name, one.count, one.evidence[0].line) for one in found.diagnoses] == [(name, 1, LINES - 4999)]
 
 
-def test_an_exception_in_a_flood(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [FAILED, "not {} only {}"])
+def test_an_exception_in_a_flood(tmp_path: Path, line: str) -> None:
     """A traceback between the lines of a flood is still read, though many came before it."""
     trace = ["Traceback (most recent call last):", '  File "/w/a.py", line 3, in go', "FooError: no"]
-    some = list(flood(FAILED))
+    some = list(flood(line))
     lines = [*some, *(one for at in range(300) for one in (some[at] + " again", *trace)), *some[:2000], *trace]
     found = read(tmp_path, lines)
 

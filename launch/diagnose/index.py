@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from launch.diagnose.model import Entry
-from launch.diagnose.needles import may
+from launch.diagnose.needles import may, needles, rarity, zeros
 from launch.diagnose.words import Words
 
 # Lines that name an error without having one: source code that a traceback quotes, settings that are told, what is said
@@ -31,6 +32,8 @@ _NONE = re.compile(
 SPOKEN = {"training.nan", "launcher.paddle_worker", "launcher.deepspeed_worker"}
 
 
+TRACEBACK = "traceback (most recent call last)"
+_PLAIN = bytes(range(32, 127))
 _WORD = re.compile(r"[a-z_]{3,40}|\b[a-z]{2}(?=\d{4})")  # EI0006: its letters, without the digits
 
 
@@ -48,6 +51,24 @@ class Index:
         said = " ".join(p for e in self.entries.values() for p in (*e.near, *(m.pattern for m in e.match)))
         self.words = frozenset(_WORD.findall(re.sub(r"\\[a-zA-Z]", " ", said).lower()))
 
+    @functools.cached_property
+    def _signs(self) -> Words:
+        """Words of which one stands, digits being 0, in each line that is of an entry: of each pattern its rarest."""
+        near = {name: frozenset(map(zeros, entry.near)) for name, entry in self.entries.items()}
+        sets = [
+            max((*needles(pattern), near[name]), key=rarity)
+            for name, entry in self.entries.items()
+            for pattern in entry.match
+        ]
+        return Words([word.encode() for word in sorted(frozenset((TRACEBACK,)).union(*sets))], swift=True)
+
+    def possible(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+        """Those of the lines, with 0 for each digit, that may be of an entry or begin a traceback; `of` tells more."""
+        odd = [line for line in lines if line.translate(None, _PLAIN)]  # what is shown of it may read otherwise
+        plain = set(lines).difference(odd) if odd else lines
+        yield from self._signs.lines(b"\n".join(plain))
+        yield from odd
+
     def of(self, text: str, around: Callable[[], str] = str) -> Iterator[tuple[Entry, dict[str, str]]]:
         """Entries that the line is of, with what their patterns named in it."""
         low = text.lower()
@@ -56,6 +77,7 @@ class Index:
             return
         if _TOLD.match(text):
             near = {name: entry for name, entry in near.items() if name in SPOKEN}
+        low = zeros(low)
         found = [(entry, _matched(entry, text, low, around)) for entry in near.values()]
         for entry, groups in found:
             if groups is not None and not _NONE.search(text):

@@ -22,6 +22,8 @@ AROUND = 12  # lines before and after, in which `needs` is sought
 PATIENCE = 200  # lines of the same known words that are looked at before the rest are taken to be like them
 ALIKE, GIST = 20_000, 512  # gists of such lines that are remembered, and bytes of one
 FLOOD = 0.25  # of new lines that alarm: then their gists are asked for first, which cost less than the lines
+MANY = 0.06  # of a block's lines: as many new ones of alarm are asked together whether any entry may know them
+ZEROS = bytes.maketrans(DIGITS, b"0" * 10)
 TAIL = 1 << 15  # bytes
 ODD, ODD_WIDTH = 150, 600  # unknown lines of alarm that are kept, at the beginning and at the end, and bytes of each
 SHOWN = 3  # first lines of each entry that are kept
@@ -115,7 +117,7 @@ class Scan:
 
     def _sorted(self, block: bytes, keys: list[bytes], new: set[bytes]) -> tuple[set[bytes], set[bytes]]:
         """What was not seen before: what to look at, and what is dull.  In a flood nearly all is neither."""
-        fresh = list(new) if self._flood else hot(new)
+        fresh, quiet = (list(new), set[bytes]()) if self._flood else self._loud(block, keys, hot(new))
         gists = self._gists.of(fresh)
         self._gist_of = dict(zip(fresh, gists, strict=True))
         alike = self._alike.intersection(gists)
@@ -126,11 +128,22 @@ class Scan:
         else:
             passed = {key for key, gist in self._gist_of.items() if gist in alike}
             fresh = [key for key in fresh if key not in passed]
-        found = set(hot(fresh) if self._flood else fresh)
-        if passed:
-            self._pass_over(block, keys, passed)
+        if self._flood:
+            fresh, quiet = self._loud(block, keys, hot(fresh))
+        found = set(fresh)
+        if passed or quiet:
+            self._pass_over(block, keys, passed | quiet)
         self._flood = len(passed) + len(found) > FLOOD * len(new)
         return found, new - found - passed
+
+    def _loud(self, block: bytes, keys: list[bytes], some: list[bytes]) -> tuple[list[bytes], set[bytes]]:
+        """Which of some to look at, and those of no entry where they are so many that a step for each is too much."""
+        if len(self.odd) < ODD or len(some) < MANY * len(keys):
+            return some, set()
+        asked = set(some)
+        lines = [line for line, key in zip(block.translate(ZEROS).split(b"\n"), keys, strict=True) if key in asked]
+        possible = {line.translate(None, DIGITS) for line in self.index.possible(lines)}
+        return [key for key in some if key in possible], asked - possible
 
     def _pass_over(self, block: bytes, keys: list[bytes], passed: set[bytes]) -> None:
         """Lines like many that no entry knew: the last of them are kept."""
