@@ -12,6 +12,7 @@ import click
 
 from envcheck import errors
 from envcheck.errors import UsageError
+from envcheck.language import label, say
 from envcheck.model import Facts
 from envcheck.stopping import heard_by, interrupt
 from installers import accelerator, execute, place, undo
@@ -113,7 +114,7 @@ def _agreed(asked: Asked, plan: Plan) -> bool:
         return True
     if not sys.stdin.isatty():
         raise UsageError("there is nobody to ask", "add --yes to do what the plan says, or --dry-run to only see it")
-    return click.confirm("Do this?", err=asked.as_json)
+    return click.confirm(say("Do this?"), err=asked.as_json)
 
 
 def _finished(plan: Plan) -> str:
@@ -132,12 +133,13 @@ def _tell(asked: Asked, plan: Plan, result: str, outcome: execute.Outcome | None
     if not shown:
         click.echo(as_text(plan, whole=asked.whole))
     if outcome and outcome.performed:
-        place = f"the container {plan.boxed}" if plan.boxed else plan.folder
-        click.echo(f"{plan.recipe} is ready in {place}: {outcome.performed[-1][1]}")
+        ready = "{} is ready in the container {}: {}" if plan.boxed else "{} is ready in {}: {}"
+        proved = say(outcome.performed[-1][1])
+        click.echo(say(ready).format(plan.recipe, plan.boxed or plan.folder, proved))
     if outcome and outcome.declined:
-        click.echo("nothing was done")
+        click.echo(say("nothing was done"))
     elif plan.by_hand and result != "planned":
-        click.echo('what is marked "by hand" was not done')
+        click.echo(say('what is marked "by hand" was not done'))
 
 
 def _failed(asked: Asked, err: errors.EnvcheckError) -> None:
@@ -168,17 +170,18 @@ def run_undo(asked: Asked) -> int:
 def _undo(asked: Asked) -> int:
     what, told = undo.removable(asked.folder), tuple[str, ...]()
     if not asked.as_json:
-        click.echo("\n".join(f"removes {each}" for each in what) or f"nothing to remove: {asked.folder} is not there")
+        none = say("nothing to remove: {} is not there").format(asked.folder)
+        click.echo("\n".join(say("removes {}").format(each) for each in what) or none)
     if what and not asked.dry_run:
         if not asked.yes:
             if not sys.stdin.isatty():
                 raise UsageError("there is nobody to ask", "add --yes to remove it")
-            if not click.confirm("Remove it?", err=asked.as_json):
+            if not click.confirm(say("Remove it?"), err=asked.as_json):
                 return errors.UNFIT
         with heard_by(interrupt):
             told = undo.undo(asked.folder)
         if not asked.as_json:
-            click.echo("\n".join((*told, "removed")))
+            click.echo("\n".join((*map(say, told), label("removed"))))
     if asked.as_json:
         result = "planned" if asked.dry_run else "removed" if what else "absent"
         document = as_values(Plan(asked.recipe.name, asked.folder, ()), result)

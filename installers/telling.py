@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from envcheck.language import label, say
+from envcheck.language.width import columns as wide
+from envcheck.language.width import wrap
 from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
 from installers.containers import container_telling
@@ -57,39 +60,52 @@ def _long(step: Step) -> str:
     seconds = takes_s(step)
     if step.build or seconds < 30:
         return ""
-    return f", some {max(1, round(seconds / 60))} min" if seconds < 5400 else f", some {seconds / 3600:.0f} h"
+    told = f"{max(1, round(seconds / 60))} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+    return say(", some {}").format(told)
 
 
 def _folded(text: str, columns: int) -> list[str]:
-    if len(text) <= columns or text.lstrip().startswith("$ "):
+    if wide(text) <= columns or text.lstrip().startswith("$ "):
         return [text]
-    return textwrap.wrap(
-        text, columns, subsequent_indent=MARGIN, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
-    )
+    head = next((n for n in range(len(text)) if wide(text[:n]) >= len(MARGIN)), 0)
+    begun = head if text.startswith("  ") and text[head - 1] == " " else len(text) - len(text.lstrip(" "))
+    return wrap(text[begun:], columns, text[:begun], MARGIN)
+
+
+def _root(step: Step) -> str:
+    return say(root(step)) if step.root else label(root(step))
+
+
+def _row(head: str, text: str) -> str:
+    """What begins a line, as wide as the margin."""
+    return f"  {head}{' ' * max(1, len(MARGIN) - 2 - wide(head))}{text}"
 
 
 def _lines(plan: Plan, columns: int | None) -> Iterator[str]:
     """A container's lists are cut to fit `columns`."""
-    yield f"{plan.recipe} in {f'the container {plan.boxed}' if plan.boxed else plan.folder}"
+    where = say(" in the container {}" if plan.boxed else " in {}")
+    yield f"{plan.recipe}{where.format(plan.boxed or plan.folder)}"
     for fact in plan.satisfied:
-        yield f"  already so   {fact}"
+        yield _row(label("already so"), say(fact))
     for number, step in enumerate(plan.steps, 1):
-        size = f", about {mib(step.size_mib)}" if step.size_mib else ""
-        yield f"  step {number:<8}{step.title}"
-        yield f"{MARGIN}why: {step.why}; changes: {step.changes}{size}{_long(step)}"
-        yield f"{MARGIN}root: {root(step)}; undo: {step.undo}"
+        size = say(", about {}").format(mib(step.size_mib)) if step.size_mib else ""
+        changes = f"{say(step.changes)}{size}{_long(step)}"
+        yield _row(say("step {}").format(number), say(step.title))
+        yield f"{MARGIN}{say('why: {}; changes: {}').format(say(step.why), changes)}"
+        yield f"{MARGIN}{say('root: {}; undo: {}').format(_root(step), say(step.undo))}"
         if step.drawn:
             yield from (MARGIN + line for line in container_telling.lines(step.drawn, columns and columns - 15))
     for hand in plan.by_hand:
-        yield f"  by hand      {hand.name}{' (by root)' if hand.root else ''}: {hand.why}"
+        whose = say(" (by root)") if hand.root else ""
+        yield _row(label("by hand"), f"{label(hand.name)}{whose}{say(': ')}{say(hand.why)}")
         yield from (f"{MARGIN}$ {command}" for command in hand.commands)
-    yield from (f"  not asked    {what}" for what in plan.left_out)
-    yield from (f"  mind         {what}" for what in plan.mind)
+    yield from (_row(label("not asked"), say(what)) for what in plan.left_out)
+    yield from (_row(label("mind"), say(what)) for what in plan.mind)
     for obstacle in plan.obstacles:
-        yield f"  in the way   {obstacle.why}"
-        yield f"{MARGIN}next: {obstacle.remedy}"
+        yield _row(label("in the way"), say(obstacle.why))
+        yield f"{MARGIN}{say('next: ')}{say(obstacle.remedy)}"
     if not plan.obstacles and not plan.steps and not plan.by_hand:
-        yield "  nothing to do"
+        yield f"  {say('nothing to do')}"
 
 
 def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
@@ -148,7 +164,8 @@ class Screen:
             return self._bytes(event)
         if event.kind == "layer":
             return self._layer(event)
-        text = {"begin": "-> {}", "end": "   done: {}"}.get(event.kind, "   {}").format(_short(event.text))
+        lead = {"begin": "-> ", "end": f"   {say('done: ')}"}.get(event.kind, "   ")
+        text = f"{lead}{_short(say(event.text))}"
         if self._bar is None or self._task is None:
             print(text, file=sys.stderr, flush=True)
             return None
@@ -160,11 +177,11 @@ class Screen:
     def _bytes(self, event: Event) -> None:
         name = event.text if " " in event.text else event.text.partition("-")[0]
         if self._bar is not None and self._task is not None:
-            words = f"{name} {event.done / MIB:.0f} of {event.total / MIB:.0f} MiB"
+            words = f"{name} {event.done / MIB:.0f} {label('of')} {event.total / MIB:.0f} MiB"
             self._bar.update(self._task, total=event.total, completed=event.done, description=words)
         elif event.text != self._told and event.total > MIB:
             self._told = event.text
-            what = name if " " in name else f"downloading {name}"
+            what = name if " " in name else say("downloading {}").format(name)
             print(f"   {what} ({event.total / MIB:.0f} MiB)", file=sys.stderr, flush=True)
 
     def _layer(self, event: Event) -> None:
@@ -175,7 +192,7 @@ class Screen:
         if name not in self._layers:
             self._layers[name] = self._bar.add_task("", total=event.total)
         over = event.text.endswith(" done")
-        words = f"  {event.text} {event.done / MIB:.0f} of {event.total / MIB:.0f} MiB"
+        words = f"  {event.text} {event.done / MIB:.0f} {label('of')} {event.total / MIB:.0f} MiB"
         self._bar.update(self._layers[name], completed=event.done, description=words, visible=not over)
 
 

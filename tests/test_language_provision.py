@@ -1,0 +1,105 @@
+"""provision in Chinese: plans of hosts and of containers, what is in the way, progress; names and commands stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import language_parts
+import pytest
+from click.testing import CliRunner
+from test_language import TABLES, lacking
+from test_language_reports import ENGLISH
+
+import installers
+from envcheck import cli, language
+from envcheck.language import width
+from installers.images import engine_problems
+from installers.plan import Obstacle, Plan
+from installers.recipes import catalogue
+from installers.telling import MARGIN, as_text
+
+ROOT = Path(installers.__path__[0])
+FILES = [
+    *(ROOT / f"{name}.py" for name in ("plan", "hosted_plan", "by_hand", "session", "telling")),
+    ROOT / "images" / "engine_problems.py",
+    *(ROOT / "containers" / f"{name}.py" for name in ("container_compare", "container_telling")),
+]
+SAYERS = {
+    **language_parts.SAYERS,
+    "say": (0,),
+    "Obstacle": (0, 1),
+    "Problem": (1, 2),
+    "ByHand": (1,),
+    "EnvcheckError": (0, 1),
+    "Step": (1, 2, 3, 4),
+}
+LABELS = (
+    *("already so", "by hand", "not asked", "mind", "in the way", "driver", "container", "packages", "sources"),
+    *("image", "mounts", "devices", "runtime", "may", "network", "shares", "limits", "env", "workdir"),
+)
+# Commands, and parts of sentences that stand whole in a table.
+KEPT = {
+    *("{} -m pip uninstall {}", "sudo mkdir -p {} && sudo chown $USER {}", "docker rm --force {}"),
+    *("driver {} is here", "none is seen here", "{}, {} or newer is wanted; with the vendor's file:"),
+    "lend the environment {} from {}{}",
+}
+PASTED = re.compile(
+    r"\$ .*|docker exec .*|\S+/python3? -m pip .*|https?://\S+|安装 .*|envcheck \w+ -.*|docker \w+|sudo \w+ .*"
+)
+RECIPES = ("ernie-300b-npu", "ernie-21b-iluvatar", "tiny-nvidia", "tiny-cpu")
+
+
+@pytest.fixture(autouse=True)
+def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Help stays as it is: commands are the same objects in the tests that come after."""
+    monkeypatch.setattr("envcheck.language.commands._translate", lambda command: None)
+    language.choose(["--lang", "zh"], {})
+    yield
+    language.choose([], {})
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_sentence_has_its_chinese(file: Path) -> None:
+    """What a step does and why, what is in the way and what to do about it, stands in a table, values aside."""
+    alone = {text.strip() for text in TABLES}
+
+    assert [text for text in lacking(language_parts.sentences(file, SAYERS)) if text not in {*alone, *KEPT}] == []
+
+
+def test_each_head_has_its_chinese() -> None:
+    """What begins the lines of a plan and of a container's fields."""
+    assert [word for word in LABELS if language.label(word) == word] == []
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_plan_is_chinese(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps, what a person does by hand, what is in the way: no English sentence, and lines fit the terminal."""
+    monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    texts = {}
+    for columns in (60, 1000):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        texts[columns] = CliRunner().invoke(cli.main, ["provision", "--recipe", recipe, "--dry-run"]).output
+    long = [line for line in texts[60].splitlines() if width.columns(line) > 60 and " " in line.strip()]
+
+    assert "第 1 步" in texts[60] and "撤销" in texts[60]
+    assert [line for line in long if "$ " not in line] == []
+    assert ENGLISH.findall(PASTED.sub("|", texts[1000].replace(str(tmp_path), "HOME"))) == []
+
+
+def test_heads_stand_in_one_column() -> None:
+    """What is said begins below what was said above, where a Chinese character takes two columns."""
+    plan = Plan(
+        "x", Path("/x"), (), ("image y",), (), (Obstacle("they are not there", "see to it, then repeat"),), mind=("x",)
+    )
+    lines = as_text(plan, 80).splitlines()[1:]
+
+    assert {width.columns(re.match(r" +\S+ +|" + MARGIN, line)[0]) for line in lines} == {len(MARGIN)}  # type: ignore[index]
+
+
+def test_recipes_are_really_planned() -> None:
+    """The recipes that are looked at are those that there are."""
+    assert set(RECIPES) <= {recipe.name for recipe in catalogue.load_all(None)}
+    assert engine_problems.LEAST
