@@ -22,6 +22,7 @@ from probes import container, reading
 
 DEVICES_LIMIT = 256  # no host has more; a forged list must not start a million processes
 READ = (Outcome.ANSWERED, Outcome.FAILED)  # what failed may have said why
+AS_TEXT = ("tls",)  # its check reads the answers themselves, which hold no plain pairs
 ACCELERATORS = tuple(name for name in VENDORS if VENDORS[name].devices)
 
 
@@ -213,7 +214,7 @@ def _followed(
     found: dict[int, dict[str, Document]] = {}
     for question, number, kind in _per_device(vendor, devices):
         answer = answers.get(question.key)
-        if answer is not None and answer.outcome in READ:
+        if answer is not None and answer.outcome in READ and kind not in AS_TEXT:
             found.setdefault(number, {})[kind] = reading.follow_up(vendor, answer)
     return found
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, wraps
+from itertools import chain
 
 from envcheck.checks.check import Check, of_devices
 from envcheck.checks.common import (
@@ -53,7 +54,8 @@ def topology(facts: Facts, v: VendorFacts) -> Finding:
     """The topology is complete: a relation for each pair of devices."""
     if v.topology is None:
         return unknown("the tool does not tell the topology", "Ask it by hand.", *commands(v, "topology"))
-    if blanks := _blanks(v.topology):
+    rows = {name: _relations(v.topology, name) for name in v.topology.names}
+    if blanks := [] if UNKNOWN_RELATIONS.isdisjoint(chain(*rows.values())) else _blanks(v.topology):
         seen = f"{len(blanks)} pairs have no relation, the first {blanks[0][0]} to {blanks[0][1]}"
         words = "Reseat the board, or upgrade the driver: a link is lost, or not known to it."
         return fail(seen, words, *commands(v, "topology"), evidence=_row(facts, v, blanks[0][0]))
@@ -61,7 +63,7 @@ def topology(facts: Facts, v: VendorFacts) -> Finding:
         seen = f"the topology names {len(v.topology.names)} devices, the list {len(v.devices)}"
         shown = _row(facts, v, v.topology.names[-1])
         return warn(seen, "Compare both by hand.", *commands(v, "topology"), *commands(v, "list"), evidence=shown)
-    return ok(f"{len(v.topology.names)} devices, {_summary(v.topology)}")
+    return ok(f"{len(v.topology.names)} devices, tied by {', '.join(sorted(map(str, set(chain(*rows.values())))))}")
 
 
 @of_listed
@@ -125,7 +127,6 @@ def _blanks(topology: Topology) -> list[tuple[str, str]]:
     return [
         (row, column)
         for row in topology.names
-        if not UNKNOWN_RELATIONS.isdisjoint(_relations(topology, row))
         for column in topology.names
         if row != column and (topology.matrix.get(row) or {}).get(column) in UNKNOWN_RELATIONS
     ]
@@ -155,11 +156,6 @@ def _apart(one: Profile, other: Profile) -> int:
 
 def _words(profile: Profile) -> str:
     return " and ".join(f"{n} × {relation}" for relation, n in profile)
-
-
-def _summary(topology: Topology) -> str:
-    kinds = {relation for name in topology.names for relation, _ in _profile(topology, name)}
-    return f"tied by {', '.join(sorted(kinds))}"
 
 
 CHECKS: tuple[Check, ...] = (
