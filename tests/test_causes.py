@@ -362,3 +362,32 @@ def test_a_list_that_is_cut_off_is_told_once() -> None:
 
     assert set(wrong(found)) == {"driver.whole_answer"}
     assert following(found).keys() == {"devices.count", "devices.processes"}
+
+
+def test_a_container_is_told_once() -> None:
+    """What is amiss about a container tells that it has the cards, too; another beside it is told for having them."""
+    one = {"image": "i", "nodes": ["/dev/davinci0"], "runtime": "ascend", "ipc": "private", "shm_bytes": 1 << 40}
+    small, bare = {**one, "name": "small", "shm_bytes": 64 << 20}, {**one, "name": "bare", "runtime": "runc"}
+    found = told(
+        asks("containers", containers=[small, bare, {**one, "name": "plain"}]), only=["devices.shared", "engine"]
+    )
+    owners = [(f.seen.partition(" was")[0], f.follows) for f in found if f.name == "devices.shared"]
+
+    assert wrong(found)["engine.shm"] == "container small with /dev/davinci0 shares 64 MiB"
+    assert owners == [
+        ("container plain", ""),
+        ("container small", "engine.shm"),
+        ("container bare", "engine.driver_mounts"),
+    ]
+    assert len(wrong(told(asks("containers", containers=[small, bare]), only=["devices.shared"]))) == 1
+
+
+def test_a_job_of_another_vendor_follows_from_no_card() -> None:
+    """An old driver of one vendor's cards explains nothing that a job for others wants."""
+    old = both(
+        document(driver_version="22.0.4"), lambda f: replace(f, vendors=(*f.vendors, *healthy("iluvatar").vendors))
+    )
+    wants = job(image="", device="iluvatar", driver_minimum="99.0")
+    found = told(both(old, wants), only=["driver.version", "job.driver"])
+
+    assert {"driver.version", "job.driver"} <= wrong(found).keys()
