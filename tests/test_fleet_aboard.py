@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
@@ -80,9 +80,11 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
+SLOWLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
 KEYS = ("recipe", "folder", "satisfied", "steps", "by_hand", "obstacles", "left_out", "mind", "removes")
 
 
+@SLOWLY
 @given(st.dictionaries(st.sampled_from(KEYS), JSON), st.integers(0, 130))
 def test_any_document(said: dict[str, object], code: int) -> None:
     """Whatever a host calls its plan is told or refused, never a traceback, and moves no cursor."""
@@ -155,6 +157,7 @@ def test_whose_end_was_the_others() -> None:
     assert (lost.state, stopped.seen) == ("lost", "")
 
 
+@SLOWLY
 @given(JSON, st.sampled_from((None, 0, 1, 3, 5, -9, 130)))
 def test_any_record(said: object, code: int | None) -> None:
     """Whatever a host calls its record or its gates is told or refused, never a traceback."""
