@@ -44,6 +44,7 @@ class Site:
         host.stop()
         host.variables = {
             "ENVCHECK_SYSROOT": "", "ENVCHECK_HOME": str(host.home / "data"), "PIP_CONFIG_FILE": os.devnull,
+            "LANG": "zh_CN.UTF-8",  # of these machines; who asks them speaks English
             "PIP_INDEX_URL": self.index.url, "PIP_TRUSTED_HOST": self.index.address, "PIP_RETRIES": "1",
         }  # fmt: skip
         host.start(self.fleet.key)
@@ -116,7 +117,7 @@ def test_from_the_plan_to_the_undo(site: Site) -> None:
     later = site.run("--yes", "--resume", "--json")
     said = json.loads(later.stdout)
     there = [versions(host) for host in site.fleet.hosts]
-    last = site.run("--yes", "--resume")
+    last = site.run("--yes", "--resume", "--lang", "zh")
     undone = site.run("--undo", "--yes")
 
     assert done.returncode == 1
@@ -132,7 +133,7 @@ def test_from_the_plan_to_the_undo(site: Site) -> None:
     assert {name: one["state"] for name, one in said["hosts"].items()} == {"node02": "done"}
     jsonschema.validate(said, schemas.schema("provision-hosts"))
     assert there == ["1.0 1.5", "1.0 1.5"]
-    assert last.stdout == "every host is done\n"
+    assert last.stdout == "所有主机均已完成\n"
     assert undone.returncode == 0, undone.stderr
     assert "removed     node[01-02]" in undone.stdout
     assert [versions(host) for host in site.fleet.hosts] == ["", ""]

@@ -208,6 +208,7 @@ words = [word if isinstance(word, str) else os.path.join(places["luggage"], *wor
 child = subprocess.Popen(
     [sys.executable, "-I", "-c", START, places["whole"], *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
     stderr=subprocess.PIPE, start_new_session=True, pass_fds=[lock.fileno() for lock in locks],
+    env={**os.environ, "ENVCHECK_LANG": "en"},  # who asked says it in a language of his own
 )
 tell(b"begun")
 relays = [threading.Thread(target=relay, args=pair) for pair in ((child.stdout, b"out"), (child.stderr, b"err"))]
