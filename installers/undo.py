@@ -14,6 +14,7 @@ from installers import environment, journal, lock, mark, steps, venv_parts
 from installers.software import clone_back
 
 Entry = Mapping[str, object]
+REMOVE_S = 600.0  # the engine answers when all files are deleted: those of a vendor's image of 39 GB, on a busy disk
 
 
 def removable(folder: Path) -> tuple[str, ...]:
@@ -127,7 +128,7 @@ def _in_engine(kind: str, what: str, entry: Entry) -> str:
     from installers.images import engine, engine_lock, image, image_anchor
 
     host = engine.look()
-    client = engine.connect(host)
+    client = engine.connect(host, REMOVE_S)
     try:
         if kind == "container":
             with engine_lock.held(host.url, what):

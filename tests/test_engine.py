@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingUnixStreamServer
 
 import pytest
+import requests
 
 from envcheck.errors import STEP_FAILED, StepError
 from installers.images import engine, engine_problems
@@ -39,6 +42,17 @@ def test_connect(engine_here: Part) -> None:
 
     assert client.ping()
     client.close()
+
+
+def test_a_removal_has_its_time(fake: Callable[..., None]) -> None:
+    """Whoever waits for an engine that deletes files may give it more time than other answers have."""
+    fake({"Api-Version": "1.41"}, {"ServerVersion": "28.2.2"})
+    said = engine.look()
+
+    with contextlib.closing(engine.connect(said, 0.1)) as hasty, pytest.raises(requests.ReadTimeout):
+        hasty.api.remove_image("large")
+    with contextlib.closing(engine.connect(said, 60.0)) as patient:
+        assert patient.api.remove_image("large") == []
 
 
 def test_no_permission(engine_here: Part) -> None:
@@ -191,7 +205,7 @@ def engine_here(engine: Part, monkeypatch: pytest.MonkeyPatch) -> Part:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
     """An engine that says of itself what it is told to: those that are too old cannot be had."""
-    answers: dict[str, object] = {"_ping": "OK", "version": {}}
+    answers: dict[str, object] = {"_ping": "OK", "version": {}, "large": []}
     headers: dict[str, str] = {}
 
     class Handler(BaseHTTPRequestHandler):
@@ -201,8 +215,12 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[.
         def address_string(self) -> str:
             return "unix"
 
+        def do_DELETE(self) -> None:
+            time.sleep(0.5)
+            self.do_GET()
+
         def do_GET(self) -> None:
-            body = json.dumps(answers[self.path.rpartition("/")[2]]).encode()
+            body = json.dumps(answers[self.path.partition("?")[0].rpartition("/")[2]]).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

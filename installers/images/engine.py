@@ -60,15 +60,15 @@ def look() -> Engine:
     from docker.constants import MINIMUM_DOCKER_API_VERSION
 
     try:
-        with contextlib.closing(_client(MINIMUM_DOCKER_API_VERSION)) as client:  # a ping belongs to no version
+        with contextlib.closing(_client(MINIMUM_DOCKER_API_VERSION, ANSWER_S)) as client:
             said = client.api.get(f"{client.api.base_url}/_ping", timeout=ANSWER_S).headers
-        with contextlib.closing(_client(said.get("Api-Version", ""))) as client:
+        with contextlib.closing(_client(said.get("Api-Version", ""), ANSWER_S)) as client:
             return described(url, said, _table(client.info()))
     except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as err:
         return Engine(url, refused(url, err))
 
 
-def connect(engine: Engine) -> docker.DockerClient:
+def connect(engine: Engine, answer_s: float = ANSWER_S) -> docker.DockerClient:
     """A client of an engine that was looked at; to be closed.  StepError says what is in the way."""
     if engine.problem:
         raise StepError(engine.problem.message, engine.problem.next_step)
@@ -76,17 +76,17 @@ def connect(engine: Engine) -> docker.DockerClient:
     import requests
 
     try:
-        return _client(engine.api)
+        return _client(engine.api, answer_s)
     except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as err:
         problem = refused(engine.url, err)
         raise StepError(problem.message, problem.next_step) from None
 
 
-def _client(api: str) -> docker.DockerClient:
+def _client(api: str, answer_s: float) -> docker.DockerClient:
     """One that speaks this version of the API; "": the SDK asks for it, and the engine starts programs to answer."""
     import docker
 
-    return docker.from_env(version=api or "auto", timeout=ANSWER_S)  # type: ignore[arg-type]
+    return docker.from_env(version=api or "auto", timeout=answer_s)  # type: ignore[arg-type]
 
 
 def described(url: str, said: Mapping[str, str], info: Mapping[str, Any]) -> Engine:
