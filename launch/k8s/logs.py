@@ -26,9 +26,9 @@ class Mirror:
         self.last: tuple[str, str] = ("", "")
         self.asked_at: float | None = None
 
-    def fetch(self) -> None:
+    def fetch(self, at_once: bool) -> None:
         now = time.monotonic()
-        if self.asked_at is not None and now - self.asked_at < FETCH_EVERY_S:
+        if not at_once and self.asked_at is not None and now - self.asked_at < FETCH_EVERY_S:
             return
         span: dict[str, int] = {"tail_lines": LINES}
         if self.last[0] and self.asked_at is not None:

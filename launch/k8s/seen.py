@@ -75,18 +75,18 @@ def near(run: Run) -> Iterator[Logs]:
     """Of a job that goes on a copy of its first pod's log, which grows; of one that is over what was kept."""
     where = stands.place(run.said)
     if not run.running or where is None:
-        yield run.folder / "log", lambda: None
+        yield run.folder / "log", lambda _: None
         return
     with tempfile.TemporaryDirectory(prefix="envcheck-log-") as folder:
         yield Path(folder), _fetcher(where, Path(folder))
 
 
-def _fetcher(where: Place, folder: Path) -> Callable[[], None]:
+def _fetcher(where: Place, folder: Path) -> Callable[[bool], None]:
     """Nothing comes from a cluster that cannot be asked."""
     try:
         return logs.Mirror(stands.opened(where), where, folder).fetch
     except EnvcheckError:
-        return lambda: None
+        return lambda _: None
 
 
 def wait(run: Run, say: Callable[[str], None], look: Look) -> Run:

@@ -40,7 +40,7 @@ def follow(run: Run, say: Callable[[Step], None]) -> Run:
         watch = Watch(logs, Strangers(), say)
         while True:
             now = known.read(run.folder) or run
-            fetch()
+            fetch(not now.running)
             watch.look(final=not now.running)
             if not now.running:
                 return now
@@ -60,7 +60,7 @@ def near(run: Run) -> Iterator[schedulers.Logs]:
         with scheduler.near(run) as found:
             yield found
     else:
-        yield run.folder / "log", lambda: None
+        yield run.folder / "log", lambda _: None
 
 
 def logs(run: Run) -> Path:
@@ -74,7 +74,7 @@ def now(run: Run) -> str:
         return ""
     steps: list[Step] = []
     with near(run) as (logs, fetch):
-        fetch()
+        fetch(True)
         Watch(logs, Strangers(), steps.append).look(final=True)
     return words(steps[-1], of(run)) if steps else ""
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 KEYS = ("slurm", "kubernetes")  # of a record: who has it, as a table
 Look = Callable[[Path], "Run | None"]
-Logs = tuple[Path, Callable[[], None]]
+Logs = tuple[Path, Callable[[bool], None]]
 
 
 class Scheduler(Protocol):
@@ -22,7 +22,7 @@ class Scheduler(Protocol):
         """As it stands now; what has ended is written down."""
 
     def near(self, run: Run) -> AbstractContextManager[Logs]:
-        """The folder with the logs of its first node, and what brings the newest lines there."""
+        """The folder with the logs of its first node, and what brings the newest lines there, now or when it is due."""
 
     def wait(self, run: Run, say: Callable[[str], None], look: Look) -> Run:
         """Until it trains, or is over."""

@@ -45,7 +45,7 @@ def read(folder: Path, said: dict[str, Any]) -> Run:
 def near(run: Run) -> Iterator[Logs]:
     """Those of the node that leads; before it has started there is nothing in them.  All nodes see the folder."""
     first = _first(run.folder)
-    yield first.folder / "log" if first else run.folder / "node-0", lambda: None
+    yield first.folder / "log" if first else run.folder / "node-0", lambda _: None
 
 
 def _first(folder: Path) -> folding.Part | None:
