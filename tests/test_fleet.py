@@ -12,13 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ClusterShell.NodeSet import DEF_GROUPS_CONFIGS
 from doctor_helpers import simulated
 from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck import checks, facts, schemas, snapshot
 from envcheck.errors import UsageError
-from envcheck.fleet import equal, hosts, judging, reach, told, voted
+from envcheck.fleet import equal, groups, hosts, judging, reach, told, voted
 from envcheck.fleet.onboard import MARK
 from envcheck.fleet.said import Said
 from envcheck.language import translator
@@ -47,7 +48,9 @@ def test_sets(sets: list[str], without: list[str], expected: list[str]) -> None:
     ("sets", "words"),
     (
         (["node[01-"], "no set of hosts"),
-        (["@nowhere:none"], "no set of hosts"),
+        (["@nowhere:none"], "no groups called nowhere here"),
+        (["@a';touch x;'"], "no group has such a name"),
+        (["node1,@$(touch x)"], "no group has such a name"),
         ([""], "hold no host"),
         (["-oProxyCommand=touch,x"], "no host's name"),
         (["$(reboot)"], "no host's name"),
@@ -68,6 +71,43 @@ def test_hostfile(tmp_path: Path) -> None:
     assert hosts.chosen([], str(tmp_path / "hosts")) == ["node1", "node3", "node4"]
     with pytest.raises(UsageError, match="cannot read"):
         hosts.chosen([], str(tmp_path / "none"))
+
+
+def test_groups_are_the_sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples that pip brings are nobody's hosts, and do not stand before the site's own groups."""
+    (tmp_path / "groups").write_text("gpu: node[1-2]\n")
+    upcall = f"sed -n 's/^$GROUP:\\(.*\\)/\\1/p' {tmp_path}/groups"
+    (tmp_path / "groups.conf").write_text(f"[Main]\ndefault: own\n[own]\nmap: {upcall}\n")
+    every = [str(tmp_path / "groups.conf"), *DEF_GROUPS_CONFIGS]
+    monkeypatch.setattr("envcheck.fleet.groups.DEF_GROUPS_CONFIGS", every)
+
+    assert hosts.chosen(["@gpu"]) == ["node1", "node2"]
+    with pytest.raises(UsageError, match="hold no host"):
+        hosts.chosen(["@compute"])  # of the examples
+
+
+def test_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """@slurm:NAME is what sinfo says of it; one that is not there, no answer and no sinfo are a sentence."""
+    tool, asked = tmp_path / "sinfo", ["@slurm:npu"]
+    groups.partitions.cache_clear()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="there is no sinfo here"):
+        hosts.chosen(asked)
+    tool.write_text("#!/bin/sh\necho 'sinfo: error: slurmctld is down' >&2; exit 1\n")
+    tool.chmod(0o755)
+    with pytest.raises(UsageError, match="slurmctld is down"):
+        hosts.chosen(asked)
+    tool.write_text("#!/bin/sh\necho 'npu node[01-02],gpu1'; echo 'empty '\n")
+
+    assert hosts.chosen(asked, exclude=["node02"]) == ["gpu1", "node01"]
+    with pytest.raises(UsageError, match="no partition cpu, but npu"):
+        hosts.chosen(["@slurm:cpu"])
+    groups.partitions.cache_clear()
+
+
+def test_a_file_may_be_called_anything() -> None:
+    """The hosts of recordings are named by their files: no name of one is looked up as a group."""
+    assert hosts.folded(["@gpu", "a"]) == "@gpu,a"
 
 
 def lines(packed: bytes, digest: str | None = None) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ from launch.many import node, session
 from launch.many.node import Node
 from launch.planner import spread
 
-NAMES = ("doing", "asking", "luggage", "hosts")
+NAMES = ("doing", "asking", "luggage", "hosts", "groups")
 FILES = [
     *sorted(Path(provisioning.__path__[0]).glob("*.py")),
     *sorted(Path(training.__path__[0]).glob("*.py")),

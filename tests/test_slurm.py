@@ -148,6 +148,15 @@ def test_a_job_runs(slurm: Cluster) -> None:
         assert where in text and f"as {name}" in text
 
 
+def test_hosts_of_a_partition(slurm: Cluster) -> None:
+    """--hosts @slurm:PARTITION are that partition's nodes, as sinfo has them."""
+    done = slurm.envcheck(
+        "doctor", "--hosts", "@slurm:npu,@slurm:ilu", "--exclude", "node04", "--deadline", "5", "--json"
+    )
+
+    assert list(json.loads(done.stdout)["hosts"]) == ["node01", "node02", "node05"], done.stderr
+
+
 def test_a_bad_node_ends_the_job(slurm: Cluster) -> None:
     """A node that lost a card ends the job before anything started, and is named with what it saw."""
     slurm.simulate("node02", "atlas-800t-a2", "card-lost=3")

@@ -16,6 +16,8 @@ HOSTS_LIMIT, FILE_LIMIT = 100_000, 4 << 20
 NEXT = "write them as node[01-08], node1,node2 or @group; nodeset -e shows what such a set holds"
 # A name that begins with "-" would be an option to ssh; users and ports stand in ssh's own configuration.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,252}")
+# ClusterShell puts a group's name into a line for the shell, as it stands; a list of hosts may be a stranger's.
+_SHELL = re.compile(r"""[\s$`'"\\;|<>(){}#~]""")
 
 
 def chosen(sets: Iterable[str], hostfile: str | None = None, exclude: Iterable[str] = ()) -> list[str]:
@@ -37,26 +39,37 @@ def chosen(sets: Iterable[str], hostfile: str | None = None, exclude: Iterable[s
 
 def folded(names: Iterable[str]) -> str:
     """node01, node02 and node03 as node[01-03]."""
-    from ClusterShell.NodeSet import NodeSet, NodeSetException
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
     listed = list(names)
     try:
-        return str(NodeSet.fromlist(listed))
+        return str(NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP))
     except NodeSetException:  # a name that came from a file's name
         return ",".join(listed)
 
 
 def _set(texts: Iterable[str]) -> NodeSet:
     from ClusterShell.NodeSet import NodeSet, NodeSetException
-    from ClusterShell.NodeUtils import GroupResolverError
+    from ClusterShell.NodeUtils import GroupResolverError, GroupResolverSourceError
 
-    found = NodeSet()
+    from envcheck.fleet import groups
+
+    found, known = NodeSet(), groups.resolver()
     for text in texts:
         try:
-            found.update(NodeSet(text))
+            if "@" in text and _SHELL.search(text):
+                raise NodeSetException("no group has such a name")
+            found.update(NodeSet(text, resolver=known))
+        except GroupResolverSourceError as err:
+            named = f"ClusterShell has no groups called {err} here"
+            raise _none(text, "ClusterShell has no groups here" if str(err).startswith("<") else named) from None
         except (NodeSetException, GroupResolverError) as err:
-            raise UsageError(f"{text[:80]!r} is no set of hosts: {str(err)[:120]}", NEXT) from None
+            raise _none(text, str(err)) from None
     return found
+
+
+def _none(text: str, why: str) -> UsageError:
+    return UsageError(f"{text[:80]!r} is no set of hosts: {why[:120]}", NEXT)
 
 
 def _listed(path: str) -> list[str]:
