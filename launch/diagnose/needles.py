@@ -28,7 +28,13 @@ def zeros(low: str) -> str:
 
 def may(pattern: re.Pattern[str], low: str) -> bool:
     """Whether the pattern, of whatever case, can be found in a text; `low` is that text, lower case and with zeros."""
-    return all(any(word in low for word in some) for some in needles(pattern))
+    for some in needles(pattern):
+        for word in some:  # any() and all() would cost three times as much as the words
+            if word in low:
+                break
+        else:
+            return False
+    return True
 
 
 @functools.cache
