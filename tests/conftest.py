@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,6 +21,10 @@ ROOT = Path(__file__).parent.parent
 UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ProxyError", "MaxRetryError")
 # A real engine and registry; machines with a network; a newer paddle.
 pytest_plugins = ["tests.engine_parts", "tests.node_parts", "tests.real_parts"]
+
+# Two files run side by side on two cores: that a machine is busy is no fault of what is tested.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 # What a terminal's width is must not hang on how the tests were started.
 for _name in ("COLUMNS", "LINES"):
