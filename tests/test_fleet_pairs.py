@@ -274,6 +274,9 @@ def test_it_is_said_in_chinese() -> None:
     ("words", "why"),
     (
         (("--between",), "--between is for --hosts"),
+        (("--exclude", "n1"), "--exclude is for --hosts"),
+        (("--fanout", "3", "--only", "host"), "--fanout is for --hosts"),
+        (("--replay", ".", "--forget"), "--forget is for --hosts"),
         (("--rank-table", "hccl.json"), "--rank-table is for --hosts"),
         (("--hosts", "n1", "--ports", "29500"), "--ports is for --between"),
         (("--hosts", "n1", "--between", "--ports", "70000"), "no list of up to 512 ports"),

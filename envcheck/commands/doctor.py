@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envcheck import options, settings
+from envcheck.fleet import words as fleet_words
 
 # as in reports.formats, which is imported when there is something to report
 FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")
@@ -78,7 +79,7 @@ def doctor(**asked: Any) -> None:
     if asked["show_thresholds"] or asked["list_checks"]:
         click.echo(_listing(asked, site))
         return
-    if asked["hosts"] or asked["hostfile"] or asked["exclude"] or _is_folder(asked["replay"]):
+    if fleet_words.chosen(asked) or _is_folder(asked["replay"]):
         from envcheck.commands import fleet
 
         raise SystemExit(

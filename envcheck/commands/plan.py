@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envcheck import options
+from envcheck.fleet import words as fleet_words
 
 if TYPE_CHECKING:
     from launch.memory.job import Job
@@ -84,7 +85,7 @@ def plan(**asked: Any) -> int:
         raise UsageError("--calibrate corrects one plan, no --sweep or --search", "leave one of them out")
     if asked["output"] and asked["output"].suffix.lower() not in (".svg", ".png"):
         raise UsageError(f"-o {asked['output']}: only .svg and .png can be drawn", "name a file that ends in .svg")
-    found = _spread(asked) if any(asked[name] for name in ("hosts", "hostfile", "exclude")) else None
+    found = _spread(asked) if fleet_words.chosen(asked) else None
     machine = found.machine if found else _machine(asked)
     job = _job(machine, asked)
     if asked["sweep"]:

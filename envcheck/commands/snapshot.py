@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from envcheck import options
+from envcheck.fleet import words as fleet_words
 
 
 @click.command(short_help="Record what doctor reads, to judge it elsewhere.")
@@ -21,7 +22,7 @@ def snapshot(device: str, output: str, **asked: Any) -> None:
     envcheck doctor --replay machine.json             there or here: the same findings
     envcheck snapshot --hosts node[01-08] -o fleet    a folder with a file for each machine, over ssh
     """
-    if asked["hosts"] or asked["hostfile"]:
+    if fleet_words.chosen(asked):
         from envcheck.commands import fleet
 
         raise SystemExit(fleet.snapshot({**asked, "device": device, "output": output}))

@@ -24,7 +24,7 @@ def place(rows: Sequence[Row] | None, device: str, nodes: int, cards: int, parti
         return Place(partition, gres if gres.rpartition(":")[2].isdecimal() else f"{gres}:{cards}")
     if rows is None:
         usual = USUAL.get(device, "gpu")
-        note = "there is no sinfo here to ask: partition and --gres are guesses; --gres NAME:N says what the site has"
+        note = "no sinfo answers here: partition and --gres are guesses; --gres NAME:N says what the site has"
         return Place(partition, f"{usual}:{cards}" if usual else "", note)
     if partition and partition not in (known := {row.partition for row in rows}):
         raise UsageError(f"there is no partition {partition!r}", f"sinfo has {', '.join(sorted(known))}")
