@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache, wraps
 from itertools import chain
@@ -27,6 +27,7 @@ from envcheck.checks.common import (
 from envcheck.model import Facts, Finding, Topology, VendorFacts
 
 UNKNOWN_RELATIONS = frozenset({None, "", "NA", "N/A", "?"})
+Relations = tuple[str | None, ...]
 Profile = tuple[tuple[str, int], ...]  # relation, and to how many devices
 
 
@@ -63,7 +64,7 @@ def topology(facts: Facts, v: VendorFacts) -> Finding:
         seen = f"the topology names {len(v.topology.names)} devices, the list {len(v.devices)}"
         shown = _row(facts, v, v.topology.names[-1])
         return warn(seen, "Compare both by hand.", *commands(v, "topology"), *commands(v, "list"), evidence=shown)
-    return ok(f"{len(v.topology.names)} devices, tied by {', '.join(sorted(map(str, set(chain(*rows.values())))))}")
+    return ok(f"{len(v.topology.names)} devices, {_summary(rows.values())}")
 
 
 @of_listed
@@ -132,7 +133,7 @@ def _blanks(topology: Topology) -> list[tuple[str, str]]:
     ]
 
 
-def _relations(topology: Topology, name: str) -> tuple[str | None, ...]:
+def _relations(topology: Topology, name: str) -> Relations:
     """To each other device."""
     row = topology.matrix.get(name) or {}
     return tuple([row.get(other) for other in topology.names if other != name])
@@ -144,7 +145,7 @@ def _profile(topology: Topology, name: str) -> Profile:
 
 # The rows of a machine are much alike, and so are the machines of a fleet.
 @lru_cache(maxsize=1024)
-def _counted(relations: tuple[str | None, ...]) -> Profile:
+def _counted(relations: Relations) -> Profile:
     return tuple(sorted(Counter(map(str, relations)).items()))
 
 
@@ -156,6 +157,10 @@ def _apart(one: Profile, other: Profile) -> int:
 
 def _words(profile: Profile) -> str:
     return " and ".join(f"{n} × {relation}" for relation, n in profile)
+
+
+def _summary(rows: Iterable[Relations]) -> str:
+    return f"tied by {', '.join(sorted(map(str, set(chain(*rows)))))}"
 
 
 CHECKS: tuple[Check, ...] = (
