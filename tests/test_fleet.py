@@ -280,6 +280,15 @@ def test_what_several_have_is_told_once() -> None:
     assert max(len(line) for line in text.splitlines() if not line.startswith("          ")) <= 80
 
 
+def test_what_is_kept_of_a_host() -> None:
+    """Once it is judged its answers are gone, and what it says as another one did is there once."""
+    one, two = fleet_of((), ()).hosts
+
+    assert (one.facts, two.facts) == (None, None)
+    assert [a is b for a, b in zip(one.findings, two.findings, strict=True)] == [True] * len(one.findings)
+    assert all(two.said[line] is values for line, values in one.said.items())
+
+
 def test_one_document() -> None:
     """--json: every host with its findings, what is common, what is odd; plain ASCII."""
     fleet = fleet_of((), (), ("driver-old",))

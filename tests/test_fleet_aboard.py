@@ -21,7 +21,7 @@ from envcheck.fleet import luggage, whole
 from envcheck.fleet.doing import Did
 from envcheck.fleet.onboard import MARK
 from envcheck.fleet.said import Said
-from installers.many import told
+from installers.many import noted, told
 from installers.many.looked import document, looked
 from installers.many.told import End
 from launch.many import node, session
@@ -167,3 +167,20 @@ def test_any_record(said: object, code: int | None) -> None:
 
     assert node.ended(did, 0).bad is (code != 0)
     assert node.gates(did)
+
+
+def test_what_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How the hosts stood is known of each provisioning by its own words, whatever was provisioned since."""
+    monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path))
+    noted.write("--recipe a", {"n1": "done", "n2": "lost"})
+    noted.write("--recipe b", {"n2": "done"})
+    noted.write("--recipe a", {"n3": "failed"})
+
+    assert noted.missing("--recipe a", ["n1", "n2", "n3", "n4"]) == ["n2", "n3", "n4"]
+    for number in range(noted.KEPT):
+        noted.write(f"--recipe {number}", {"n1": "done"})
+    with pytest.raises(UsageError, match="with these options is known"):
+        noted.missing("--recipe a", ["n1"])
+    noted.file().write_text("[")
+    with pytest.raises(UsageError, match="with these options is known"):
+        noted.missing("--recipe 1", ["n1"])

@@ -11,6 +11,7 @@ from envcheck import places
 from envcheck.errors import UsageError
 
 DONE = ("done", "ready", "removed", "absent")
+KEPT = 50  # provisionings, the newest
 NEXT = "leave --resume out: what is done on a host stays, and is not done again"
 
 
@@ -19,12 +20,15 @@ def file() -> Path:
 
 
 def write(words: str, hosts: Mapping[str, str]) -> None:
-    """With what is known of other hosts by the same words; where it cannot be kept, --resume will say so."""
-    known = {**_read().get(words, {}), **hosts}
+    """With what is known of other hosts by the same words, and of other words; where it cannot be kept, --resume will
+    say so."""
+    others = _read()
+    known = {**others.pop(words, {}), **hosts}
+    kept = {words: known, **dict(list(others.items())[: KEPT - 1])}
     with contextlib.suppress(OSError):
         file().parent.mkdir(parents=True, exist_ok=True)
         fresh = file().with_suffix(".new")
-        fresh.write_text(json.dumps({words: known}, indent=1), encoding="utf-8")
+        fresh.write_text(json.dumps(kept, indent=1), encoding="utf-8")
         fresh.replace(file())
 
 
