@@ -31,7 +31,9 @@ from tests.engine_parts import Engine, running_engine, running_registry, why_no_
 GOAL, GOAL_MIB, LAYERS = 1.05, 150, 8
 NAME, COMMAND = "envcheck-benchmark", ("sleep", "3600")
 OURS = """
-import contextlib, json, re, sys, time
+import atexit, contextlib, gc, json, re, sys, time
+gc.set_threshold(50_000)  # this and the next as envcheck.cli does it
+atexit.register(gc.freeze)
 from installers import telling
 from installers.containers import container
 from installers.containers.container_spec import Spec
