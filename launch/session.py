@@ -90,7 +90,7 @@ def _train(request: Request) -> int:
         telling.doubts(found)
         telling.in_vain(waivers, waived)
         if seen.job.nodes > 1:
-            met = own.gather(request, seen, auto, telling.say)
+            met = own.gather(request, seen, auto, telling.spoken_aside)
             request, found = replace(request, rank=met.rank), (*found, *met.findings)
             if gates.closed(met.findings):
                 return _refuse(request, seen, found)

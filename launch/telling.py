@@ -40,6 +40,11 @@ def say(text: str = "") -> None:
         click.echo(text, err=True)
 
 
+def spoken_aside(text: str) -> None:
+    """A sentence of ours, in the chosen language."""
+    say(language.say(text))
+
+
 def row(label: str, text: object, wide: int = 12) -> str:
     """A label in its column, then what it says."""
     said = language.label(label)

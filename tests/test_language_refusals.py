@@ -1,0 +1,79 @@
+"""Refusals in Chinese: wrong options, recipes, paths and jobs, and what to do instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import language_parts
+import pytest
+from click.testing import CliRunner
+from test_language import TABLES, lacking
+
+import envcheck
+import installers
+import launch
+from envcheck import cli, language
+from envcheck.errors import EnvcheckError
+
+ENVCHECK, INSTALLERS, LAUNCH = (Path(package.__path__[0]) for package in (envcheck, installers, launch))
+FILES = [
+    *(ENVCHECK / f"{name}.py" for name in ("places", "engines", "commands/lint", "commands/runs")),
+    *(INSTALLERS / f"{name}.py" for name in ("undo", "prove", "environment", "recipes/catalogue")),
+    *(LAUNCH / f"{name}.py" for name in ("session", "request", "rendering/given", "rendering/places")),
+    *(LAUNCH / f"{name}.py" for name in ("watching/guarding", "nodes/host", "nodes/guest")),
+]
+# Parts of sentences that stand whole in a table, a log's own words behind them, and the folder of users' recipes.
+PARTS = {
+    *("one of 0 to {}", "rank {}", "master", "host", "any", "{}there are {}; envcheck recipes has all"),
+    *(
+        "--rank {}: this node is {}",
+        "waiting for {} of {} nodes{}",
+        "{} ended with {}:\n{}",
+        "{}: more than {} recipe files",
+    ),
+    *("{}: no file can be {}{}: {}", "{} of {} nodes came within {} s{} missing"),
+}
+REFUSED = [
+    ("train", "--recipe", "nothing"),
+    ("train", "--model", "999b"),
+    ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--set", "x"),
+    ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--data", "/tmp"),
+    ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--rank", "99"),
+    ("train", "--recipe", "tiny-cpu", "--gates", "--detach"),
+    ("train", "--recipe", "tiny-cpu", "--no-stop", "nothing"),
+    ("provision", "--recipe", "nothing"),
+    ("provision", "--recipes", "/proc/nothing"),
+    ("runs", "show", "/proc"),
+    ("lint",),
+]
+
+
+@pytest.fixture(autouse=True)
+def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Help stays as it is: commands are the same objects in the tests that come after."""
+    monkeypatch.setattr("envcheck.language.commands._translate", lambda command: None)
+    language.choose(["--lang", "zh"], {})
+    yield
+    language.choose([], {})
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.stem}.{file.stem}")
+def test_each_refusal_has_its_chinese(file: Path) -> None:
+    """What is wrong, and the next step, stand in a table, values aside."""
+    alone = {text.strip() for text in TABLES}
+    sayers = {**language_parts.SAYERS, "say": (0,), "EnvcheckError": (0, 1)}
+
+    assert [text for text in lacking(language_parts.sentences(file, sayers)) if text not in {*alone, *PARTS}] == []
+
+
+@pytest.mark.parametrize("argv", REFUSED, ids=" ".join)
+def test_a_refusal_is_chinese(argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a person meets it: the sentence and what to do, but for commands."""
+    monkeypatch.chdir(tmp_path)
+    err = CliRunner().invoke(cli.main, argv).exception
+
+    assert isinstance(err, EnvcheckError)
+    said = [text for text in (err.message, err.next_step) if not re.match(r"(?:envcheck|ls) ", text)]
+    assert [text for text in said if not re.search("[一-鿿]", language.say(text))] == []
