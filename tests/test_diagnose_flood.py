@@ -114,3 +114,12 @@ def test_little_is_done_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     assert 100 < asked["lines"] < 2000
     assert looked["lines"] < LINES // 4
+
+
+def test_long_lines_are_forgotten() -> None:
+    """What is remembered of lines is bounded in bytes, too: 40 MB of lines of 128 KiB leave half of them at most."""
+    one = Scan("log", session.index())
+    for number in range(300):
+        one.feed(WORDS[number].encode() * (1 << 15) + b"\n")
+
+    assert sum(map(len, one._dull | one._hot)) < 20 << 20

@@ -16,7 +16,8 @@ from launch.diagnose.model import Evidence, Raised
 from launch.diagnose.text import readable
 from launch.diagnose.triggers import DIGITS, hot
 
-KNOWN = 100_000  # lines (without digits) that were found dull or looked at; then forgotten and begun anew
+# Lines (without digits) that were found dull or looked at, and their bytes; then they are forgotten and begun anew.
+KNOWN, ROOM = 100_000, 16 << 20
 WINDOW = 2048  # bytes of a long line around what was found
 AROUND = 12  # lines before and after, in which `needs` is sought
 PATIENCE = 200  # lines of the same known words that are looked at before the rest are taken to be like them
@@ -85,9 +86,10 @@ class Scan:
     tail: deque[Evidence] = field(default_factory=lambda: deque(maxlen=24))
     _dull: set[bytes] = field(default_factory=set)
     _hot: set[bytes] = field(default_factory=set)
+    _held: int = 0
     _told: dict[bytes, _Seen] = field(default_factory=dict)
     _odd_last: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=ODD))
-    _vain: Counter[frozenset[bytes]] = field(default_factory=Counter)  # words of lines that were looked at for nothing
+    _vain: Counter[int] = field(default_factory=Counter)  # hashes of words of lines that were looked at for nothing
     _alike: set[bytes] = field(default_factory=set)  # gists of such words: nothing more is done for lines of these
     _gist_of: dict[bytes, bytes] = field(default_factory=dict)  # of the block that is read
     _flood: bool = False
@@ -104,9 +106,11 @@ class Scan:
         keys = block.translate(None, DIGITS).split(b"\n")
         distinct = set(keys)
         new = distinct - self._dull - self._hot
-        if len(self._dull) + len(self._hot) + len(new) > KNOWN:
+        self._held += sum(map(len, new))
+        if len(self._dull) + len(self._hot) + len(new) > KNOWN or self._held > ROOM:
             self._forget()
             new = distinct
+            self._held = sum(map(len, new))
         found, dull = (new, set()) if self.every else self._sorted(block, keys, new)
         self._hot |= found
         self._dull |= dull
@@ -194,7 +198,7 @@ class Scan:
         """A line that was not seen before, but for its figures."""
         names: list[str] = []
         gist = self._gist_of[key] if key in self._gist_of else self._gists.of([key])[0]
-        words = frozenset(gist.split())
+        words = hash(frozenset(gist.split()))
         if self._vain[words] > PATIENCE:
             self._give_up(key, gist)
             self._odd_last.append((number, lines[at][:ODD_WIDTH]))
