@@ -22,7 +22,7 @@ FILES = [
     *(ENVCHECK / f"{name}.py" for name in ("places", "engines", "commands/lint", "commands/runs")),
     *(INSTALLERS / f"{name}.py" for name in ("undo", "prove", "environment", "recipes/catalogue")),
     *(LAUNCH / f"{name}.py" for name in ("session", "request", "rendering/given", "rendering/places")),
-    *(LAUNCH / f"{name}.py" for name in ("watching/guarding", "nodes/host", "nodes/guest")),
+    *(LAUNCH / f"{name}.py" for name in ("watching/guarding", "nodes/host", "nodes/guest", "planner/legal")),
 ]
 # Parts of sentences that stand whole in a table, a log's own words behind them, and the folder of users' recipes.
 PARTS = {
@@ -33,6 +33,7 @@ PARTS = {
         "{} ended with {}:\n{}",
         "{}: more than {} recipe files",
     ),
+    *("tp", "pp", "vpp", "ep", "cp", "tensorwise", "optimizer", "--pp {}{} does not divide {} layers: --pp {}"),
     *("{}: no file can be {}{}: {}", "{} of {} nodes came within {} s{} missing"),
 }
 REFUSED = [
