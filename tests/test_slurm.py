@@ -158,9 +158,10 @@ def test_hosts_of_a_partition(slurm: Cluster) -> None:
 
 
 def test_a_bad_node_ends_the_job(slurm: Cluster) -> None:
-    """A node that lost a card ends the job before anything started, and is named with what it saw."""
+    """A node that lost a card ends the job before anything started, and is named with what it saw, by explain too."""
     slurm.simulate("node02", "atlas-800t-a2", "card-lost=3")
     done = train(slurm)
+    why = slurm.envcheck("explain", runs(slurm)[-1].name)
 
     assert done.returncode == 1, done.stderr
     assert "envcheck: 1 of 2 nodes are not fit: node02" in done.stderr
@@ -168,6 +169,7 @@ def test_a_bad_node_ends_the_job(slurm: Cluster) -> None:
     said = record(slurm)
     assert (said["state"], said["exit"]["code"], said["slurm"]["parts"]) == ("refused", 1, [])
     assert "node01" not in said["error"]
+    assert "node02" in why.stdout and "--requeue-without-bad" in why.stdout, why
     assert not list(runs(slurm)[-1].glob("node-*/*/log"))
     assert {state.rstrip("*") for state in slurm.states().values()} <= {"idle", "comp"}
 

@@ -227,6 +227,25 @@ def test_a_single_node(gate: str, bad: tuple[str, ...], tmp_path: Path) -> None:
     assert looks.judged(tmp_path, ["n1"]).bad == bad
 
 
+@pytest.mark.parametrize(
+    ("bad", "restarts", "words"),
+    (
+        (("n2",), "5", "it is not put back: it was 5 times already"),
+        (("n1", "n2"), "0", "it is not put back: what all nodes have alike, other nodes will have too"),
+    ),
+)
+def test_a_job_that_is_not_put_back(
+    bad: tuple[str, ...], restarts: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After five times, or where every node has the same fault, the job ends, and says why."""
+    for node in ("n1", "n2"):
+        seen(tmp_path, node, *(("gate.devices",) if node in bad else ()))
+    around = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_RESTART_COUNT": restarts}
+
+    assert verdict.verdict(tmp_path, True, False, around) == 1
+    assert words in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", (None, "", "[1]", "{", '{"state": 3}', '{"a":' * 5000))
 def test_a_node_without_an_answer(text: str | None, tmp_path: Path) -> None:
     """No document, half of one, or another's: that node is not fit, and the others are judged."""
