@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
 from envcheck.errors import UsageError
-from envcheck.fleet import luggage, whole
+from envcheck.fleet import doing, luggage, whole
 from envcheck.fleet.doing import Did
 from envcheck.fleet.onboard import MARK
 from envcheck.fleet.said import Said
@@ -184,3 +184,12 @@ def test_what_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     noted.file().write_text("[")
     with pytest.raises(UsageError, match="with these options is known"):
         noted.missing("--recipe 1", ["n1"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    (("0", 0), ("130", 130), ("-9", -9), ("--5", None), ("\u00b2", None), ("9" * 5000, None), ("", None)),
+)
+def test_a_hosts_exit_code(text: str, expected: int | None) -> None:
+    """What a host calls its command's end is a number of a program's, or not known."""
+    assert doing.exit_code(text) == expected

@@ -233,6 +233,6 @@ def test_the_name_of_a_host() -> None:
     assert seeding.node("node02", hosts) == seeding.Node("node02")
     assert seeding.node("node01:7501", hosts) == seeding.Node("node01", 7501)
     assert seeding.node("fd00::1", hosts) == seeding.Node("fd00::1")
-    for text in ("node03", "node01:70000", "node01:", "", "node[01-02]"):
+    for text in ("node03", "node01:70000", "node01:", "node01:\u00b2", "", "node[01-02]"):
         with pytest.raises(UsageError, match="is none of the hosts"):
             seeding.node(text, hosts)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from envcheck.fleet import aboard, asking
-from envcheck.fleet.doing import ALIVE, Did, Order
+from envcheck.fleet.doing import ALIVE, Did, Order, exit_code
 from envcheck.fleet.onboard import MARK
 from envcheck.fleet.said import KEPT, LINES_LIMIT, Said
 
@@ -89,7 +89,7 @@ class Beside:
         elif word == b"err":
             self.did.last = [*self.did.last, text[:KEPT]][-12:]
         else:
-            self.did.code = int(text) if text.lstrip("-").isdigit() else None
+            self.did.code = exit_code(text)
 
     def _give(self, wanted: list[str]) -> None:
         with contextlib.suppress(OSError, ValueError):

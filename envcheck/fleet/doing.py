@@ -6,6 +6,7 @@ signs of life no more.  Ctrl-C here is one there; the third leaves them at once.
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import time
@@ -29,6 +30,7 @@ UNBROKEN_LIMIT = 1 << 20  # bytes without an end of line
 STOPS = 3
 LOOK_EVERY_S = 0.2
 _MARK = MARK.encode() + b" "
+_CODE = re.compile(r"-?[0-9]{1,3}")
 
 Hear = Callable[[str, str], None]  # host, line of its standard error
 
@@ -89,6 +91,11 @@ class Stops:
     @property
     def due(self) -> int:
         return max(self.count, sum(time.monotonic() >= when for when in self._later))
+
+
+def exit_code(text: str) -> int | None:
+    """As a host says it; None for what is no program's."""
+    return int(text) if _CODE.fullmatch(text) else None
 
 
 def do(
@@ -176,7 +183,7 @@ def _classes(
                 did.last = [*did.last, rest[:4096]][-12:]
                 hear(did.host, rest[:4096])
             elif word == b"exit":
-                did.code = int(rest) if rest.lstrip("-").isdigit() else None
+                did.code = exit_code(rest)
             else:
                 did.said.out_line(_MARK + word + b" " + rest.encode())
                 did.begun = did.begun or word == b"begun"

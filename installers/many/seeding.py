@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from installers.many.session import Asked
 
 OPTION, FILE = "--seeding", (seeds.NAME,)
+_PORT = re.compile(r"[0-9]{1,5}")
 NEXT = "name another --seed-node, or leave it out: each host then pulls for itself"
 
 
@@ -44,7 +46,7 @@ class NoSeedError(EnvcheckError):
 def node(text: str, hosts: Sequence[str]) -> Node:
     """UsageError where it is none of the hosts."""
     name, _, port = text.rpartition(":")
-    found = Node(text) if text in hosts or not port.isdigit() else Node(name, int(port))
+    found = Node(text) if text in hosts or not _PORT.fullmatch(port) else Node(name, int(port))
     if found.name not in hosts or found.port >= 1 << 16:
         why = f"--seed-node {text[:80]!r} is none of the hosts that are asked for ({folded(hosts)[:200]})"
         raise UsageError(why, "name one of them, or NODE:PORT")
