@@ -42,7 +42,7 @@ def row(head: str, cell: str) -> dict[str, str | None] | None:
 def mig_device(parts: list[str]) -> list[dict[str, Any]]:
     """One MIG instance of a first row (`0  2  0  0 | 11MiB / 40448MiB | 60  0 | ...`); nothing of the rows below it."""
     ids = parts[0].split() if parts else []
-    if len(ids) != 4 or len(parts) < 2 or not all(word.isdigit() and len(word) < 10 for word in ids):
+    if len(ids) != 4 or len(parts) < 2 or not all(word.isdecimal() and len(word) < 10 for word in ids):
         return []
     gpu, gi, ci, place = map(int, ids)
     memory = re.match(r"\s*(\d{1,9})\s?MiB\s*/\s*(\d{1,9})\s?MiB", parts[1])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.model import Document
-from probes import nvidia_smi, smi, smi_cells, smi_phrases
+from probes import nvidia_smi, smi, smi_cells, smi_phrases, smi_processes
 
 DATA = Path(__file__).parent / "data" / "nvidia_smi"
 TABLE = (DATA / "table" / "a100x8_535.txt").read_text(encoding="utf-8")
@@ -189,3 +189,9 @@ def test_every_kind_has_a_text(kind: str) -> None:
 def test_head_that_names_a_column_twice(doubled: str) -> None:
     """A garbled head cell is read as far as it goes, and raises nothing."""
     assert isinstance(smi_cells.read(doubled, "0  Tesla T4  0"), dict)
+
+
+def test_digits_that_are_no_number() -> None:
+    """A row of a MIG instance with such digits (²) is none."""
+    assert smi_processes.mig_device(["0 0 0 \u00b2", "11MiB / 40448MiB"]) == []
+    assert len(smi_processes.mig_device(["0 2 0 0", "11MiB / 40448MiB"])) == 1

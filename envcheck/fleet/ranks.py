@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,15 @@ def lacking(own: Mapping[str, Own | None]) -> str:
             return f"the ports of cards {ranges(sorted(missing))} of {host} have no address"
         if one and not one.address:
             return f"{host} tells no address of its own"
-    servers = [one.address for one in own.values() if one]
-    same = next((address for address in servers if servers.count(address) > 1), None)
-    if same:
+    if same := _twice(one.address for one in own.values() if one):
         return f"{same} is what two hosts tell as their own address"
-    known = [address for one in own.values() if one for address in one.cards.values()]
-    twice = next((address for address in known if known.count(address) > 1), None)
+    twice = _twice(address for one in own.values() if one for address in one.cards.values())
     return f"{twice} is the address of two cards" if twice else ""
+
+
+def _twice(addresses: Iterable[str | None]) -> str | None:
+    """The first that is there more than once."""
+    return next((address for address, count in Counter(addresses).items() if count > 1), None)
 
 
 def made(own: Mapping[str, Own]) -> str:
