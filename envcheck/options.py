@@ -45,7 +45,9 @@ def hosts(command: F) -> F:
 
 
 _FLEET = (
-    click.option("--hosts", multiple=True, metavar="NODES", help="Other machines, over ssh: node[01-08], @group."),
+    click.option(
+        "--hosts", multiple=True, metavar="NODES", help="Other machines, over ssh: node[01-08], @group, @slurm:npu."
+    ),
     click.option("--hostfile", type=click.Path(), help="A file with such machines, one or a set a line."),
     click.option("--exclude", multiple=True, metavar="NODES", help="Not these of them; may be given again."),
     click.option(
