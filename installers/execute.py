@@ -22,6 +22,7 @@ from installers.steps import Work
 
 Ask = Callable[[Plan], bool]
 APART = ("weights",)  # what is cut off there leaves the environment as it was proved
+LOST = "docker ps -a shows how the container ended, docker logs may say why; then repeat the same command"
 MEANINGS = {
     errno.ENOSPC: ("the disk is full", "make room, then repeat the same command"),
     errno.EDQUOT: ("the disk quota is used up", "make room, then repeat the same command"),
@@ -126,7 +127,15 @@ def _each(ground: Ground, held: int, report: Report, shown: Plan, performed: lis
             report(Event("end", performed[-1][1]))
             _settle(step, work)
             if step.name in ("load", "container"):
-                todo = _plan_again(ground)
+                todo = _behind(step, ground)
+
+
+def _behind(step: Step, ground: Ground) -> list[Step]:
+    """What is missing now; not this step once more, as of a container that ends soon after each start."""
+    todo = _plan_again(ground)
+    if lost := next((each for each in todo if each.name == step.name), None):
+        raise StepError(f"{step.title}: done, and missing again at once: {lost.why}", LOST)
+    return todo
 
 
 def _unpack(work: Work, ours: mark.Mark) -> None:
