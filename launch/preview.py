@@ -16,6 +16,18 @@ from launch.script import script
 SCHEMA = 1
 
 
+def sound(request: Request) -> None:
+    """UsageError now for what would be refused only where the run starts: on another machine, perhaps hours later."""
+    if request.waive or request.because:
+        from launch import gates
+
+        gates.waive.asked(request.waive, request.because, gates.GATES)
+    if request.no_stop or request.limits:
+        from launch.watching import guarding
+
+        guarding.asked(request.no_stop, request.limits)
+
+
 def preview(request: Request, as_script: bool) -> str:
     """The text of --dry-run: for people, as a script, or with --json as one document that holds both."""
     recipe, job = choose(request)

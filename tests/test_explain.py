@@ -43,7 +43,7 @@ def explain(*argv: str, stdin: bytes = b"", columns: int = 80, cwd: Path = ROOT)
         (["what is EJ0003 ?"], b"", 0, "hccl.port_bound"),
         (["-"], OOM.encode(), 0, "standard input:1:"),
         (["-"], b"", 3, "no line speaks of an error"),
-        (["the weather is fine"], b"", 3, "unknown"),
+        (["the weather is fine"], b"", 3, "next: have a whole log read"),
         ([], b"", 2, "needs a file, a text or a code"),
         (["no/such/file.log"], b"", 2, "there is no file"),
         (["setup.cfg", "no-such"], b"", 2, "there is no file 'no-such'"),

@@ -278,6 +278,23 @@ def test_each_kind_of_missing_file_has_its_next_step() -> None:
     assert "--data" not in inside.remedy.words  # the command has no place for it
 
 
+def test_the_way_in_is_one_that_is_open() -> None:
+    """What lacks is installed by train where something is trained, and by provision alone for a talk."""
+    lacks = sight(missing=("paddlepaddle is not installed",))
+    trained, talked = (gates.GATES["environment"](situated(**lacks, **more)) for more in ({}, job(method="chat")))
+
+    assert trained.remedy and [words.split()[1] for words in trained.remedy.commands] == ["provision", "train"]
+    assert talked.remedy and [words.split()[1] for words in talked.remedy.commands] == ["provision"]
+    assert "train" not in talked.remedy.words
+
+
+def test_nobody_measures_a_folder_that_nobody_saw() -> None:
+    """A container that is not there is why its free space is not known; then there is nothing to make room in."""
+    finding = gates.GATES["disk"](situated(**HIDDEN))
+
+    assert (finding.severity, finding.seen) == (UNKNOWN, "box is not there to look into")
+
+
 def test_doctor_gate_hands_on_the_remedy() -> None:
     """What doctor says about each failure, and its commands, reach the person who wanted to train."""
     finding = gates.GATES["doctor"](situated(doctor=(FAILING, replace(FAILING, name="host.memory", remedy=None))))

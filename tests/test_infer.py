@@ -194,6 +194,10 @@ def test_gate_closed(paddle_home: Path, trained: Path, tmp_path: Path) -> None:
         (("--model", "tiny", "--device", "cpu", "--adapter", "x", "--json"), "--json wants a question"),
         (("--run", "latest", "--ask", " "), "an empty question"),
         (("--run", "no-such-run"), "there is no run yet"),
+        (
+            ("--model", "tiny", "--adapter", "x", "--dry-run", "--waive", "dsk", "--because", "y"),
+            "there is no gate 'dsk'",
+        ),
     ],
 )
 def test_misused(more: tuple[str, ...], words: str, tmp_path: Path) -> None:

@@ -112,6 +112,26 @@ def test_contraries_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--fix applies remedies, --undo takes them back" in said and "leave one of them out" in said
 
 
+TINY = ("train", "--model", "tiny", "--method", "lora", "--device", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--dry-run", "--waive", "disk"), "1 --waive beside 0 --because"),
+        (("--as-script", "--waive", "dsk", "--because", "x"), "did you mean disk?"),
+        (("--on", "slurm", "--dry-run", "--waive", "dsk", "--because", "x"), "did you mean disk?"),
+        (("--write", "there", "--no-stop", "los"), "did you mean loss"),
+        (("--dry-run", "--limit", "stalled.secs=9"), "did you mean stalled.seconds"),
+    ],
+)
+def test_what_is_only_shown_is_refused_as_well(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gate or a rule that there is not is told where the job is only shown or handed on, and not at its start."""
+    assert said in refused(capsys, *TINY, *words)
+
+
 def test_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
     """The slip is answered in the language that was asked for."""
     from envcheck import language

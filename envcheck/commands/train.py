@@ -45,7 +45,9 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 @click.option("--runs", default="runs", callback=_path, metavar="DIR", show_default=True, help="A folder for each run.")
 @click.option("--data", callback=_path, metavar="FILE", help="Train on this; the tiny model takes any UTF-8 text.")
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="So many steps, not the recipe's.")
-@click.option("--port", type=click.IntRange(1, 65535), help="The launcher's port, where the recipe has one.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), metavar="N", help="The launcher's port, where the recipe has one."
+)
 @click.option(
     "--deadline", "deadline_s", type=click.IntRange(1, 10**9), metavar="SECONDS", help="End the run after so long."
 )
@@ -65,7 +67,7 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 @click.option("--because", multiple=True, metavar="WHY", help="The reason for a --waive; it goes on the record.")
 @click.option("--gates", is_flag=True, help="Only walk the gates: say what each saw, and start nothing.")
 @click.option("--detach", is_flag=True, help="Go on without this terminal; `envcheck runs` lists, follows, stops it.")
-@click.option("--as-script", is_flag=True, help="With --dry-run: print a shell script.")
+@click.option("--as-script", is_flag=True, help="Print a shell script, and stop.")
 @click.option("--write", callback=_path, metavar="DIR", help="Write script, options and configuration there, and stop.")
 @engines.options
 @options.hosts
@@ -97,6 +99,8 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
     wish = request.Request(**asked)  # click has the same names and kinds
     if wish.gates and (dry_run or as_script or write is not None):
         raise UsageError("--gates looks at this machine, and what only shows the command does not", "leave one out")
+    if on != "local" or dry_run or as_script or write is not None:
+        preview.sound(wish)
     if (engine := engines.module(on)) is not None:
         return engine.train(wish, own, engines.Shown(dry_run, as_script, write))
     if write is not None and not dry_run:

@@ -53,7 +53,10 @@ def by_name(recipes: Iterable[Recipe], name: str) -> Recipe:
     """The recipe of that name; UsageError with those that there are."""
     known = {recipe.name: recipe for recipe in recipes}
     if name not in known:
-        raise UsageError(f"there is no recipe {name[:80]!r}", f"there are {', '.join(known)}")
+        near = difflib.get_close_matches(name[:80].lower(), list(known), 1, 0.75)
+        there = ", ".join(known)
+        step = f"did you mean {near[0]}? there are {there}" if near else f"there are {there}"
+        raise UsageError(f"there is no recipe {name[:80]!r}", step)
     return known[name]
 
 

@@ -153,14 +153,23 @@ def _exception(raised: Raised, style: Style) -> Iterator[str]:
 
 
 def _unknown(report: Report, style: Style) -> Iterator[str]:
-    read = say(", ").join(say("{}: {} lines").format(_name(name), lines) for name, lines, _ in report.read[:3])
+    read = say(", ").join(_read(name, lines) for name, lines, _ in report.read[:3])
     more = say(" and {} more").format(len(report.read) - 3) if len(report.read) > 3 else ""
     said = say("unknown: nothing that the catalogue knows ({}{})").format(read, more)
     yield from _wrapped(said, style, "", "    ")
     if report.telling:
         yield from _lines("the most telling lines:", report.telling, style)
-    else:
+    elif any(name != "command line" for name, _, _ in report.read):
         yield say("no line speaks of an error")
+    else:
+        step = "next: have a whole log read, `envcheck explain FILE`; `envcheck explain --list` tells what is known"
+        yield from _wrapped(say(step), style, "", "    ")
+
+
+def _read(name: str, lines: int) -> str:
+    if name == "command line":  # a code or a text: nobody counts its lines
+        return _name(name)
+    return say("{}: 1 line" if lines == 1 else "{}: {} lines").format(_name(name), lines)
 
 
 def _lines(head: str, lines: Sequence[Evidence], style: Style) -> Iterator[str]:

@@ -8,6 +8,7 @@ from envcheck.checks.answers import driver_version
 from envcheck.model import Finding, Remedy, Severity
 from installers.bundles import lockfile_use
 from installers.bundles.lockfile import Image, Lock
+from installers.recipes.catalogue import TALKS
 from launch.gates.answers import answer, skip, unseen, vendor
 from launch.situation import Situation
 
@@ -18,14 +19,11 @@ def environment(s: Situation) -> Finding:
         words = "gate.container says what is in the way."
         return answer("gate.environment", None, f"{s.stage.title} could not be looked into", words)
     seen = "; ".join(s.sight.missing) or f"{s.recipe.name} is installed and proved"
-    return answer(
-        "gate.environment",
-        not s.sight.missing,
-        seen,
-        "Install what is missing, or let train do it with --provision.",
-        f"envcheck provision {s.options}",
-        f"envcheck train {s.options} --provision {s.more}".rstrip(),
-    )
+    words, commands = "Install what is missing.", [f"envcheck provision {s.options}"]
+    if s.job.method not in TALKS:  # infer installs nothing
+        words = "Install what is missing, or let train do it with --provision."
+        commands += [f"envcheck train {s.options} --provision {s.more}".rstrip()]
+    return answer("gate.environment", not s.sight.missing, seen, words, *commands)
 
 
 # Checks of doctor that a gate judges better, by the very job and place.

@@ -8,13 +8,14 @@ from installers.recipes.catalogue import device_of
 from launch.command import render
 from launch.inference.session import asking
 from launch.inference.wish import Wish, choose
-from launch.preview import SCHEMA, as_text, as_values
+from launch.preview import SCHEMA, as_text, as_values, sound
 from launch.request import values
 from launch.script import script
 
 
 def preview(wish: Wish, as_script: bool) -> str:
     """For people, as a script, or with --json as one document that holds both."""
+    sound(wish.request)
     chosen = choose(wish)
     job = chosen.job if wish.ask is None else asking(chosen.job)
     made = render(chosen.recipe, job, values(chosen.request, chosen.recipe, None))

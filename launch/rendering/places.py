@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from launch.request import Request
 
 _LOOPBACK = re.compile(r"localhost|127\.[\d.]+|\[?::1\]?")
+_HOST = re.compile(r"[\w:\[](?:[\w.:%\[\]-]{0,253}[\w\]])?\.?")  # a name, IPv4, IPv6 with and without brackets
 FILLED = ("port", "rank", "master", "host")  # each is the token of its name
 
 
@@ -25,12 +26,25 @@ def of_use(request: Request, recipe: Recipe, job: Job) -> None:
             words = f"the command of {recipe.name}, {job.method}, has no place for --{option}"
             raise UsageError(words, f"leave --{option} out, or give a recipe of your own by --recipes")
     for option in ("master", "host"):
-        where = address(getattr(request, option) or "")[0]
+        where = _sound(option, getattr(request, option))
         if job.nodes > 1 and _LOOPBACK.fullmatch(where):
             raise UsageError(f"--{option} {where} means each node itself", "give the address by which others reach it")
     if request.rank is not None and (request.rank >= job.nodes or job.rank not in (None, request.rank)):
         may = f"rank {job.rank}" if job.rank is not None else f"one of 0 to {job.nodes - 1}"
         raise UsageError(f"--rank {request.rank}: this node is {may}", "every number is given once, 0 to the master")
+
+
+def _sound(option: str, text: str | None) -> str:
+    """The host of what was said; UsageError where it can be none, or its port."""
+    host, port = address(text or "")
+    if text is not None and not _HOST.fullmatch(host):
+        raise UsageError(f"--{option} {text[:80]!r} is no address", f"for instance --{option} 192.0.2.1, or a name")
+    if port is not None and not (option == "master" and 1 <= port <= 65535):
+        words = f"--{option} {text} names a port" if option == "host" else f"--master {text}: ports are 1 to 65535"
+        raise UsageError(
+            words, "give the address alone" if option == "host" else "for instance --master 192.0.2.1:29500"
+        )
+    return host
 
 
 def values(request: Request) -> dict[str, str]:
@@ -45,5 +59,5 @@ def address(text: str) -> tuple[str, int | None]:
     """HOST or HOST:PORT; an IPv6 address with a port has brackets."""
     host, colon, port = text.rpartition(":")
     if colon and port.isdecimal() and (":" not in host or host.startswith("[")):
-        return host, int(port)
+        return host, int(port[:6])
     return text, None

@@ -30,7 +30,7 @@ def shaped(recipe: Recipe, job: Job, nodes: int | None, cards: int | None) -> Jo
     fixed = math.prod(degree for name, degree in job.parallel.items() if name != "data")
     if world % fixed:
         raise UsageError(
-            f"{wanted[0]} nodes of {wanted[1]} cards are {world}, and {_degrees(job)} want a multiple of {fixed}",
+            f"{wanted[0]} x {wanted[1]} cards are {world}, and {_degrees(job)} want a multiple of {fixed}",
             f"take a multiple, or other degrees by --set: `envcheck plan --cards {world} --search` ranks them",
         )
     grown = replace(
