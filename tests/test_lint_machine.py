@@ -53,6 +53,28 @@ def test_too_many_cards() -> None:
     assert found(wanted, Machine(lambda: there), "launch.cards") == [FAIL]
 
 
+NAMELESS = "torchrun --nproc_per_node 9 train.py --optim adamw_bnb_8bit"
+
+
+@pytest.mark.parametrize(
+    ("vendors", "expected"),
+    [(("npu",), [FAIL]), (("nvidia",), []), (("npu", "nvidia"), []), ((), [])],
+)
+def test_a_training_that_names_no_cards(vendors: tuple[str, ...], expected: list[Severity]) -> None:
+    """It is judged for the cards that the machine has, where all are of one vendor."""
+    machine = Machine(lambda: Facts(vendors=tuple(VendorFacts(name) for name in vendors)))
+
+    assert found(NAMELESS, machine, "training.optimiser") == expected
+
+
+def test_too_many_processes_of_a_training_that_names_no_cards() -> None:
+    """Nine processes on eight cards fail, though the script does not say whose cards it wants."""
+    with simulated("h200x8") as answers:
+        there = facts.gather(answers, "auto")
+
+    assert found(NAMELESS, Machine(lambda: there), "launch.cards") == [FAIL]
+
+
 def test_device_of_another_machine() -> None:
     """--device npu on a machine of NVIDIA cards fails; on a machine that nobody asked, nothing is said."""
     with simulated("h200x8") as answers:

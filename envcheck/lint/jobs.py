@@ -33,6 +33,7 @@ _USUAL = frozenset(
         "deepspeed",
     ]
 )
+MSRUN_DEFAULT = "8"  # of both, MindSpore's documentation
 _VERBS = (
     "sft",
     "pt",
@@ -94,11 +95,23 @@ class Job:
     @property
     def nodes(self) -> int | None:
         """How many, where the script says so; None where it may be any number."""
+        if self.launcher.options.get("world"):
+            return self._shared_out
         told = self.told("nodes")
         if told is None:
             return None if self.open else 1
         text = told.text.partition(":")[0]
         return int(text) if text.isascii() and text.isdigit() else None
+
+    @property
+    def _shared_out(self) -> int | None:
+        """As `nodes`, by the processes of all nodes and those of one."""
+        told = [self.told("world"), self.told("processes")]
+        texts = [(each.plain or "") if each else MSRUN_DEFAULT for each in told]
+        if self.open or not all(re.fullmatch(r"[0-9]{1,6}", text) for text in texts):
+            return None
+        world, own = map(int, texts)
+        return max(1, world // own) if own else None
 
     @property
     def devices(self) -> Word | None:

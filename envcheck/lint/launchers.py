@@ -10,9 +10,9 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Launcher:
-    """`words`: how a command of it begins.  `options` and `variables` by what they tell: nodes, processes, rank,
-    master, port, devices; `flags` take no value.  `program`: the first word that is no option is the program; else the
-    options are the training's own.  `rank_default`: what a node is that is told nothing.
+    """`words`: how a command of it begins.  `options` and `variables` by what they tell: nodes (or world, the processes
+    of all nodes), processes, rank, master, port, devices; `flags` take no value.  `program`: the first word that is no
+    option is the program; else the options are the training's own.  `rank_default`: what a node is that hears nothing.
     """
 
     name: str
@@ -180,6 +180,34 @@ LAUNCHERS = (
         ),
         modules=("--module",),
         source="DeepSpeed's launcher/runner.py",
+    ),
+    Launcher(
+        "msrun",
+        (("msrun",),),
+        options={
+            "world": ("worker_num",),
+            "processes": ("local_worker_num",),
+            "rank": ("node_rank",),
+            "master": ("master_addr",),
+            "port": ("master_port",),
+        },
+        more=frozenset(
+            [
+                "log_dir",
+                "join",
+                "cluster_time_out",
+                "bind_core",
+                "sim_level",
+                "sim_rank_id",
+                "rank_table_file",
+                "worker_log_name",
+                "tail_worker_log",
+            ]
+        ),
+        rank_severe=False,
+        master_default="127.0.0.1",
+        modules=("-m",),
+        source="MindSpore's documentation, msrun: the number of all processes and that of a node's, 8 each",
     ),
     Launcher(
         "accelerate",

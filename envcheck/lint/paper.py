@@ -23,7 +23,7 @@ _SIGNS = {
 
 @dataclass(frozen=True)
 class Paper:
-    """`device` is the vendor that is meant: as asked, else by the script's own words, else ""; `machine` the facts.
+    """`device` is the vendor that is meant: as asked, else by the script's words, else the machine's one, else "".
 
     `described` are containers that no command starts; `steps` the scripts of a Dockerfile's RUN, among the others.
     """
@@ -55,7 +55,13 @@ class Paper:
             return self.asked
         scores = {name: len(re.findall(pattern, self._code, re.IGNORECASE)) for name, pattern in _SIGNS.items()}
         best = max(scores, key=lambda name: scores[name])
-        return best if scores[best] else ""
+        return best if scores[best] else self._of_machine
+
+    @property
+    def _of_machine(self) -> str:
+        """A training that names no cards starts on those that the machine has, where they are of one vendor."""
+        found = (self.machine.vendors or ()) if self.jobs and not self.document else ()
+        return found[0] if len(found) == 1 else ""
 
     @cached_property
     def _code(self) -> str:

@@ -10,6 +10,7 @@ from envcheck.lint.model import Config, Entry, Fix, Remark, Word
 from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, near, swap, unknown, warn
 from envcheck.lint.rules.kits import of_family
+from envcheck.lint.rules.options_given import renamed
 
 # Keys of the shells around the trainers, not of the trainers: the readers take them out first.
 _ALWAYS = frozenset(
@@ -62,7 +63,7 @@ def unknown_keys(paper: Paper) -> Iterator[Remark]:
         for entry in config.entries if kit else ():
             if kit is None or entry.path or kit.has(entry.name) or entry.name in _ALWAYS or not entry.name:
                 continue
-            meant = near(entry.name, kit.names, 0.85)
+            meant = renamed(entry.name, kit) or near(entry.name, kit.names, 0.85)
             seen = f"{kit.title} has no {entry.name}"
             fix = swap(_key(entry), meant) if meant else None
             if kit.complete and config.family == "llamafactory":

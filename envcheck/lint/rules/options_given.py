@@ -26,10 +26,10 @@ def _written(given: Given, name: str) -> str:
     return name if given.key else f"--{name}"
 
 
-def _renamed(given: Given, kit: Kit) -> str:
+def renamed(plain: str, kit: Kit) -> str:
     """What an option of older versions is called today; "" where the tables name none that the program has."""
     for tool in (kit.known[0].package, "transformers"):
-        new = tables.renamed(tool).get(f"--{given.plain}", "").lstrip("-")
+        new = tables.renamed(tool).get(f"--{plain}", "").lstrip("-")
         if new and kit.has(new):
             return new
     return ""
@@ -54,7 +54,7 @@ def unknown_names(paper: Paper) -> Iterator[Remark]:
                 continue
             if len([n for n in kit.names if n.startswith(given.plain)]) == 1 and not given.key:
                 continue  # an abbreviation, told by that rule
-            new = _renamed(given, kit) or _dialect(given, kit)
+            new = renamed(given.plain, kit) or _dialect(given, kit)
             if new:
                 yield _old(kit, given, new)
                 continue
@@ -181,10 +181,15 @@ def abbreviated(paper: Paper) -> Iterator[Remark]:
 def values(paper: Paper) -> Iterator[Remark]:
     """Words that a program's older version had: those of the tables, then by their pattern."""
     for job in paper.jobs:
-        tool = tables.load("projects")["tools"].get(job.launcher.name, "")
+        tool = tables.load("projects")["tools"].get(_program(job), "")
         for given in job.options if tool else ():
             for word in given.values:
                 yield from _older(job, tool, given, word)
+
+
+def _program(job: Job) -> str:
+    """The launcher's name; of a configuration that stands alone, whose it is by its keys."""
+    return job.launcher.name or (job.config.family if job.config else "")
 
 
 def _older(job: Job, tool: str, given: Given, word: Word) -> Iterator[Remark]:
@@ -195,7 +200,7 @@ def _older(job: Job, tool: str, given: Given, word: Word) -> Iterator[Remark]:
         yield warn(word, seen, f"Write {new}.", swap(word, value) if same and word.raw in ("", word.text) else None)
         return
     for row in tables.load("projects")["values"]:
-        if (row["program"], row["option"]) != (job.launcher.name, given.plain) or not word.known:
+        if (row["program"], row["option"]) != (_program(job), given.plain) or not word.known:
             continue
         if re.search(row["pattern"], word.text):
             seen = f"{word.text[:60]} is {row['says']}"
