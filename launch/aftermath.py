@@ -14,14 +14,17 @@ from launch.launcher import Ending
 
 TAIL = 4 << 20  # bytes of a log: an error and what led to it; reading them takes a tenth of a second
 FAILED = ("failed", "unstarted")
+HUNG = "watch.launcher"  # the rule that ends a launcher which failed by itself and stayed
 
 
 def diagnosed(run: Path, end: Ending, began_s: float) -> tuple[Diagnosis, ...]:
     """The cause first; () where nothing is known, or nothing failed.  `began_s` in seconds since 1970."""
-    if end.how not in FAILED:
+    hung = bool(end.stopped and end.stopped.name == HUNG)
+    if end.how not in FAILED and not hung:
         return ()
-    code = end.failed.code if end.failed else end.status
-    said = kernel_log.lines(began_s) if code in (-signal.SIGKILL, -signal.SIGBUS, None) else None
+    code = None if hung else end.failed.code if end.failed else end.status  # ended by us, its code says nothing
+    asked = code in (-signal.SIGKILL, -signal.SIGBUS, None) and not hung
+    said = kernel_log.lines(began_s) if asked else None
     logs = [f"workerlog.{end.failed.rank}"] if end.failed else []
     for name in (*logs, "launcher.log"):
         told = diagnose(_tail(run / "log" / name), name=name, code=code, kernel=said or ())

@@ -49,6 +49,9 @@ class Family:
                 self._mourn(rank)
         self.peak_bytes = max(self.peak_bytes, sum(_resident(process) for process in below))
 
+    def living(self) -> bool:
+        return any(rank not in self.dead for rank in self.alive)
+
     def wait(self, seconds: float) -> None:
         """So long, or until a worker dies."""
         for rank in {self._watched[file] for file, _ in self._poll.poll(seconds * 1000)}:

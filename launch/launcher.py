@@ -69,7 +69,7 @@ def launch(
     with heard_by(lambda number, _frame: stop.append(number)):
         training = stage.start(command, clean, run)
         started()
-        watch = Watch(run / "log", training.family, say)
+        watch = Watch(run / "log", training.family, say, command.argv)
         if guard:
             guard.start()
         how = None

@@ -111,7 +111,7 @@ def end(run: Path, ending: Ending, checkpoints: Sequence[str], code: int, told: 
         _stopped(ending.stopped)
     if ending.how in ("failed", "unstarted"):
         _blame(run, ending)
-        _diagnosed(told)
+    _diagnosed(told)
     if ending.left:
         pids = " ".join(map(str, ending.left[:64]))
         say(language.say(f"still there, in spite of SIGKILL, and may hold cards: {pids}"))

@@ -83,11 +83,11 @@ class Watch:
     """What is known of a run so far.  `look` is called a few times a second, and once more at the end.
 
     The first log that tells of a step is the one whose steps count: a launcher repeats its first worker, and ranks
-    repeat each other.
+    repeat each other.  `argv` is the launcher's own command.
     """
 
-    def __init__(self, logs: Path, family: Family, say: Callable[[Step], None]) -> None:
-        self.logs, self.family, self.say = logs, family, say
+    def __init__(self, logs: Path, family: Family, say: Callable[[Step], None], argv: tuple[str, ...] = ()) -> None:
+        self.logs, self.family, self.say, self.argv = logs, family, say, argv
         self.began, self.looked = time.time(), 0.0
         self.tails: dict[tuple[int, str], Tail] = {}
         self.launcher = Tail(logs / LAUNCHER)

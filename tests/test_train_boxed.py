@@ -17,6 +17,7 @@ import pytest
 from tests import paddle_parts
 from tests.engine_parts import Engine
 from tests.provision_helpers import serving
+from tests.test_watch_fallen import LAUNCHER
 
 ROOT = Path(__file__).parent.parent
 NAME = "envcheck-test-train"
@@ -214,6 +215,21 @@ def test_a_worker_killed_in_the_container(trainer: Trainer) -> None:
     assert run.returncode == 5, err
     assert "worker 1 failed first, ended by SIGKILL" in err
     assert trainer.left() == ""
+
+
+def test_launcher_that_failed_in_the_container(trainer: Trainer) -> None:
+    """One that stays alive is ended, after its worker has done its work, with what its last line means."""
+    trainer.inside("sh", "-c", 'printf %s "$1" >/launch', "sh", LAUNCHER)
+    own = trainer.folder / "failing"
+    own.mkdir()
+    text = (trainer.folder / "recipes" / "boxed.toml").read_text()
+    (own / "boxed.toml").write_text(text.replace('"-m", "paddle.distributed.launch"', '"/launch"'))
+    done = trainer.run("train", "--recipes", str(own), "--limit", "launcher.seconds=1")
+
+    assert done.returncode == 5, done.stderr
+    assert "watch.launcher: the launcher has failed and does not end" in done.stderr
+    assert "cause       " in done.stderr
+    assert len(list((trainer.folder / "runs").glob("*/log/worked"))) == 1
 
 
 @pytest.mark.parametrize("sign", (signal.SIGINT, signal.SIGKILL))

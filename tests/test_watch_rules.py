@@ -42,6 +42,7 @@ HEALTHY = State(
     host_free=0.5,
 )
 NAN, HIGH = Step(math.nan, 41), tuple(Step(40.0, n) for n in range(41, 44))
+FALLEN = {"now": 201.0, "grew_at": 100.0, "worked_at": 140.0, "fallen": ("Traceback", "  File", "OSError: x")}
 SILENT = {"grew_at": 1000.0, "stepped_at": 1000.0}
 CASES: list[tuple[str, dict[str, Any], str]] = [
     ("cpu", {"samples": looks(*IDLE)}, "all 2 cards stayed idle"),
@@ -74,6 +75,12 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("stalled", {"now": 4001.0, "grew_at": 4000.0, "stepped_at": 1000.0}, "no step for 50 min"),
     ("stalled", {"now": 3000.0, "grew_at": 50.0, "stepped_at": None, "steps": ()}, ""),  # large models load for long
     ("stalled", {"now": 3700.0, "grew_at": 50.0, "stepped_at": None, "steps": ()}, "no step was made in 1 h 1 min"),
+    ("launcher", {**FALLEN}, "neither a worker nor a line came in 61 s"),
+    ("launcher", {**FALLEN, "now": 160.0}, ""),  # not for long enough
+    ("launcher", {**FALLEN, "worked_at": 190.0}, ""),  # a worker lives, or did until just now
+    ("launcher", {**FALLEN, "grew_at": 190.0}, ""),  # work went on
+    ("launcher", {**FALLEN, "worked_at": None}, ""),  # nobody can tell whether a worker lives
+    ("launcher", {**FALLEN, "fallen": ()}, ""),
     ("health", {"samples": looks(*taken(health="Alarm"))}, "card 1 has turned from OK to Alarm"),
     ("health", {"samples": looks(*taken(health="Warning"))}, ""),
     ("health", {"samples": looks(*taken(health="Alarm"), count=1)}, ""),
@@ -146,6 +153,8 @@ STATES = st.builds(
     samples=st.lists(SAMPLES).map(tuple),
     busy_cores=st.floats(0, 99) | st.none(),
     host_free=st.floats(0, 1) | st.none(),
+    worked_at=TIMES | st.none(),
+    fallen=st.lists(st.text()).map(tuple),
 )
 
 
@@ -159,7 +168,7 @@ def test_rules_never_fail(state: State) -> None:
 
 def test_rules_can_be_changed() -> None:
     """--no-stop takes a rule away, --limit gives one of its limits another value."""
-    assert set(guarding.asked(("cpu", "loss"), ())) == {"stalled", "health", "memory"}
+    assert set(guarding.asked(("cpu", "loss"), ())) == {"stalled", "launcher", "health", "memory"}
     assert guarding.asked((), ("stalled.seconds=30", "memory.percent=99.5"))["stalled"]["seconds"] == 30
     assert rules.RULES["stalled"].limits["seconds"] == 600
 

@@ -51,7 +51,9 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 @click.option(
     "--deadline", "deadline_s", type=click.IntRange(1, 10**9), metavar="SECONDS", help="End the run after so long."
 )
-@click.option("--no-stop", multiple=True, metavar="RULE", help="Do not end it by: cpu, loss, stalled, health, memory.")
+@click.option(
+    "--no-stop", multiple=True, metavar="RULE", help="Do not end it by: cpu, loss, stalled, launcher, health, memory."
+)
 @click.option("--limit", "limits", multiple=True, metavar="RULE.NAME=N", help="Another limit of such a rule.")
 @click.option(
     "--gather",

@@ -5,6 +5,7 @@ is removed once it was read.  Told on standard output, a JSON document a line:
 
     {"began": pid}, or {"unstarted": words}
     {"file": "workerlog.3", "data": base64}   what a log grew by
+    {"met": 3}   a worker was seen
     {"dead": 3, "code": -9}   a worker ended; code null where nobody saw it
     {"peak": bytes}   the most memory that all processes held together
     {"end": status, "outputs": [...]}   the last word; outputs are the folders that the training made
@@ -104,6 +105,7 @@ class Family:
         rank, parent = number(self.known[pid]), int(fields(pid)[1])
         if rank is not None and rank not in self.workers and number(self.known.get(parent, {})) != rank:
             self.workers[rank] = pid
+            say(met=rank)
 
 
 def number(found: dict[str, str]) -> int | None:

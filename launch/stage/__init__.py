@@ -86,6 +86,9 @@ class Family(Protocol):
 
     def look(self) -> None: ...
 
+    def living(self) -> bool | None:
+        """Whether a worker lives, as far as was looked; None where nobody can tell."""
+
     def wait(self, seconds: float) -> None:
         """So long, or until a worker dies."""
 

@@ -30,11 +30,15 @@ class Told:
 
     def __init__(self) -> None:
         self.dead: dict[int, tuple[float, int | None]] = {}
+        self.met: set[int] = set()
         self.peak_bytes = 0
         self.news = threading.Event()
 
     def look(self) -> None:
         """What there is to know comes by itself."""
+
+    def living(self) -> bool:
+        return bool(self.met - self.dead.keys())
 
     def wait(self, seconds: float) -> None:
         self.news.wait(seconds)
@@ -118,6 +122,8 @@ class Sitting:
         self._answered.set()
         if isinstance(said.get("file"), str):
             self._log(said["file"], str(said.get("data", "")))
+        elif isinstance(said.get("met"), int):
+            self.family.met.add(said["met"])
         elif isinstance(said.get("dead"), int):
             code = said.get("code")
             self.family.dead.setdefault(said["dead"], (time.time(), code if isinstance(code, int) else None))

@@ -14,7 +14,7 @@ import psutil
 from envcheck.model import Finding
 from launch import family
 from launch.watch import Watch
-from launch.watching import rules, stacks
+from launch.watching import fallen, rules, stacks
 from launch.watching.cards import Sampler
 from launch.watching.state import State
 
@@ -44,6 +44,7 @@ class Guard:
         self.judged = 0.0
         self.busy: float | None = None
         self._spent: tuple[float, float] | None = None
+        self._worked_at: float | None = None
 
     def start(self) -> None:
         self.began = time.monotonic()
@@ -61,6 +62,7 @@ class Guard:
             return False
         self.judged = now
         self._measure(watch, now)
+        self._workers(watch, now)
         state = self.state(watch, now)
         if self.show:
             self.show(watch, state)
@@ -89,6 +91,8 @@ class Guard:
             busy_cores=self.busy,
             host_free=_host_free(),
             mine=self.mine,
+            worked_at=self._worked_at,
+            fallen=self._fallen(watch, now),
         )
 
     def cards(self) -> dict[str, Any]:
@@ -112,6 +116,20 @@ class Guard:
         if self._spent and now > self._spent[0]:
             self.busy = max(0.0, (spent - self._spent[1]) / (now - self._spent[0]))
         self._spent = (now, spent)
+
+    def _workers(self, watch: Watch, now: float) -> None:
+        living = watch.family.living()
+        if living is None:
+            self._worked_at = None
+        elif living or self._worked_at is None:
+            self._worked_at = now
+
+    def _fallen(self, watch: Watch, now: float) -> tuple[str, ...]:
+        """Of a log that rests: what still grows needs not be read."""
+        log = watch.launcher
+        if log.rest or now - log.grew_at < JUDGE_EVERY_S:
+            return ()
+        return fallen.uncaught(log.last, watch.argv)
 
     def _processes(self, watch: Watch) -> dict[int, int]:
         if isinstance(watch.family, family.Family):

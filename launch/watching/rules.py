@@ -99,6 +99,16 @@ def stalled(state: State, limits: Limits) -> Seen | None:
     return f"no step for {duration(still)}, and {usual} before", (f"the logs last grew {duration(quiet)} ago",)
 
 
+def launcher(state: State, limits: Limits) -> Seen | None:
+    """The launcher's main thread has failed, another one keeps it alive, and no worker is there to wait for."""
+    if not state.fallen or state.worked_at is None:
+        return None
+    still = state.now - max(state.grew_at, state.worked_at)
+    if still <= limits["seconds"]:
+        return None
+    return f"an error ends its log, and neither a worker nor a line came in {duration(still)}", state.fallen[-3:]
+
+
 def health(state: State, limits: Limits) -> Seen | None:
     """A card that was well before the start is not any more, or has gone; twice in a row, since tools err."""
     looks = state.samples[-int(limits["looks"]) :]
@@ -174,6 +184,12 @@ RULES: dict[str, Rule] = {
         {"times": 20, "seconds": 600, "first_seconds": 3600},
         "Where the workers wait stands in log/stack.N: in a collective, look at the rank that is elsewhere, its card "
         "and its links; in a read, at the disk or the data loader.",
+    ),
+    "launcher": Rule(
+        launcher,
+        "the launcher has failed and does not end",
+        {"seconds": 60},
+        "Mend what the last line of log/launcher.log says (`envcheck explain` tells what it means), then start again.",
     ),
     "health": Rule(
         health,

@@ -38,7 +38,9 @@ class State:
     `before` are the cards as they were before the start, `samples` the latest ones that told something, newest last;
     `marks` when the latest numbered steps came; `grew_at` when a log last grew; `busy_cores` of the host's processors
     were kept busy by the run's processes lately; `host_free` is the part of the host's memory that is available;
-    `mine` are the labels of the job's own cards, empty where nobody can tell which those are.
+    `mine` are the labels of the job's own cards, empty where nobody can tell which those are; `worked_at` is when a
+    worker was last seen alive, else when the run began, None where nobody can tell; `fallen` is the launcher's uncaught
+    error that ends its log, line by line.
     """
 
     now: float
@@ -53,3 +55,5 @@ class State:
     busy_cores: float | None = None
     host_free: float | None = None
     mine: frozenset[str] = frozenset()
+    worked_at: float | None = None
+    fallen: tuple[str, ...] = ()
