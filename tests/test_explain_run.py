@@ -34,7 +34,7 @@ def run(folder: Path, **record: Any) -> Path:
     return place
 
 
-@pytest.mark.parametrize("word", (f"runs/{ID}", f"runs/{ID}/log", f"runs/{ID}/run.json", ID))
+@pytest.mark.parametrize("word", (f"runs/{ID}", f"runs/{ID}/log", f"runs/{ID}/run.json", ID, ID[:13], "latest"))
 def test_the_record_names_the_worker(tmp_path: Path, word: str) -> None:
     """However the run is named, the first failed worker and its code are the record's, not what the logs let guess."""
     run(tmp_path, first_failed_worker=FAILED)
@@ -53,6 +53,15 @@ def test_the_watchers_own_log_is_no_workers(tmp_path: Path) -> None:
     code, said = explain(f"runs/{ID}/log", tmp_path)
 
     assert (code, said["first_failed"], said["diagnoses"]) == (3, None, [])
+
+
+def test_a_run_that_went_well_has_no_telling_lines(tmp_path: Path) -> None:
+    """Where nothing went wrong, no line is shown as if it told why."""
+    run(tmp_path, state="finished")
+    (tmp_path / "runs" / ID / "log" / "workerlog.0").write_text("well\n")
+    code, said = explain("latest", tmp_path)
+
+    assert (code, said["notes"], said["telling"]) == (3, [f"{ID}: state finished"], [])
 
 
 def test_a_signal_explains_where_the_logs_do_not(tmp_path: Path) -> None:

@@ -31,7 +31,22 @@ FILES = [Path(module.__file__) for module in (telling, shown, known, follow, ste
 SAYERS = {**language_parts.SAYERS, "say": (0,)}
 STATES = (*telling._HOW, "running", known.QUEUED, known.LOST, "refused")
 LABELS = (
-    *("run", "starts", "detached", "state", "method", "for", "trains", "on", "job", "started", "now", "loss", "step"),
+    *(
+        "run",
+        "starts",
+        "detached",
+        "state",
+        "method",
+        "for",
+        "trains",
+        "talks with",
+        "on",
+        "job",
+        "started",
+        "now",
+        "loss",
+        "step",
+    ),
     *("why", "memory", "worker", "cause", "seen", "also", "checkpoint", "waived", "record", "loss curve", "logs"),
     *("cards", "node", "nodes", "of", "starting"),
 )

@@ -139,6 +139,12 @@ def test_a_record_moves_no_cursor(tmp_path: Path) -> None:
         assert all(c.isprintable() or c == "\n" for c in text)
 
 
+def test_a_talk_is_no_training(tmp_path: Path) -> None:
+    """The page of a run says which of the two it was."""
+    for method, words in (("lora", "trains      tiny by lora"), ("chat", "talks with  tiny by chat")):
+        assert words in shown.as_page(Run(tmp_path, "finished", None, {"model": "tiny", "method": method}))
+
+
 def test_names(tmp_path: Path) -> None:
     """A run is found by the beginning of its id, its folder or "latest"; what is meant twice or by none says so."""
     for name in ("20261121-1-a", "20261121-2-b"):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from launch.diagnose import Report
 
 _FILE = re.compile(r"^[\w.~/-]{1,4000}$")
-_RUN = re.compile(r"\d{8}-\d{6}-[\w.-]{1,200}")  # the id of a run
+_RUN = re.compile(r"latest|\d{8}-\d{1,6}(?:-[\w.-]{0,200})?")  # the id of a run, or the beginning of one
 _SUFFIX = re.compile(r"\.(?:log|txt|out|err|gz)$|^workerlog\.\d+$|/")
 
 
@@ -36,7 +36,7 @@ def explain(what: tuple[str, ...], as_list: bool, as_json: bool) -> int:
     """Say what went wrong, from a log of any run: which line says so, why it happens, what to do.
 
     Reads files of any size (also .gz), folders of ranks' logs, and - for standard input; else explains text or a code.
-    Of a run of envcheck train, named by its folder or its id, the record is read besides: who failed first, how.
+    Of a run of envcheck train, by its folder, its id or latest, the record is read besides: who failed first, how.
     Nothing is sent anywhere.  Only what the catalogue matches is claimed; else the most telling lines are shown.
 
     Exit code 0: something is explained. 3: nothing is known. 2: asked wrongly.

@@ -50,7 +50,8 @@ def explain(run: Run, shown: Path | None = None) -> Report:
     if not read.diagnoses and isinstance(failed.get("code"), int):
         told = [one for one in session.explain_codes([str(failed["code"])]) if one.name != "exit.status"]
         read = replace(read, diagnoses=tuple(told))
-    return replace(read, first=first or read.first, notes=notes)
+    telling = () if run.state == "finished" else read.telling  # of a run that ended well no line tells why it ended
+    return replace(read, first=first or read.first, telling=telling, notes=notes)
 
 
 def _stopped(run: Run, record: Path) -> Diagnosis | None:

@@ -10,6 +10,7 @@ from typing import Any
 from envcheck.language import label, say
 from envcheck.language.width import columns, tidy
 from envcheck.units import gib
+from installers.recipes.catalogue import TALKS
 from launch import telling
 from launch.logs.step import duration
 from launch.record import SCHEMA
@@ -52,7 +53,7 @@ def as_page(run: Run, now: str = "") -> str:
     rows = [
         ("run", run.id),
         ("state", (say(STATES[run.state]) if run.state in STATES else label(run.state)) + _code(status)),
-        ("trains", say("{} by {}, recipe {}").format(*map(run.text, ("model", "method", "recipe")))),
+        (_verb(run), say("{} by {}, recipe {}").format(*map(run.text, ("model", "method", "recipe")))),
         ("on", run.text("device") + _inside(run.text("container"))),
         ("job", tidy(_job(run))),
         ("started", f"{run.text('started')}, {_long(run)}"),
@@ -68,6 +69,10 @@ def as_page(run: Run, now: str = "") -> str:
         ("logs", str(run.folder if run.elsewhere else run.folder / "log")),
     ]
     return "\n".join(telling.row(name, printable(text)) for name, text in rows if text)
+
+
+def _verb(run: Run) -> str:
+    return "talks with" if run.text("method") in TALKS else "trains"
 
 
 def _inside(container: str) -> str:
