@@ -97,7 +97,7 @@ def test_nowhere_to_serve(tmp_path: Path) -> None:
         chosen(run_of(tmp_path, "ernie-21b-npu", "npu"))
 
 
-def test_a_client_isbeside_its_server(tmp_path: Path) -> None:
+def test_a_client_is_beside_its_server(tmp_path: Path) -> None:
     """The server's envcheck holds the folder of runs; its client is let in, and nobody else."""
     for name, device in (("ernie-0.3b-nvidia", "nvidia"), ("tiny-cpu", "cpu")):
         named = Wish(Request(recipe=name, device=device), adapter=None if device == "nvidia" else "/o/checkpoint-5")
