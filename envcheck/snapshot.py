@@ -99,6 +99,8 @@ def parse(raw: bytes, name: str = "the snapshot") -> tuple[dict[str, Answer], st
         raise UsageError(f"{name} is not JSON: {_short(err)}", NEXT) from err
     if not isinstance(said, dict) or said.get("schema") != SCHEMA or type(said.get("schema")) is not int:
         schema = said.get("schema") if isinstance(said, dict) else None
+        if schema is None:
+            raise UsageError(f"{name} is no snapshot: it names no schema", NEXT)
         raise UsageError(f"{name} is no snapshot of schema {SCHEMA} (it says {str(schema)[:20]!r})", NEXT)
     device, answers = said.get("device", "auto"), said.get("answers")
     if not isinstance(device, str) or device not in (*VENDORS, "auto"):

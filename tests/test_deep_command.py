@@ -105,7 +105,10 @@ def test_no_plan(tmp_path: Path) -> None:
     done = run(tmp_path, "--device", "cpu", "--deep", "--dry-run", VIRTUAL_ENV="", CONDA_PREFIX="")
 
     assert done.returncode == 3
-    assert "no Python with paddle or torch" in done.stdout and "envcheck provision --device cpu" in done.stdout
+    assert (
+        done.stdout.startswith("deep.cards: no Python with paddle or torch")
+        and "envcheck provision --device cpu" in done.stdout
+    )
 
 
 @pytest.mark.parametrize(("answer", "code"), (("n", 3), ("\x03", 130)), ids=("no", "Ctrl-C"))

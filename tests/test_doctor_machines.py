@@ -15,6 +15,7 @@ from envcheck import checks, facts, reports, versions
 from envcheck.model import Facts, Finding, Severity
 from envcheck.simulation import faults
 from envcheck.simulation import machine_file as described
+from envcheck.vendors import VENDORS
 from installers.recipes.catalogue import load_all
 from installers.recipes.recipe import wanted
 
@@ -205,6 +206,17 @@ def test_leaving_the_cause_out_is_not_green(fault: str) -> None:
 
     assert {f.severity for f in findings} == ({Severity.OK, UNKNOWN} if fault == "card-lost" else {UNKNOWN})
     assert reports.exit_code(findings) == 3
+
+
+@pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))
+def test_nobody_is_told_of_another_vendors_tool(name: str, fault: str) -> None:
+    """What was seen, what to do and the commands name the tool of the machine's own cards alone."""
+    own = described.load(name, None).vendor
+    strange = {known.tool for vendor, known in VENDORS.items() if vendor != own and known.tool}
+    findings, _ = _examined(name, fault)
+    said = [w for f in findings for w in (f.seen, *((f.remedy.words, *f.remedy.commands) if f.remedy else ()))]
+
+    assert [words for words in said if any(tool in words for tool in strange)] == []
 
 
 def test_every_fault_has_its_line() -> None:

@@ -131,7 +131,8 @@ def bench() -> judging.Bench:
     ("packed", "digest", "words"),
     (
         (b"no zlib", None, "does not unpack"),
-        (zlib.compress(b"{}"), None, "no snapshot of schema"),
+        (zlib.compress(b"{}"), None, "names no schema"),
+        (zlib.compress(b'{"schema": 99}'), None, "no snapshot of schema"),
         (zlib.compress(b"[" * 100_000), None, "not JSON"),
         (zlib.compress(b"\xff\xfe"), None, "not JSON"),
         (zlib.compress(b"0" * (snapshot.FILE_LIMIT + 1)), None, "larger than 64 MiB"),

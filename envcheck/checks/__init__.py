@@ -183,6 +183,8 @@ def named(names: Iterable[str], own: tuple[Check, ...] = ()) -> set[str]:
 
             near = difflib.get_close_matches(name, [*known, *areas], n=3, cutoff=0.5)
             hint = f"did you mean {', '.join(near)}? " if near else ""
+            if name.partition(".")[0] == "deep":
+                raise UsageError(f"there is no check {name!r} without --deep", "envcheck doctor --deep --dry-run")
             raise UsageError(f"there is no check {name!r}", f"{hint}envcheck doctor --list-checks names all")
         found |= {c.name for c in checks if name in (c.name, c.area)}
     return found

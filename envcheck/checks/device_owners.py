@@ -46,7 +46,9 @@ def shared(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def _given(v: VendorFacts, some: list[Container]) -> Finding:
     name, got = some[0].name, given(v, some[0])
     more = f" and {len(some) - 1} more" if len(some) > 1 else ""
-    words = "Stop it, or choose other cards: two on a card end in -8005, -8020 or want of memory."
+    words = "Stop it, or choose other cards: two on a card end in want of memory."
+    if vendor(v).tool == "npu-smi":
+        words = "Stop it, or choose other cards: two on a card end in -8005, -8020 or want of memory."
     fix = f"docker stop {name}" if re.fullmatch(r"[\w.-]+", name) else "docker ps"
     shown = figures(f"docker inspect {name}", devices=got)
     return warn(f"container {name}{more} was given {got}", words, fix, evidence=shown)
@@ -78,7 +80,7 @@ def open_nodes(seen: Processes, facts: Facts, v: VendorFacts) -> Iterator[Findin
     listed, left = {p.pid for p in v.processes or ()}, occupied.left_over(facts, v)
     hidden = [h for h in occupied.holders(facts, v) if h.pid not in listed]
     for cause, some in occupied.by_cause(hidden, lambda h: occupied.LEFTOVERS if h.pid in left else occupied.NOBODY):
-        yield told_by(cause, _hidden(some))
+        yield told_by(cause, _hidden(v, some))
     if not hidden and seen.blind and v.processes is None:
         words = "Ask as root: others' processes cannot be looked into."
         yield unknown(f"{plural(seen.blind, 'process')} may not be looked into", words, "sudo envcheck doctor")
@@ -87,8 +89,10 @@ def open_nodes(seen: Processes, facts: Facts, v: VendorFacts) -> Iterator[Findin
         yield ok(f"none beyond those that the tool lists{blind}")
 
 
-def _hidden(some: list[Holding]) -> Finding:
-    words = "Stop it, or choose other devices; with -8020 this is the owner that npu-smi does not name."
+def _hidden(v: VendorFacts, some: list[Holding]) -> Finding:
+    words = "Stop it, or choose other devices."
+    if vendor(v).tool == "npu-smi":
+        words = "Stop it, or choose other devices; with -8020 this is the owner that npu-smi does not name."
     pids = ",".join(str(h.pid) for h in some[:SHOWN])
     shown = figures(f"/proc/{some[0].pid}/fd", nodes=" ".join(some[0].nodes[:SHOWN]))
     seen = f"{plural(len(some), 'process')} with a device open: {occupied.held_by(some)}"

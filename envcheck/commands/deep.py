@@ -48,8 +48,8 @@ def found(facts: Facts, asked: dict[str, Any], names: frozenset[str], recipe: An
 
 def shown(facts: Facts, asked: dict[str, Any], names: frozenset[str], recipe: Any) -> int:
     """--dry-run: what would be disturbed is said, and why some is not tested: 3 then, or where nothing would be."""
-    why = [f for some in found(facts, asked, names, recipe).values() for told in some.values() for f in told]
-    why = [f for f in why if f.severity > Severity.SKIP]
+    told = [each for some in found(facts, asked, names, recipe).values() for each in some.items()]
+    why = [replace(f, name=name) for name, some in told for f in some if f.severity > Severity.SKIP]
     for finding in localised(why):
         words = (finding.remedy.words, *finding.remedy.commands) if finding.remedy else ()
         click.echo("\n  ".join(map(safe, (f"{finding.name}{language.say(': ')}{finding.seen}", *words))))

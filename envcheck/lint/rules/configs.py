@@ -38,9 +38,9 @@ def readable(paper: Paper) -> Iterator[Remark]:
             if "larger" in config.error or "deeply" in config.error:
                 yield unknown(place, f"the configuration is {config.error}", "Lint its parts.")
             else:
-                yield fail(
-                    place, f"cannot be read: {config.error}", "Mend it: blanks and no tabs, a blank behind each colon."
-                )
+                yaml = "Mend it: blanks and no tabs, a blank behind each colon."
+                do = "Mend it: quotes, commas, brackets." if config.block.kind == "json" else yaml
+                yield fail(place, f"cannot be read: {config.error}", do)
 
 
 def doubled(paper: Paper) -> Iterator[Remark]:
