@@ -293,6 +293,14 @@ def test_no_set_ends_with_1() -> None:
     assert "envcheck doctor --deep" in done.stdout
 
 
+def test_another_driver_is_advised_only_where_one_helps() -> None:
+    """No wheel of paddlepaddle-gpu is for aarch64, whatever the driver: another framework is asked for instead."""
+    done = solve("--device", "nvidia", "--driver", "550.54.15", "--architecture", "aarch64")
+
+    assert done.returncode == 1
+    assert "--framework" in done.stdout and "another driver" not in done.stdout
+
+
 def test_what_is_here_and_nobody_calls_bad_is_unknown() -> None:
     """A whole set is installed, stated in parts and nowhere bad: unknown, with the pairs that nobody states; 3."""
     done = _on("atlas-800t-a2")

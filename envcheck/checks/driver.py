@@ -12,6 +12,7 @@ from envcheck.checks.check import NPU, Check, of_vendor
 from envcheck.checks.common import (
     commands,
     fail,
+    figures,
     follows,
     graded,
     in_container,
@@ -45,7 +46,7 @@ def tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif answer.outcome is Outcome.HUNG:
         words = "Look for processes in state D, then reboot: a driver that is stuck seldom comes back."
         stuck = ("ps -eo pid,stat,cmd | awk '$2 ~ /D/'", *commands(v, "pci")[1:])
-        shown = (*quote(answer)[:1], f"no end after {answer.elapsed_s:.0f} s")
+        shown = (*quote(answer)[:1], *figures(name, elapsed_s=f"{answer.elapsed_s:.0f}", status="none"))
         yield fail(f"{name} did not answer in {answer.elapsed_s:.0f} s", words, *stuck, evidence=shown)
     elif gone(facts, v):
         yield follows("driver.module")

@@ -89,7 +89,7 @@ def next_kernel(seen: Kernel, facts: Facts, v: VendorFacts) -> Iterator[Finding]
     else:
         words = "Build the module for it before the next reboot, or hold the kernel at the one that runs."
         fix = ("dkms status", f"sudo dkms autoinstall -k {newest}")
-        shown = figures("/lib/modules", **{newest: "none of the driver's modules"})
+        shown = figures(f"/lib/modules/{newest}", driver_modules=0)
         yield warn(f"kernel {newest} is installed, without the driver's module", words, *fix, evidence=shown)
 
 
@@ -176,7 +176,7 @@ def is_folder(facts: Facts, path: str) -> bool:
 
 
 def _not_loaded(v: VendorFacts, seen: Kernel) -> Finding:
-    shown = figures(f"/proc/modules of {seen.running}", cards=len(v.pci or ()), modules="none of the driver")
+    shown = figures("/proc/modules", kernel=seen.running, cards=len(v.pci or ()), driver_modules=0)
     if other := _elsewhere(v, seen):
         words = f"Build the driver's module for {seen.running}, or start the kernel that has it, {other}."
         fix = ("dkms status", f"sudo dkms autoinstall -k {seen.running}")

@@ -72,7 +72,7 @@ def openmp(facts: Facts) -> Iterator[Finding]:
         yield ok("libgomp is preloaded")
     else:
         words = "Preload it, where an import ends in 'cannot allocate memory in static TLS block'."
-        shown = figures("copies of libgomp", first=seen.openmp[0], number=len(seen.openmp))
+        shown = figures("libgomp", first=seen.openmp[0], number=len(seen.openmp))
         seen_words = f"{len(seen.openmp)} copies of libgomp in wheels, none preloaded"
         yield warn(seen_words, words, f"export LD_PRELOAD={seen.openmp[0]}", evidence=shown)
 

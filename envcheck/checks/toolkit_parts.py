@@ -70,7 +70,7 @@ def copies(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         words = (
             "Keep one folder on the path: programs take a library from the first, and others that belong to the second."
         )
-        shown = figures(f"copies of {name}", first=paths[0], second=paths[1])
+        shown = figures("LD_LIBRARY_PATH", first=paths[0], second=paths[1])
         yield graded(
             here(facts), f"{name} is in {', '.join(paths[:3])}", words, "echo $LD_LIBRARY_PATH", evidence=shown
         )

@@ -199,6 +199,8 @@ def _next(told: Told, width: int) -> list[str]:
     choice = told.answer.best
     if choice is None:
         other = "Next: let the cards compute with what is installed, or take another driver"
+        if not told.answer.others:
+            other = "Next: let the cards compute with what is installed, or ask for another --framework"
         words = "Next: let the cards decide by computing with what is installed" if told.links else other
         return [*_wrapped(words, width), "  envcheck doctor --deep"]
     lacking = [n for n in _pip(told) if n in choice.versions and n not in told.here]
