@@ -18,11 +18,12 @@ def image_differs(paper: Paper) -> Iterator[Remark]:
     """The document pulls one image and runs another."""
     refs = [word for word in pulled(paper.commands(*ENGINES)) if word.known]
     own = {*made(paper.commands(*ENGINES)), *(ref.text for ref in refs)}
+    run = {container.image.text for container in paper.containers if container.image is not None}
     for image in (container.image for container in paper.containers):
         if image is None or not image.known or not refs or image.text in own:
             continue
         like = max((ref.text for ref in refs), key=lambda ref: _likeness(ref, image.text))
-        if _likeness(like, image.text) >= _ALIKE:
+        if _likeness(like, image.text) >= _ALIKE and like not in run:
             seen = f"{like} is pulled, and this is another one"
             seen += ": it has no tag, the name's end is taken for its repository" if not _tag(image.text) else ""
             yield fail(image, seen, f"Run {like}.")
@@ -31,6 +32,8 @@ def image_differs(paper: Paper) -> Iterator[Remark]:
 def _likeness(one: str, other: str) -> float:
     """Of the names behind the registry."""
     ends = [re.sub(r"^[\w.-]+\.[\w.:-]+/", "", text) for text in (one, other)]
+    if len({text.rpartition(":")[0] for text in (one, other) if _tag(text)}) == 1 and _tag(one) and _tag(other):
+        return 1.0  # one repository, two tags
     return difflib.SequenceMatcher(None, ends[0][:200], ends[1][:200]).ratio()
 
 
