@@ -139,6 +139,18 @@ def own_words(request: Request) -> str:
     return shlex.join([*said, *(("--", *request.extra) if request.extra else ())])
 
 
+def again(request: Request) -> str:
+    """The words that start it here once more as it was asked for: `own_words`, where it runs and what watches it."""
+    said = [] if request.runs == Request.runs else ["--runs", str(request.runs)]
+    said += [] if request.deadline_s is None else ["--deadline", f"{request.deadline_s:.0f}"]
+    said += [] if request.gather_s == Request.gather_s else ["--gather", f"{request.gather_s:g}"]
+    several = {"--waive": request.waive, "--because": request.because}
+    several |= {"--no-stop": request.no_stop, "--limit": request.limits}
+    said += [word for name, values in several.items() for value in values for word in (name, value)]
+    said += [f"--{flag}" for flag in ("detach", "watch") if getattr(request, flag)]
+    return f"{shlex.join(said)} {own_words(request)}".strip()
+
+
 def _method_words(recipe: Recipe, job: Job) -> list[str]:
     """By --method alone where that is enough: a variant's name does as well, and provision knows no --variant."""
     device = catalogue.device_of((recipe, job))

@@ -25,7 +25,7 @@ from launch.nodes import own
 from launch.planner import LaunchPlan, fit
 from launch.programs import sitter
 from launch.rendering.places import address
-from launch.request import Request, choose, interpreter_folder, own_words, words
+from launch.request import Request, again, choose, interpreter_folder, words
 from launch.runs import detach, known
 from launch.runs.said import Said, remember
 from launch.situation import Situation
@@ -141,7 +141,7 @@ def look(
         port_error=None if port is None else sight.ports.get(port),
         stale=clean.stale(sight.environment, made, device),
         options=words(request, recipe, job),
-        more=own_words(request),
+        more=again(request),
         plan=plan,
         lock=lock,
         lock_error=lock_error,

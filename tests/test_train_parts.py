@@ -35,17 +35,19 @@ def test_option_without_effect_is_refused(more: dict[str, Any], option: str) -> 
 
 def test_remedy_means_the_same_job() -> None:
     """The commands of a closed gate name the recipe, the folder and the environment that were asked for."""
-    own = {"settings": ("a=b c",), "extra": ("--x", "1"), "steps": 7}
+    own = {"settings": ("a=b c",), "extra": ("--x", "1"), "steps": 7, "runs": Path("/my runs"), "detach": True}
+    own |= {"waive": ("disk",), "because": ("a quota",), "deadline_s": 86_400_000}
     chosen = request.choose(plain := request.Request(recipe="tiny-cpu", into=Path("/my venv")))
     wish = replace(plain, **own)  # type: ignore[arg-type]
     finding = gates.GATES["environment"](
-        situated(**sight(missing=("x",)), options=request.words(wish, *chosen), more=request.own_words(wish))
+        situated(**sight(missing=("x",)), options=request.words(wish, *chosen), more=request.again(wish))
     )
 
     assert finding.remedy
     assert finding.remedy.commands == (
         "envcheck provision --recipe tiny-cpu --method lora --into '/my venv'",
-        "envcheck train --recipe tiny-cpu --method lora --into '/my venv' --provision --steps 7 --set 'a=b c' -- --x 1",
+        "envcheck train --recipe tiny-cpu --method lora --into '/my venv' --provision --runs '/my runs' "
+        "--deadline 86400000 --waive disk --because 'a quota' --detach --steps 7 --set 'a=b c' -- --x 1",
     )
 
 
