@@ -103,6 +103,17 @@ def test_the_door_changes_words_alone() -> None:
     assert sum(a.seen != b.seen for a, b in zip(said, found, strict=True)) > len(found) / 2
 
 
+def test_the_page_says_our_own_reason_and_leaves_titles() -> None:
+    """A source that is a reason of ours is Chinese on the page; one that is a document's title stays."""
+    known, (_, wrong, _, _, _) = test_checks.case("host.shm")
+    found = next(f for f in localised(checks.run_all(wrong(known))) if f.name == "host.shm")
+    mine = [replace(found, source="our threshold"), replace(found, source="npu-smi reference: words of Health")]
+    text = formats.render("html", Report(mine, known, lang="zh"))
+
+    assert "本工具的阈值" in text and "our threshold" not in text
+    assert "npu-smi reference: words of Health" in text
+
+
 def test_a_waiver_is_said_in_chinese_with_its_own_reason() -> None:
     """Its last day is told in Chinese, and the site's reason stays to the letter."""
     finding = Finding("host.swap", Severity.WARN, "x", waived="until 2027-01-31: we know {it}")

@@ -54,6 +54,12 @@ def say(text: str) -> str:
     return text if _chosen == "en" else _table(_chosen)(text)
 
 
+def exact(text: str) -> str:
+    """As `say`, where a table has just this; a title, which only looks like some sentence, stays."""
+    said: str = text if _chosen == "en" else _table(_chosen).sentences.get(text, text)
+    return said
+
+
 def label(word: str) -> str:
     """A word that heads a line or a column, or names a state: in the tables with a blank behind it, by itself."""
     return say(f"{word} ").strip()

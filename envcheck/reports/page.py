@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
-from envcheck.language import say
+from envcheck.language import exact, say
 from envcheck.model import Facts, Finding, Severity, VendorFacts
 from envcheck.reports import bars, palette, tiles, topology
 from envcheck.reports.judged import (
@@ -193,7 +193,7 @@ def _shown(finding: Finding, explained: Mapping[str, list[str]]) -> Shown:
         commands=tuple(safe(command) for command in remedy.commands) if remedy else (),
         evidence=tuple(safe(line) for line in finding.evidence[:EVIDENCE_LIMIT]),
         more=max(0, len(finding.evidence) - EVIDENCE_LIMIT),
-        source=safe(finding.source),
+        source=safe(exact(finding.source)),
         explains=tuple(explained.get(finding.name, ())) if wrong else (),
         waived=safe(finding.waived),
     )

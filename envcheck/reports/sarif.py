@@ -12,7 +12,7 @@ from typing import Any
 
 from envcheck import __version__
 from envcheck.checks.check import Check
-from envcheck.language import say
+from envcheck.language import chosen, say
 from envcheck.model import Finding, Severity
 from envcheck.reports.judged import Report, exit_code, head, next_step, safe, summary, title
 
@@ -50,7 +50,9 @@ def _rule(name: str, check: Check | None) -> dict[str, Any]:
     rule: dict[str, Any] = {"id": name, "properties": {"tags": [title(area)]}}
     if check:
         rule["shortDescription"] = {"text": safe(say(" ".join(check.says.split())))}
-        rule["help"] = {"text": safe(f"Reads: {check.reads}. {check.rule} {check.fix}") + f" Source: {check.source}"}
+        if chosen() == "en":  # what the tables of checks say beyond that has no other language
+            parts = (f"Reads: {check.reads}", check.rule, check.fix, f"Source: {check.source}")
+            rule["help"] = {"text": " ".join(f"{safe(part).rstrip('.')}." for part in parts if part)}
     return rule
 
 
