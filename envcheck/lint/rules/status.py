@@ -40,3 +40,13 @@ def status_ignored(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
         if job.command.lenient and job.trains:
             yield warn(job, "|| true hides that the training failed", "Take it away.")
+        elif job.command.background and job.trains and _waited_for(job.script, job.end):
+            seen = "wait without a process ends with 0: a training that failed looks like one that went well"
+            yield warn(job, seen, "wait $!, right behind it, or of each the number that was kept.")
+
+
+def _waited_for(script: Script, after: int) -> bool:
+    """The script ends with a bare `wait`, whose status is its own, and with none that names what it waits for."""
+    waits = [command for command in script.commands if command.name == "wait" and command.start > after]
+    ends = bool(waits) and waits[-1].start == max(command.start for command in script.commands)
+    return ends and all(len(command.words) == 1 for command in waits)
