@@ -79,6 +79,8 @@ WRONG = (
     (NPU, {"settings": ("seed=1", "seed=1")}, "seed is said 2 times", "say it once"),
     (NPU, {"extra": ("--seed", "2", "--seed=3")}, "seed is said 2 times", "say it once"),
     (NPU, {"settings": ("max_steps=9",), "steps": 8}, "max_steps is said by --steps as well", "say it once"),
+    (NPU, {"settings": ("max_steps=abc",)}, "max_steps wants a number, not 'abc'", "--set max_steps=4"),
+    (NPU, {"extra": ("--save_steps",)}, "save_steps wants a number, not ''", "--set save_steps=4"),
     (NPU, {"settings": ("seed",)}, "'seed' is not NAME=VALUE", "--set learning_rate=1e-5"),
     (NPU, {"extra": ("tiny",)}, "'tiny' is not NAME=VALUE", "--set"),
     (NPU, {"extra": ("7", "--seed", "2")}, "'7' behind -- belongs to no option", "an option comes first"),

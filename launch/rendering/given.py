@@ -17,6 +17,7 @@ from launch.rendering.rows import Rows, arguments, merged, rows
 _NAME = re.compile(r"[A-Za-z][\w-]{0,79}")
 # hub_token and its like; ignore_eos_token and others that end alike are given a truth or a number.
 _SECRET = re.compile(r"(token|secret|api_?key|passw(or)?d)$", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?(?:\d{1,20}\.?\d{0,20}|\.\d{1,20})(?:[eE][+-]?\d{1,3})?")  # save_steps may be a share
 _TOKEN = re.compile(r"\{([a-z_]+)\}")
 OURS = ("output", "log_dir")  # the folders of a run are envcheck's own to give
 
@@ -114,7 +115,10 @@ def _synced(job: Job, given: Rows) -> Job:
 
 
 def _numbers(given: Rows, names: Mapping[str, str]) -> dict[str, int]:
-    found = {names[name]: values[0] for name, values in given.items() if name in names and len(values) == 1}
+    for name, values in given.items():
+        if name in names and not (len(values) == 1 and _NUMBER.fullmatch(values[0])):
+            raise UsageError(f"{name} wants a number, not {' '.join(values)[:80]!r}", f"for instance --set {name}=4")
+    found = {names[name]: values[0] for name, values in given.items() if name in names}
     return {key: int(text) for key, text in found.items() if text.isascii() and text.isdecimal() and len(text) < 10}
 
 
