@@ -80,6 +80,7 @@ def test_the_processor_by_paddle(paddle_home: Path) -> None:
         (("--deep", "--yes", "--replay", "x.json"), "a recording has none"),
         (("--deep", "--yes", "--fix"), "--fix mends"),
         (("--deep", "--dry-run", "--json"), "makes no report"),
+        (("--only", "deep.matmul"), "without --deep"),
     ),
 )
 def test_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
