@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from launch.diagnose.triggers import CHINESE
 
-_KEPT = {*b"abcdefghijklmnopqrstuvwxyz_\n", *range(128, 256)}
+_KEPT = {*b"abcdefghijklmnopqrstuvwxyz_", *range(128, 256)}
+_END = b"\x01"  # of a line: a word of its own, unlike the blanks around it
 _FOLD = bytes(low if (low := c + 32 if 65 <= c <= 90 else c) in _KEPT else 32 for c in range(256))
+_FOLD = _FOLD[:10] + _END + _FOLD[11:]
 _WIDE = tuple({word.encode(code) for word in CHINESE for code in ("utf-8", "gb18030")})
 
 
@@ -19,14 +21,14 @@ class Gists:
     """`known` are the catalogue's words: letters alone, as few as memory close to the processor holds."""
 
     def __init__(self, known: Iterable[str]) -> None:
-        self._known = {b"\n", *(word.encode() for word in known)}
+        self._known = {_END, *(word.encode() for word in known)}
 
     def of(self, keys: Sequence[bytes]) -> list[bytes]:
         """Of each key (a line without its digits), in their order."""
-        text = b"\n %b \n" % b" \n ".join(keys).translate(_FOLD)
-        words = text.split(b" ")
+        text = (b"\n %b \n" % b" \n ".join(keys)).translate(_FOLD)
+        words = text.split()
         parts = filter(self._known.__contains__, words) if text.isascii() else self._parts(words)
-        return b" ".join(parts).split(b"\n")[1:-1] if keys else []
+        return b" ".join(parts).split(_END)[1:-1] if keys else []
 
     def _parts(self, words: Iterable[bytes]) -> Iterator[bytes]:
         """Chinese has no blanks between words."""

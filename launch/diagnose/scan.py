@@ -123,14 +123,14 @@ class Scan:
         """What was not seen before: what to look at, and what is dull.  In a flood nearly all is neither."""
         fresh, quiet = (list(new), set[bytes]()) if self._flood else self._loud(block, keys, hot(new))
         gists = self._gists.of(fresh)
+        kinds = set(gists)
+        alike = self._alike & kinds
+        if self._flood and alike and len(alike) == len(kinds):
+            self._pass_over(block, keys, new)
+            return set(), set()
         self._gist_of = dict(zip(fresh, gists, strict=True))
-        alike = self._alike.intersection(gists)
-        if not alike:
-            passed: set[bytes] = set()
-        elif len(alike) == len(set(gists)):
-            passed, fresh = set(fresh), []
-        else:
-            passed = {key for key, gist in self._gist_of.items() if gist in alike}
+        passed = {key for key, gist in self._gist_of.items() if gist in alike} if alike else set()
+        if passed:
             fresh = [key for key in fresh if key not in passed]
         if self._flood:
             fresh, quiet = self._loud(block, keys, hot(fresh))
