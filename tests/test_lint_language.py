@@ -32,7 +32,7 @@ LOOSE = {
     "today's {}",
     "the configuration is {}",
     "{} {}",
-    "{} has {} {}, which {} does not divide",
+    "{} has {} {}, which {} {} does not divide",
     "{} has no {} (lists of {} {})",
     "{} lacks a letter of {}: {}",
     "no model of the name {} is published: {}",

@@ -102,7 +102,8 @@ def _deploy(reader: Reader, node: Any) -> Iterator[tuple[str, Word]]:
     for each in found.value[:ITEMS] if found.id == "sequence" else ():
         driver = reader.fields(each).get("driver")
         if driver is not None and driver[1].value == "nvidia":
-            yield "--gpus", reader.word(driver[1])
+            count = reader.fields(each).get("count")
+            yield "--gpus", reader.word(count[1] if count and count[1].id == "scalar" else driver[1])
 
 
 _OTHERS: dict[str, Callable[[Reader, Any], Iterator[tuple[str, Word]]]] = {

@@ -19,6 +19,7 @@ _FLAGS = re.compile(
     "--(rm|privileged|init|interactive|tty|detach|read-only|quiet|replace|no-healthcheck|oom-kill-disable|publish-all)|"
     "--sig-proxy|-q|-[itdP]+"
 )
+_CARD = re.compile(r"/dev/(davinci|iluvatar|nvidia)\d+")
 _CARDS = re.compile("davinci|iluvatar|nvidia")
 
 
@@ -87,6 +88,18 @@ class Container:
             if source and target and pairs.get("type") == "bind":
                 found.append(Mount(source, target, word, strict=True))
         return found
+
+    @property
+    def cards(self) -> int | None:
+        """How many are handed in, where all of them can be seen."""
+        if self.open or self.has("--privileged", "--env-file") or not all(w.known for w in self.all("--device")):
+            return None
+        paths = [word.text.partition(":")[0] for word in self.all("--device")]
+        named = {path for path in paths if _CARD.fullmatch(path)}
+        counts = [word.text for word in self.all("--gpus")]
+        if len(counts) == 1 and re.fullmatch("[0-9]{1,3}", counts[0]):
+            return int(counts[0])
+        return len(named) or None if not counts and "/dev" not in paths else None
 
     @property
     def open(self) -> bool:

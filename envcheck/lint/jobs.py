@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envcheck.lint import options
-from envcheck.lint.launchers import ALONE, CARRIERS, LAUNCHERS, Launcher
+from envcheck.lint.launchers import ACCELERATE, ALONE, BEHIND, CARRIERS, LAUNCHERS, Launcher
 from envcheck.lint.model import UNKNOWN, Command, Config, Script, Word
 from envcheck.lint.options import Given
 from envcheck.lint.wrappers import unwrapped
@@ -65,6 +65,8 @@ class Job:
     config: Config | None = None
     open: bool = False
     at: Word | None = None  # the launcher's word
+    lent: tuple[Given, ...] = ()  # of the file beside the script that `lender` names
+    lender: Word | None = None
 
     @property
     def start(self) -> int:
@@ -80,6 +82,10 @@ class Job:
 
     def option(self, *names: str) -> Given | None:
         return options.last(self.options, *names)
+
+    def given(self, *names: str) -> Given | None:
+        """As `option`, also of a file that lies beside the script."""
+        return self.option(*names) or options.last(self.lent, *names)
 
     def told(self, role: str) -> Word | None:
         """What the launcher is told: by an option, else by a variable that the script exports."""
@@ -146,6 +152,9 @@ def alone(config: Config) -> Job:
     """The training that a configuration describes, started from elsewhere."""
     entry = config.entries[0]
     command = Command((), entry.start, entry.end)
+    if config.family == "accelerate":  # the launcher's file: the training stands elsewhere
+        own = tuple(options.of_config(config))
+        return Job(Script(config.block), command, ACCELERATE, own, None, (), "train", config)
     return Job(Script(config.block), command, ALONE, (), None, tuple(options.of_config(config)), "train", config)
 
 
@@ -200,7 +209,8 @@ def _programmed(script: Script, command: Command, launcher: Launcher, rest: Sequ
             takes = False
         elif word.text.startswith("-"):
             name = word.text.lstrip("-").partition("=")[0].replace("-", "_")
-            takes = "=" not in word.text and name not in launcher.flags and word.text not in launcher.modules
+            flag = launcher.whole(name) in launcher.flags
+            takes = "=" not in word.text and not flag and word.text not in launcher.modules
             if launcher.name == "python":
                 takes = False
         elif not word.many:
@@ -213,7 +223,7 @@ def _programmed(script: Script, command: Command, launcher: Launcher, rest: Sequ
         script,
         command,
         launcher,
-        tuple(options.given(own)),
+        tuple(_whole(launcher, given) for given in options.given(own)),
         program,
         tuple(options.given(after)),
         open=_open([*own, *after]),
@@ -221,10 +231,18 @@ def _programmed(script: Script, command: Command, launcher: Launcher, rest: Sequ
     )
 
 
+def _whole(launcher: Launcher, given: Given) -> Given:
+    """An option that is abbreviated under its own name."""
+    whole = launcher.whole(given.plain)
+    return given if whole == given.plain else replace(given, name=whole, written=given.name)
+
+
 def _looks(program: Word | None, after: Sequence[Word]) -> bool:
     """A plain python is a training by its program's name or by the options that it is given."""
     if program is None or program.text in ("pip", "setup.py") or program.text == UNKNOWN:
         return False
+    if any(pattern.search(program.text) for pattern, _ in BEHIND):
+        return True
     usual = {each.plain for each in options.given(after)} & _USUAL
     name = program.text.rpartition("/")[2]
     return (name.endswith((".py",)) and (bool(_TRAINS.search(name)) or len(usual) > 1)) or len(usual) > 2
@@ -232,8 +250,6 @@ def _looks(program: Word | None, after: Sequence[Word]) -> bool:
 
 def _configured(job: Job, rest: Sequence[Word], configs: Sequence[Config]) -> Job:
     """With the file of options that it is given, where the same document writes it."""
-    from dataclasses import replace
-
     names = [word.text.rpartition("/")[2] for word in rest if word.text.endswith((".yaml", ".yml", ".json"))]
     for config in configs:
         if config.file and config.file.rpartition("/")[2] in names and not job.options:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -27,11 +28,17 @@ class Launcher:
     master_default: str = ""
     total_processes: bool = False  # the count is that of all nodes
     modules: Names = ("-m", "--module")
+    abbreviates: bool = True  # argparse takes the beginning of an option for it
     source: str = ""
 
     @property
     def all_options(self) -> frozenset[str]:
         return self.flags | self.more | {name for names in self.options.values() for name in names}
+
+    def whole(self, name: str) -> str:
+        """The option that a beginning of one means; the name itself where it means none, or several."""
+        found = [each for each in self.all_options if each.startswith(name)]
+        return found[0] if self.abbreviates and len(found) == 1 and len(name) > 2 else name
 
 
 _TORCH = {
@@ -249,11 +256,32 @@ LAUNCHERS = (
                 "fsdp_offload_params",
                 "log_dir",
                 "tee",
+                "main_training_function",
+                "deepspeed_exclusion_filter",
+                "deepspeed_inclusion_filter",
+                "deepspeed_moe_layer_cls_names",
+                "offload_optimizer_nvme_path",
+                "offload_param_nvme_path",
+                "zero3_save_16bit_model",
+                "fsdp_min_num_params",
+                "fsdp_reshard_after_forward",
+                "fsdp_backward_prefetch",
+                "fsdp_forward_prefetch",
+                "fsdp_use_orig_params",
+                "fsdp_cpu_ram_efficient_loading",
+                "fsdp_sync_module_states",
+                "fsdp_activation_checkpointing",
+                "mpirun_hostfile",
+                "fp8_backend",
+                "fp8_format",
             ]
         ),
         flags=frozenset(
             [
                 "cpu",
+                "use_parallelism_config",
+                "downcast_bf16",
+                "dynamo_use_regional_compilation",
                 "multi_gpu",
                 "tpu",
                 "ipex",
@@ -273,11 +301,12 @@ LAUNCHERS = (
         ),
         rank_default="0",
         total_processes=True,
-        source="accelerate's commands/launch.py",
+        abbreviates=False,
+        source="accelerate 1.15.0, commands/launch.py",
     ),
     Launcher(
         "swift",
-        (("swift",), ("megatron",)),
+        (("swift",), ("megatron",), ("python", "-m", "swift.cli.main")),
         variables=_RUN,
         program=False,
         rank_default="0",
@@ -286,7 +315,7 @@ LAUNCHERS = (
     ),
     Launcher(
         "llamafactory-cli",
-        (("llamafactory-cli",), ("lmf",)),
+        (("llamafactory-cli",), ("lmf",), ("python", "-m", "llamafactory.cli")),
         variables=_RUN,
         program=False,
         rank_default="0",
@@ -304,6 +333,7 @@ LAUNCHERS = (
     Launcher("erniekit", (("erniekit",),), variables={**_KIT, "rank": ()}, program=False, rank_severe=False),
     Launcher("python", (("python",),), program=True, modules=("-m",), source="one process"),
 )
+ACCELERATE = next(launcher for launcher in LAUNCHERS if launcher.name == "accelerate")
 # A configuration that no script here starts.
 ALONE = Launcher("", (), program=False)
 # Started by these, a launcher stands further back among the words.
@@ -332,4 +362,10 @@ CARRIERS = frozenset(
         "msprof",
         "xargs",
     ]
+)
+# A file or module behind torchrun, deepspeed or python → the command that starts the same, and its verb.
+BEHIND = (
+    (re.compile(r"(?:^|[/.])swift[/.]cli[/.]_megatron[/.](sft|pt|rlhf)(?:\.py)?$"), "megatron"),
+    (re.compile(r"(?:^|[/.])swift[/.]cli[/.](sft|pt|rlhf|infer|export|deploy)(?:\.py)?$"), "swift"),
+    (re.compile(r"(?:^|[/.])llamafactory[/.]launcher(?:\.py)?$"), "llamafactory-cli"),
 )

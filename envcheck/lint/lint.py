@@ -91,6 +91,7 @@ def paper_of(file: Source, machine: Machine, device: str = "auto", kind: str = "
 
 def _judged(paper: Paper) -> Iterator[Remark]:
     loose = [_span(script.block) for script in paper.scripts if not script.block.exact]
+    loose += [span for script in paper.scripts for span in script.loose]
     for rule in RULES:
         for remark in itertools.islice(rule.judge(paper), MOST_OF_RULE):
             kept = None if any(start <= remark.start <= end for start, end in loose) else remark.fix

@@ -197,6 +197,7 @@ class Command:
     branch: bool = False  # it may not be reached
     elsewhere: bool = False  # in a container, or on another machine
     login: bool = False  # by bash -l, which reads the start files first
+    everywhere: bool = False  # in a loop over hosts: what is known of it is alike on each of them
     cwd: str = ""  # where it starts, as far as `cd` says; UNKNOWN where that is not known
     order: int = 0
 
@@ -229,7 +230,8 @@ class Script:
     tested: set[str] = field(default_factory=set)  # texts that a test looks at
     comments: list[tuple[int, int, str]] = field(default_factory=list)
     errors: list[tuple[int, int]] = field(default_factory=list)
-    opaque: bool = False  # eval, or a foreign file is sourced: anything may be set
+    opaque: bool = False  # eval of what is not known, or a foreign file is sourced: anything may be set
+    loose: list[tuple[int, int]] = field(default_factory=list)  # where words stand for others: nothing is mended there
     cut: bool = False  # more than the reader follows
 
 

@@ -22,6 +22,7 @@ class Given:
     end: int
     equals: bool = False
     key: bool = False  # of a configuration
+    written: str = ""  # the beginning that stands there for the name
 
     @property
     def stop(self) -> int:

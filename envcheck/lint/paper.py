@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from envcheck.lint.beside import lend
 from envcheck.lint.containers import ENGINES, Container, of_commands
 from envcheck.lint.jobs import Job, alone, jobs_of
 from envcheck.lint.machine import Machine
 from envcheck.lint.model import UNKNOWN, Command, Config, Script, Source
 from envcheck.lint.wrappers import bare
 
+FAMILIES_ALONE = ("llamafactory", "paddle", "swift", "accelerate")
 # What gives away for which cards a script is, the surest first.
 _SIGNS = {
     "npu": r"--npus\b|--device[ =\"']+npu|/dev/davinci|ascend|\bnpu-smi|-npu[:\s\-_]|torch[_-]npu|HCCL_",
@@ -44,10 +46,22 @@ class Paper:
 
     @cached_property
     def jobs(self) -> tuple[Job, ...]:
-        found = [job for script in self.scripts for job in jobs_of(script, self.configs)]
+        found = [
+            lend(job, self.machine, self.configs) for script in self.scripts for job in jobs_of(script, self.configs)
+        ]
         started = {id(job.config) for job in found}
-        trainings = (each for each in self.configs if each.family in ("llamafactory", "paddle", "swift"))
+        trainings = (each for each in self.configs if each.family in FAMILIES_ALONE)
         return (*found, *(alone(each) for each in trainings if id(each) not in started and each.entries))
+
+    def container_of(self, job: Job) -> Container | None:
+        """What it is started in: by its command, or the service whose key stands nearest above it."""
+        if not job.command.elsewhere:
+            return None
+        run = [each for each in self.containers if each.command.start <= job.start < each.command.end]
+        services = [each for each in self.described if each.service and each.command.start <= job.start]
+        merged = any(entry.name == "<<" for config in self.configs for entry in config.entries)
+        found = run or ([] if merged else services)
+        return max(found, key=lambda each: each.command.start) if found else None
 
     @cached_property
     def device(self) -> str:

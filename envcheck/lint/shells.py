@@ -39,7 +39,7 @@ QUIET |= {2068, 2206, 2207, 2054, 2155, 2128, 2178, 2124}
 
 
 def bash_says(raw: bytes) -> list[tuple[int, str]] | None:
-    """(line, words) of what bash itself cannot read; nothing is run.  None: it is content, or there is no bash."""
+    """(line, words) of what bash itself cannot read; nothing is run.  None: nobody could be asked."""
     bash = shutil.which("bash")
     if bash is None:
         return None
@@ -47,8 +47,10 @@ def bash_says(raw: bytes) -> list[tuple[int, str]] | None:
         file = Path(folder, "script")
         file.write_bytes(raw)
         done = runner.run([bash, "--norc", "--noprofile", "-n", str(file)], timeout_s=TIMEOUT_S, env=_environment())
-    if done.status == 0 or done.hung or done.absent:
+    if done.hung or done.absent:
         return None
+    if done.status == 0:
+        return []
     found = re.findall(r"script: line (\d{1,7}): ([^\n]{1,200})", done.err)
     # Behind "syntax error near ..." bash quotes the line in `...', as a second message.
     return [(int(line), words) for line, words in found if not words.startswith("`")] or None

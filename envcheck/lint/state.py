@@ -54,6 +54,8 @@ class State:
         self.values = merged
         self.exported = set().union(*(each.exported for each in others))
         self.shell = set.intersection(*(each.shell for each in others))
+        arguments = {None if each.arguments is None else tuple(w.text for w in each.arguments) for each in others}
+        self.arguments = first.arguments if len(arguments) == 1 else None
         self.cwd = first.cwd if all(each.cwd == first.cwd for each in others) else UNKNOWN
 
     def environment(self) -> dict[str, Word]:

@@ -63,7 +63,7 @@ def unknown_keys(paper: Paper) -> Iterator[Remark]:
         for entry in config.entries if kit else ():
             if kit is None or entry.path or kit.has(entry.name) or entry.name in _ALWAYS or not entry.name:
                 continue
-            meant = renamed(entry.name, kit) or near(entry.name, kit.names, 0.85)
+            meant = renamed(entry.name, kit) or _begun(entry.name, kit.names) or near(entry.name, kit.names, 0.85)
             seen = f"{kit.title} has no {entry.name}"
             fix = swap(_key(entry), meant) if meant else None
             if kit.complete and config.family == "llamafactory":
@@ -75,6 +75,12 @@ def unknown_keys(paper: Paper) -> Iterator[Remark]:
                 )
             elif meant:
                 yield warn(_key(entry), f"{seen} in its lists", f"{meant} is one.", fix)
+
+
+def _begun(name: str, names: frozenset[str]) -> str:
+    """The one key that begins so: a command line takes that for it, a file does not."""
+    found = [each for each in names if each.startswith(f"{name}_")] if len(name) > 3 else []
+    return found[0] if len(found) == 1 else ""
 
 
 def _deepspeed(config: Config) -> Iterator[Remark]:

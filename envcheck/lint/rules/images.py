@@ -47,14 +47,17 @@ def _images(paper: Paper) -> list[Word]:
     return list({word.text: word for word in reversed(found)}.values())[::-1]
 
 
+_MOVING = re.compile(r"(latest|nightly|main|master|edge|dev|develop)($|[-_](?!.*\d+\.\d))")
+
+
 def latest(paper: Paper) -> Iterator[Remark]:
     own = made(paper.commands(*ENGINES))
     for word in _images(paper):
         text = word.text
         if not word.known or text in own or "@sha256:" in text or re.fullmatch(r"[0-9a-f]{12,64}", text):
             continue
-        if _tag(text) in ("", "latest"):
-            how = "the tag latest" if _tag(text) else "no tag, that is latest"
+        if not _tag(text) or _MOVING.match(_tag(text)):
+            how = f"the tag {_tag(text)[:40]}" if _tag(text) else "no tag, that is latest"
             yield warn(
                 word,
                 f"{text[:100]} has {how}: next month it is another",

@@ -58,27 +58,9 @@ _SWITCHES = frozenset(
     ]
 )
 _OWN = ("llamafactory", "paddle", "swift")
-# LLaMA-Factory's hparams/finetuning_args.py; transformers' SaveStrategy and IntervalStrategy.
-_WORDS = {
-    "llamafactory": {
-        "stage": ("pt", "sft", "rm", "ppo", "dpo", "kto"),
-        "finetuning_type": ("lora", "oft", "freeze", "full"),
-    },
-    "": {
-        "save_strategy": ("no", "steps", "epoch", "best"),
-        "eval_strategy": ("no", "steps", "epoch"),
-        "evaluation_strategy": ("no", "steps", "epoch"),
-        "logging_strategy": ("no", "steps", "epoch"),
-    },
-}
 
 
 def kinds(paper: Paper) -> Iterator[Remark]:
-    yield from _figures(paper)
-    yield from _words(paper)
-
-
-def _figures(paper: Paper) -> Iterator[Remark]:
     """Only for keys that the trainer's list of options has."""
     for config in paper.configs:
         kit = of_family(paper, config.family) if config.family in _OWN else None
@@ -106,19 +88,6 @@ def _wrong(entry: Entry) -> str:
     if entry.name in _SWITCHES:
         return "" if single and text.lower() in _TRUTHS else "true or false"
     return ""
-
-
-def _words(paper: Paper) -> Iterator[Remark]:
-    """`no` without quotes is false to YAML 1.1, which transformers takes for it as well."""
-    for config in paper.configs:
-        known = {**_WORDS[""], **_WORDS.get(config.family, {})} if config.family in _OWN else {}
-        for entry in config.entries:
-            taken = () if entry.path or entry.kind in ("bool", "null") else known.get(entry.name, ())
-            text = entry.values[0].strip() if entry.values else ""
-            if taken and text.lower() not in taken and not re.search(r"\$|\{\{", text):
-                place = Word("", entry.value_start, entry.value_end)
-                seen = f"{text[:40]} is none of the values that the trainer takes here: it ends"
-                yield fail(place, seen, f"One of {'|'.join(taken)}.")
 
 
 _TRUTHS = ("true", "false", "yes", "no", "on", "off", "y", "n", "t", "f", "0", "1", "auto")

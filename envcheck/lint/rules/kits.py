@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from envcheck.lint.jobs import Job
 from envcheck.lint.paper import Paper
+from envcheck.lint.programs import command_of
 from envcheck.lint.versions import installed
 
 if TYPE_CHECKING:
@@ -33,8 +34,12 @@ class Kit:
         return frozenset().union(*(each.names for each in self.known))
 
     def has(self, name: str) -> bool:
-        plain = name.replace("-", "_")
-        return plain in _ALWAYS or bool({plain, plain.removeprefix("no_")} & self.names) or name in self.names
+        return name.replace("-", "_") in _ALWAYS or any(each.has(name) for each in self.known)
+
+    def begun(self, name: str) -> list[str]:
+        """The names that begin so: the parsers take an abbreviation where there is one."""
+        plain = name.replace("-", "_") if any(each.dashes for each in self.known) else name
+        return [each for each in self.names if each.startswith(plain)]
 
     @property
     def title(self) -> str:
@@ -53,7 +58,7 @@ def kit_of(paper: Paper, job: Job) -> Kit | None:
     if not found:
         return None
     version = installed(paper, found[0].package)
-    fitting = [each for each in found if known.fits(version, each.versions)] if version else found
+    fitting = [each.at(version) for each in found if known.fits(version, each.versions)] if version else found
     return Kit(tuple(fitting), version) if fitting else None
 
 
@@ -67,15 +72,15 @@ def of_family(paper: Paper, family: str) -> Kit | None:
 
 
 def _words(job: Job) -> list[str]:
-    if job.launcher.program:
-        return [job.program.text] if job.program is not None and job.program.known and _certain(job) else []
-    verb = job.verb or "train"
-    name = job.launcher.name
-    if name == "swift" and job.at is not None and job.at.text.endswith("megatron"):
+    """How the lists call its program."""
+    name, verb = command_of(job)
+    if name == "megatron":
         return []
     if name == "llamafactory-cli":
         return ["src/train.py"] if verb == "train" else []
-    return [f"{name} {verb}", *([name] if verb == "train" else [])]
+    if name:
+        return [f"{name} {verb}", *([name] if verb == "train" else [])]
+    return [job.program.text] if job.program is not None and job.program.known and _certain(job) else []
 
 
 def _certain(job: Job) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from envcheck.lint import options
 from envcheck.lint.jobs import Job
@@ -40,14 +41,25 @@ def _carried(job: Job) -> bool:
     )
 
 
+def _told_inside(paper: Paper, job: Job) -> bool:
+    """Its container gets a number of nodes, all that it gets can be seen, and none of it is taken from outside."""
+    container = paper.container_of(job)
+    if container is None or container.open or container.has("--env-file"):
+        return False
+    names = {name for name, _, _ in container.environment}
+    taken = any("=" not in word.text for word in container.all("-e", "--env"))
+    return not taken and bool(names & set(job.launcher.variables.get("nodes", ())))
+
+
 def rank_missing(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
         if (
             not _several(job)
             or job.open
             or _rendezvous(job)
-            or _carried(job)
+            or (_carried(job) and not _told_inside(paper, job))
             or job.launcher.name in ("deepspeed", "python")
+            or told_elsewhere(paper, job)
         ):
             continue
         told = job.told("rank")
@@ -56,13 +68,26 @@ def rank_missing(paper: Paper) -> Iterator[Remark]:
             continue
         if told is None and how:
             place = job.told("nodes") or job
-            if job.launcher.rank_severe:
+            if job.program is None and job.launcher.program:
+                do = "Write it here, or --machine_rank N beside --config_file."
+                yield warn(place, f"{job.nodes} machines, and machine_rank is not here", do)
+            elif job.launcher.rank_severe:
                 usual = job.launcher.rank_default or 0
                 seen = f"{job.nodes} nodes, and none is told its number: each takes itself for node {usual}"
                 yield fail(place, seen, f"{how}, another on each node.")
             else:
                 seen = f"{job.nodes} nodes without a rank: chance counts them, and pipeline stages and logs with them"
                 yield warn(place, seen, f"{how}, and --host where a node's own name means loopback.")
+
+
+def told_elsewhere(paper: Paper, job: Job) -> bool:
+    """accelerate's own file says more, and it is not to be had; without one the user's own counts."""
+    if job.launcher.name != "accelerate" or any(given.key for given in job.own):
+        return False
+    return job.says("config_file") is not None or bool(paper.machine.exists(_DEFAULTS))
+
+
+_DEFAULTS = str(Path("~/.cache/huggingface/accelerate/default_config.yaml").expanduser())
 
 
 def _from_outside(job: Job, role: str) -> bool:
@@ -86,11 +111,20 @@ def rank_fixed(paper: Paper) -> Iterator[Remark]:
         rank, nodes = number(told.plain if told else None), job.nodes
         if told is None or rank is None or nodes is None or told.soft or rank < 0 or not job.trains:
             continue
-        if rank >= nodes:
+        if nodes > 1 and rank < nodes and job.command.everywhere:
+            seen = f"rank {rank} for each host that this is started on: {nodes} nodes take themselves for the same one"
+            yield fail(told, seen, "Count the hosts, and hand each its own number.")
+        elif rank >= nodes:
             yield fail(told, f"rank {rank} of {nodes} in all: they are counted from 0", f"0 to {nodes - 1}")
-        elif nodes > 1 and not _carried(job) and (paper.document or not _role(job)):
+        elif nodes > 1 and not _carried(job) and not _of_file(job) and (paper.document or not _role(job)):
             seen = f"rank {rank} stands in the script: on another node it is wrong, and copied there both wait or die"
             yield warn(told, seen, 'Take it from outside: "${NODE_RANK:?}".')
+
+
+def _of_file(job: Job) -> bool:
+    """accelerate's file has a rank, which is the first node's, and each node its own."""
+    given = options.last(job.own, *job.launcher.options.get("rank", ()))
+    return given is not None and given.key
 
 
 def _role(job: Job) -> bool:
@@ -127,22 +161,42 @@ def loopback(paper: Paper) -> Iterator[Remark]:
 
 def master_missing(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
-        if not _several(job) or job.open or _carried(job) or job.says("hostfile", "ips", "standalone"):
+        if _alone(paper, job):
+            seen = f"{job.nodes} nodes, and no list of them: deepspeed starts on this one alone"
+            yield warn(job.told("nodes") or job, seen, "--hostfile FILE, a line for each: HOST slots=CARDS.")
+        if not _several(job) or job.open or job.says("hostfile", "ips", "standalone"):
+            continue
+        if _carried(job) and not _told_inside(paper, job):
             continue
         if (
-            job.launcher.name in ("deepspeed", "python", "accelerate")
+            job.launcher.name in ("deepspeed", "python")
+            or told_elsewhere(paper, job)
+            or job.says("deepspeed_hostfile")
             or job.told("master") is not None
             or _from_outside(job, "master")
         ):
             continue
         if job.launcher.options.get("master") or job.launcher.variables.get("master"):
             usual = job.launcher.master_default
+            if job.program is None and job.launcher.program:
+                place = job.told("nodes") or job
+                do = "Write it here, or --main_process_ip ADDRESS beside --config_file."
+                yield warn(place, f"{job.nodes} machines, and main_process_ip is not here", do)
+                continue
             seen = f"{job.nodes} nodes, and no address of the first one" + (
                 f": {usual} is taken, and each waits for itself" if usual else ""
             )
             yield fail(
                 job.told("nodes") or job, seen, _how(job, "master").replace("=N", "=ADDRESS").replace(" N", " ADDRESS")
             )
+
+
+def _alone(paper: Paper, job: Job) -> bool:
+    """deepspeed knows other nodes by a list alone, which is looked for in /job, too (its launcher/constants.py)."""
+    if job.launcher.name != "deepspeed" or not _several(job) or job.open or job.command.elsewhere:
+        return False
+    told = job.says("hostfile", "node_rank", "no_ssh", "include", "exclude", "launcher")
+    return told is None and not paper.machine.exists("/job/hostfile")
 
 
 def master_elsewhere(paper: Paper) -> Iterator[Remark]:
@@ -195,7 +249,13 @@ def options_unknown(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
         known = frozenset(job.launcher.all_options)
         for given in job.own:
-            if not known or given.plain in known or job.launcher.name == "python":
+            if given.written:
+                name = Word("", given.start, given.end)
+                seen = f"--{given.written} is an abbreviation of {job.launcher.name}'s --{given.name}"
+                do = f"Write --{given.name}: a newer version may know two that begin so."
+                yield warn(name, seen, do, swap(name, f"--{given.name}"))
+                continue
+            if not known or given.plain in known or job.launcher.name == "python" or given.key:
                 continue
             meant = near(given.plain, known, 0.82)
             if meant:

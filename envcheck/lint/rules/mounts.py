@@ -78,13 +78,27 @@ def _not_looked_up(paper: Paper, mounts: list[Mount]) -> Remark:
 def output_lost(paper: Paper) -> Iterator[Remark]:
     """Results that are written beside the folder that is mounted for them."""
     targets = [mount.target.rstrip("/") for container in paper.containers for mount in container.mounts]
-    outs = [t for t in targets if re.search(r"/(outputs?|saves?|checkpoints?|results?)$", t)]
+    outs = [t for t in targets if re.search(r"/(outs?|outputs?|saves?|checkpoints?|results?)$", t)]
+    yield from _removed(paper) if not outs else ()
     for job in paper.jobs if outs else ():
         given = job.option("output_dir", "save", "output")
         if given is None or not given.value or not job.trains or _inside(given.value, targets):
             continue
         seen = f"{given.value[:80]} is not below {listed(outs)}, which is mounted: it is lost with the container"
         yield warn(given.values[0], seen, f"{outs[0]}/...")
+
+
+def _removed(paper: Paper) -> Iterator[Remark]:
+    """Results in full paths below no mount, in a container that is removed as it ends."""
+    for job in paper.jobs:
+        given, container = job.option("output_dir", "save", "output"), paper.container_of(job)
+        if container is None or not container.has("--rm") or container.open or given is None or not given.value:
+            continue
+        targets = [mount.target.rstrip("/") for mount in container.mounts]
+        hidden = any(not word.known for word in container.all("-v", "--volume", "--mount"))
+        if given.value.startswith("/") and job.trains and not hidden and not _inside(given.value, targets):
+            seen = f"{given.value[:80]} is below no mount, and --rm removes the container with it"
+            yield warn(given.values[0], seen, f"-v FOLDER:{given.value[:80]}, or no --rm.")
 
 
 def _inside(path: str, targets: list[str]) -> bool:

@@ -10,6 +10,7 @@ from envcheck.lint.jobs import Job
 from envcheck.lint.model import Remark, Word
 from envcheck.lint.options import Given
 from envcheck.lint.paper import Paper
+from envcheck.lint.programs import command_of
 from envcheck.lint.rules.common import fail, graded, near, swap, warn
 from envcheck.lint.rules.kits import Kit, kit_of
 
@@ -52,7 +53,7 @@ def unknown_names(paper: Paper) -> Iterator[Remark]:
         for given in job.options if kit else ():
             if kit is None or kit.has(given.name) or (not given.key and given.name[:1].isupper()):
                 continue
-            if len([n for n in kit.names if n.startswith(given.plain)]) == 1 and not given.key:
+            if len(kit.begun(given.name)) == 1 and not given.key:
                 continue  # an abbreviation, told by that rule
             new = renamed(given.plain, kit) or _dialect(given, kit)
             if new:
@@ -60,7 +61,7 @@ def unknown_names(paper: Paper) -> Iterator[Remark]:
                 continue
             meant = near(given.plain, kit.names, 0.85)
             seen = f"{kit.title} has no {_written(given, given.name)}"
-            if kit.complete:
+            if kit.complete and job.option(*_OWN) is None:
                 seen += "" if kit.version else f" (lists of {kit.known[0].package} {kit.known[0].versions})"
                 do = (
                     f"{_written(given, meant)} is one."
@@ -164,7 +165,7 @@ def abbreviated(paper: Paper) -> Iterator[Remark]:
         for given in job.options if kit else ():
             if kit is None or given.key or kit.has(given.name):
                 continue
-            whole = [name for name in kit.names if name.startswith(given.plain)]
+            whole = kit.begun(given.name)
             if len(whole) == 1:
                 other = job.option(whole[0])
                 seen = f"--{given.name} is an abbreviation of --{whole[0]}" + (
@@ -189,7 +190,7 @@ def values(paper: Paper) -> Iterator[Remark]:
 
 def _program(job: Job) -> str:
     """The launcher's name; of a configuration that stands alone, whose it is by its keys."""
-    return job.launcher.name or (job.config.family if job.config else "")
+    return command_of(job)[0] or job.launcher.name or (job.config.family if job.config else "")
 
 
 def _older(job: Job, tool: str, given: Given, word: Word) -> Iterator[Remark]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envcheck.lint import tables
@@ -188,7 +188,14 @@ def global_config(paper: Paper) -> Iterator[Remark]:
 
 
 def extras(paper: Paper) -> Iterator[Remark]:
-    """Extras and files that a project does not have; only for projects that the document names."""
+    """Extras and files that a project does not have: by its name, or below its clone where the document has one."""
+    for install in installs(paper):
+        for name, given, _, word in install.packages:
+            row = next((row for row in tables.load("projects")["projects"] if row["name"] == name), None)
+            wrong = _lacking(row, given.strip("[]")) if row is not None else []
+            if wrong:
+                seen = f"{name} has no extra {listed(wrong)}: pip says so and goes on"
+                yield warn(word, seen, "Look them up in the project's metadata.")
     project = _project(paper)
     if project is None:
         return
@@ -196,11 +203,7 @@ def extras(paper: Paper) -> Iterator[Remark]:
         editable = install.has("-e", "--editable") is not None
         for option, word in [*install.options, *(("", w) for _, _, _, w in install.packages)]:
             found = re.fullmatch(r"\.\[([\w,\s.-]+)\]", word.text.strip("'\""))
-            lacking = (
-                [e.strip() for e in found[1].split(",") if e.strip() not in project["extras"]]
-                if found and project["extras"]
-                else []
-            )
+            lacking = _lacking(project, found[1]) if found else []
             if lacking and (editable or option == ""):
                 yield warn(
                     word,
@@ -211,6 +214,12 @@ def extras(paper: Paper) -> Iterator[Remark]:
             if option in ("-r", "--requirement") and today:
                 seen = f"{project['name']} has no {word.text}"
                 yield fail(word, seen, f"pip install -e . brings what it wants; in place of it stand {today}.")
+
+
+def _lacking(project: Mapping[str, Any], names: str) -> list[str]:
+    """Those of the extras that the project does not have."""
+    asked = [name.strip() for name in names.split(",") if name.strip()]
+    return [name for name in asked if project["extras"] and name not in project["extras"]]
 
 
 def _project(paper: Paper) -> dict[str, Any] | None:

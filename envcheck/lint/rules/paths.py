@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from envcheck.lint.jobs import Job
-from envcheck.lint.model import UNKNOWN, Remark, Script, Word
+from envcheck.lint.model import UNKNOWN, Command, Remark, Script, Word
 from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, graded, listed, near, unknown, warn
 from envcheck.lint.walking.inner import REMOTE
@@ -168,21 +168,29 @@ _MAKES = ("mkdir", "install", "cp", "mv", "git", "tar", "unzip", "ln", "rsync")
 
 def log_folder(paper: Paper) -> Iterator[Remark]:
     """A log in a folder that nobody made: the shell cannot open it, and starts nothing."""
+    makers: dict[int, tuple[list[Command], list[Command]]] = {}
     for job in paper.jobs:
         command, script = job.command, job.script
         if not paper.here or paper.document or command.elsewhere or script.opaque or not script.block.script:
             continue
+        if id(script) not in makers:  # once for a script of a thousand trainings
+            makers[id(script)] = (list(_named(script, _MAKES)), list(_named(script, ("tee",))))
+        makes, tees = makers[id(script)]
         targets = [(r.target, True) for r in command.redirects if r.target is not None and ">" in r.text]
-        piped = (c for c in script.commands if command.pipeline and c.pipeline == command.pipeline and bare(c) == "tee")
+        piped = (c for c in tees if command.pipeline and c.pipeline == command.pipeline)
         targets += [(word, False) for each in piped for word in each.words[1:] if not word.text.startswith("-")]
         for word, starts in targets:
             folder = word.text.rpartition("/")[0]
-            before = (c for c in script.commands if c.order < command.order and bare(c) in _MAKES)
+            before = (c for c in makes if c.order < command.order)
             made = any(_same(folder, each.text) for c in before for each in c.words)
             if folder and not made and paper.machine.exists(folder, command.cwd) is False:
                 seen = f"{folder[:80]} is not there, and nothing here makes it"
                 seen += ": the shell cannot open the log, and starts nothing" if starts else ": tee writes no log"
                 yield graded(starts, word, seen, f"mkdir -p {folder[:80]}")
+
+
+def _named(script: Script, names: Container[str]) -> Iterator[Command]:
+    return (command for command in script.commands if bare(command) in names)
 
 
 def _same(folder: str, made: str) -> bool:

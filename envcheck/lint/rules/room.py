@@ -8,7 +8,8 @@ from envcheck.lint.jobs import Job
 from envcheck.lint.model import Remark
 from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, unknown, warn
-from envcheck.lint.rules.training import STEPS, at, model_of, whole
+from envcheck.lint.rules.degrees import model_of
+from envcheck.lint.rules.training import STEPS, at, whole
 
 _LARGE = 2e10  # parameters: below, states and checkpoints are small beside what a machine with such cards has
 _STATES = 12  # bytes for each parameter: master weights and both moments, 4 each (launch.planner.verdict)

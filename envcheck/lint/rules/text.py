@@ -157,7 +157,7 @@ def syntax(paper: Paper) -> Iterator[Remark]:
         if not script.block.script or b"\r\n" in script.block.raw:
             continue
         said = bash_says(script.block.raw)
-        if said is not None:
+        if said:
             for line, words in said[:3]:
                 starts = [0, *(i + 1 for i, byte in enumerate(script.block.raw) if byte == 10)]
                 at = starts[min(line, len(starts)) - 1]
@@ -168,4 +168,8 @@ def syntax(paper: Paper) -> Iterator[Remark]:
                 yield fail(place, f"bash cannot read it: {words}", do)
         elif script.errors:
             place = Word("", *script.errors[0])
-            yield unknown(place, "this could not be read, and there is no bash to ask", "bash -n FILE")
+            if said is None:
+                yield unknown(place, "this could not be read, and there is no bash to ask", "bash -n FILE")
+            else:
+                do = "Write it more plainly, or look yourself."
+                yield unknown(place, "bash can read this and envcheck cannot: what stands here is not judged", do)

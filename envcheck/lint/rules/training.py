@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from envcheck.lint.jobs import Job
 from envcheck.lint.model import Remark, Word
@@ -13,18 +12,8 @@ from envcheck.lint.options import Given
 from envcheck.lint.paper import Paper, figure, number
 from envcheck.lint.rules.common import fail, graded, warn
 
-if TYPE_CHECKING:
-    from launch.catalogue.architecture import Model
-
 TP = ("tensor_parallel_degree", "tensor_model_parallel_size")
 PP = ("pipeline_parallel_degree", "pipeline_model_parallel_size")
-MORE = (
-    "sharding_parallel_degree",
-    "sharding_parallel_size",
-    "context_parallel_size",
-    "context_parallel_degree",
-    "sep_parallel_degree",
-)
 STEPS = ("max_steps", "train_iters", "total_steps", "train_steps")
 WARMUP = ("warmup_steps", "lr_warmup_iters", "num_warmup_steps", "warmup_iters", "lr_warmup_steps")
 
@@ -91,76 +80,6 @@ def evaluation(paper: Paper) -> Iterator[Remark]:
             yield warn(at(how), seen, "Say do_eval as well, or neither.")
         elif data is not None and do is None and how is None:
             yield warn(at(data), "data to evaluate on, and no do_eval", "Say do_eval, or take them away.")
-
-
-def world(paper: Paper) -> Iterator[Remark]:
-    """The degrees multiply to a divisor of the processes."""
-    for job in paper.jobs:
-        given = [job.option(*names) for names in (TP, PP, *((n,) for n in MORE))]
-        degrees = [(g, whole(g)) for g in given if g is not None]
-        total, product = job.world, 1
-        for _, degree in degrees:
-            if degree is None:
-                total = None
-            elif degree > 0:
-                product *= degree
-        if not degrees or not total or job.open or product <= 1:
-            continue
-        if total % product:
-            words = " x ".join(f"{g.plain} {d}" for g, d in degrees if d and d > 1)
-            seen = f"{words} is {product}, and there are {job.nodes} x {job.processes} = {total} processes"
-            yield fail(at(degrees[0][0]), seen, f"A product that divides {total}.")
-
-
-def model_of(job: Job) -> Model | None:
-    from envcheck.errors import EnvcheckError
-    from launch.catalogue import models
-
-    given = job.option("model_name_or_path", "model", "model_id", "model_path", "pretrained_model_name_or_path")
-    if given is None or given.value is None or not given.value.strip("/ "):
-        return None
-    name = given.value.rstrip("/").rpartition("/")[2].lower()
-    try:
-        hits = [
-            n
-            for n, t in models.tables().items()
-            if models.stem(name) in (n, models.stem(t["hub_id"].rpartition("/")[2].lower()))
-        ]
-        return models.load(hits[0]) if len(hits) == 1 else None
-    except EnvcheckError:
-        return None
-
-
-def heads(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
-        tp, pp = job.option(*TP), job.option(*PP)
-        degree, stages, model = whole(tp), whole(pp), model_of(job)
-        if model is None:
-            continue
-        if tp is not None and degree and degree > 1:
-            for count, what in ((model.heads, "attention heads"), (model.kv_heads, "key/value heads")):
-                if count % degree and degree % count:
-                    fits = [
-                        n
-                        for n in range(1, min(model.heads, model.kv_heads) + 1)
-                        if model.heads % n == 0 and model.kv_heads % n == 0
-                    ]
-                    yield fail(
-                        at(tp),
-                        f"{model.name} has {count} {what}, which {degree} does not divide",
-                        f"One of {', '.join(map(str, fits))}.",
-                    )
-                    break
-        if pp is not None and stages and stages > model.layers:
-            yield fail(
-                at(pp), f"{stages} stages for the {model.layers} layers of {model.name}", f"At most {model.layers}."
-            )
-        elif pp is not None and stages and stages > 1 and model.layers % stages:
-            yield warn(
-                at(pp),
-                f"{model.layers} layers on {stages} stages: some hold more than others, and all wait for these",
-                "Allowed; a divisor would be even.",
-            )
 
 
 def sequence(paper: Paper) -> Iterator[Remark]:

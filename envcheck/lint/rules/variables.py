@@ -267,7 +267,8 @@ def _debugs(paper: Paper) -> bool:
 
 def interfaces(paper: Paper) -> Iterator[Remark]:
     """*_SOCKET_IFNAME against the interfaces of the machine; prefixes and exclusions as NCCL reads them."""
-    for _, assign in environment(paper):
+    for script, assign in environment(paper):
+        slurm = any(text.startswith("#SBATCH") for _, _, text in script.comments)
         if not assign.name.endswith("_SOCKET_IFNAME") or not assign.word.known or not assign.word.text:
             continue
         text = assign.word.text
@@ -281,6 +282,9 @@ def interfaces(paper: Paper) -> Iterator[Remark]:
                 f"whether {listed(names)} is an interface was not looked up, for {paper.unasked}",
                 "envcheck lint there, or --replay of its snapshot; ip -br address",
             )
+        elif not any(each.startswith(name) for name in names for each in there) and slurm:
+            seen = f"no interface of this machine is named {listed(names)}, and Slurm starts this on another"
+            yield unknown(assign, seen, "ip -br address there")
         elif not any(each.startswith(name) for name in names for each in there):
             seen = f"no interface of this machine is named {listed(names)}: it has {listed(sorted(there))}"
             yield fail(assign, seen, "ip -br address names them; each host has its own.")
@@ -346,3 +350,6 @@ def python_path(paper: Paper) -> Iterator[Remark]:
                 seen = f"PYTHONPATH is {count} folders above the script: right only where it lies so deep"
                 seen += ", and the program's relative path wants another folder to start in" if relative else ""
                 yield warn(assign, seen, "export PYTHONPATH=<the project's folder>, and cd there.")
+            elif assign.name == "PYTHONPATH" and re.match(r"(\.\./?){2,}(:|$)", assign.word.text):
+                above = "PYTHONPATH is folders above wherever the start is made from, not above the script"
+                yield warn(assign, above, "export PYTHONPATH=<the project's folder>, in full.")

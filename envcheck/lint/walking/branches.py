@@ -107,7 +107,7 @@ def loop(walk: Walk, node: Node) -> None:
         if child.type == "variable_name":
             walk.give(text(child), Value(Word(UNKNOWN, *walk.at(child))))
         elif child.type in ("do_group", "compound_statement"):
-            walk.visit_all([child], branch=True)
+            walk.visit_all([child], branch=True, loop=True)
         elif child.type.endswith("command") or child.type in ("list", "pipeline", "redirected_statement"):
             walk.visit_all([child], guarded=True)
         else:

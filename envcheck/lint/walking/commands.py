@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envcheck.lint.model import Assign, Command, Heredoc, Redirect, Use, Word
 from envcheck.lint.nodes import text
 from envcheck.lint.state import MOST
 from envcheck.lint.walking.effects import effects
-from envcheck.lint.walking.inner import shell
+from envcheck.lint.walking.inner import evaluated, shell
 from envcheck.lint.walking.variables import assign
 from envcheck.lint.walking.walk import Walk
+from envcheck.lint.wrappers import WRAPPERS
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -76,7 +79,7 @@ def command(walk: Walk, node: Node, redirects: Iterable[Redirect] = (), heredocs
         words=tuple(words[:MOST]),
         start=start,
         end=end,
-        environment={**walk.state.environment(), **{each.name: each.word for each in prefixes}},
+        environment={**walk.state.environment(), **{each.name: each.word for each in prefixes}, **_by_env(words)},
         uses=tuple(uses),
         redirects=(*redirects, *own),
         heredocs=(*heredocs, *more),
@@ -96,6 +99,21 @@ def command(walk: Walk, node: Node, redirects: Iterable[Redirect] = (), heredocs
         walk.script.commands.append(made)
         effects(walk, made)
         shell(walk, made)
+        if made.name == "eval":
+            evaluated(walk, made)
+
+
+def _by_env(words: list[Word]) -> dict[str, Word]:
+    """What env sets for the program behind it, also behind nohup, sudo and the like."""
+    at = next((i for i, word in enumerate(words[:4]) if word.text.rpartition("/")[2] == "env"), None)
+    if at is None or not all(word.text in WRAPPERS for word in words[:at]):
+        return {}
+    found = {}
+    for word in itertools.takewhile(lambda each: each.text[:1] == "-" or "=" in each.text, words[at + 1 :]):
+        name, equals, value = word.text.partition("=")
+        if equals and name.isidentifier():
+            found[name] = replace(word, text=value)
+    return found
 
 
 def _words(walk: Walk, node: Node, uses: list[Use]) -> tuple[list[Assign], list[Word]]:

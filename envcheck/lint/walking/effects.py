@@ -32,6 +32,9 @@ def _look(walk: Walk, command: Command) -> None:
 
 def _set(walk: Walk, command: Command) -> None:
     words = command.texts()[1:]
+    if "--" in words:
+        walk.state.arguments = command.words[words.index("--") + 2 :]
+        words = words[: words.index("--")]
     for number, word in enumerate(words):
         change = walk.state.shell.add if word[:1] == "-" else walk.state.shell.discard
         if word[:1] not in "+-" or word == "--":
@@ -81,10 +84,6 @@ def _shift(walk: Walk, command: Command) -> None:
         walk.state.arguments = given[int(count) :] if count.isdigit() and len(count) < 5 else None
 
 
-def _eval(walk: Walk, command: Command) -> None:
-    walk.script.opaque = True
-
-
 def _source(walk: Walk, command: Command) -> None:
     """A vendor's file sets what a vendor's file sets; another may set anything."""
     if not _VENDORS.search(" ".join(command.texts()[1:])):
@@ -99,5 +98,4 @@ _EFFECTS: dict[str, Callable[[Walk, Command], None]] = {
     "cd": _cd,
     "printf": _printf,
     "shift": _shift,
-    "eval": _eval,
 }

@@ -32,6 +32,7 @@ class Place:
     last: bool = True  # of its pipeline
     pipeline: int = 0
     branch: bool = False
+    loop: bool = False
     substituted: int = 0  # how deep in command substitutions
     functions: tuple[str, ...] = ()  # that were entered, the outermost first
 
