@@ -144,8 +144,10 @@ def test_write_where_nobody_can(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_dry_run_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """With --dry-run the command is shown and no folder made."""
-    code, out, _ = said(capsys, *ZERO3, "--dry-run", "--write", str(tmp_path / "job"))
+    """With --dry-run the command is shown and no folder made, for an engine as well; and that is said."""
+    for more, words in (((), "torchrun"), (("--on", "k8s", "--storage", "work"), "kind: ")):
+        code, out, err = said(capsys, *ZERO3, *more, "--dry-run", "--write", str(tmp_path / "job"))
 
-    assert (code, "torchrun" in out) == (0, True)
+        assert (code, words in out) == (0, True), err
+        assert "--dry-run only shows: nothing is written to" in err
     assert not (tmp_path / "job").exists()

@@ -80,6 +80,7 @@ WRONG = (
     (NPU, {"extra": ("--seed", "2", "--seed=3")}, "seed is said 2 times", "say it once"),
     (NPU, {"settings": ("max_steps=9",), "steps": 8}, "max_steps is said by --steps as well", "say it once"),
     (NPU, {"settings": ("max_steps=abc",)}, "max_steps wants a number, not 'abc'", "--set max_steps=4"),
+    ({"recipe": "tiny-cpu", "method": "lora"}, {"settings": ("steps=0",)}, "steps wants a number, not '0'", "--set"),
     (NPU, {"extra": ("--save_steps",)}, "save_steps wants a number, not ''", "--set save_steps=4"),
     (NPU, {"settings": ("seed",)}, "'seed' is not NAME=VALUE", "--set learning_rate=1e-5"),
     (NPU, {"extra": ("tiny",)}, "'tiny' is not NAME=VALUE", "--set"),
@@ -118,8 +119,8 @@ def test_wrong(which: dict[str, Any], more: dict[str, Any], message: str, step: 
 
 
 def test_what_nobody_can_tell_is_a_note() -> None:
-    """Where a list is not complete, an unknown name reaches the training with a note and the nearest name."""
-    _, job = chosen(**SWIFT, settings=("learning_rat=1",))
+    """Of a version newer than the list, an unknown name reaches the training with a note and the nearest name."""
+    _, job = chosen(**SWIFT, settings=("learning_rat=1",), installed=("ms-swift=4.99.0",))
 
     assert rows(job.arguments)["learning_rat"] == ("1",)
     assert "nobody could tell" in job.caution[-1]
@@ -132,6 +133,15 @@ def test_steps_and_degrees_follow() -> None:
 
     assert (job.steps["max"], job.parallel["tensor"], job.parallel["pipeline"]) == (50, 2, 2)
     assert request.with_steps(job, 40).steps["max"] == 40
+
+
+def test_what_is_no_count_is_not_known() -> None:
+    """-1, by which upstreams mean by epochs or as many as are left, and a share, leave no figure of the recipe's."""
+    _, job = chosen(**NPU, settings=("max_steps=-1", "save_steps=0.1", "sharding_parallel_degree=-1", "eval_steps=7"))
+
+    assert job.steps.keys() & {"max", "save", "eval"} == {"eval"}
+    assert job.steps["eval"] == 7
+    assert "sharding" not in job.parallel
 
 
 def test_own_model_is_looked_for() -> None:
@@ -298,17 +308,36 @@ class HfArgs(Grand):
     method = 7
 class Args(HfArgs, Gone):
     loss: str = "x"
+    fast: Optional[bool] = field(default=True, metadata={"help": "x"})
+    slow: bool = False
+"""
+OTHER = """
+class Args:
+    pass
+class Theirs(Args):
+    own: int = 1
+"""
+USER = """
+from .a import Args as TheirArgs
+class Mine(TheirArgs):
+    mine: bool = True
 """
 
 
 def test_lists_are_read_from_sources(tmp_path: Path) -> None:
-    """The tool that made the lists takes what a parser takes: inherited fields too, none that is fixed or private."""
+    """The tool that made the lists takes what a parser takes: inherited and imported fields, none fixed or private."""
     (tmp_path / "a.py").write_text(SOURCES)
-    (tmp_path / "b.py").write_text("class Args:\n    pass\n")
+    (tmp_path / "b.py").write_text(OTHER)
+    (tmp_path / "c.py").write_text(USER)
     (tmp_path / "broken.py").write_text("class Args(:\n")
     tool = Path(__file__).parent / "upstream_options.py"
-    done = subprocess.run([sys.executable, str(tool), str(tmp_path), "Args"], capture_output=True, text=True)
-    gone = subprocess.run([sys.executable, str(tool), str(tmp_path), "None"], capture_output=True, text=True)
+    said = {
+        name: subprocess.run([sys.executable, str(tool), str(tmp_path), name], capture_output=True, text=True)
+        for name in ("Args", "c:Mine", "b:Theirs", "None")
+    }
+    gone = said["None"]
 
-    assert done.stdout.split() == ["loss", "old", "rate"]
+    assert said["Args"].stdout.splitlines() == ["fast on", "loss", "old", "rate", "slow"]
+    assert said["c:Mine"].stdout.splitlines() == ["fast on", "loss", "mine on", "old", "rate", "slow"]
+    assert said["b:Theirs"].stdout.splitlines() == ["own"]
     assert (gone.returncode, "no class is named None" in gone.stderr) == (1, True)

@@ -24,6 +24,15 @@ class Flag:
 
 
 @dataclass(frozen=True)
+class Before:
+    """What versions within a dialect's want otherwise."""
+
+    source: str
+    keep: tuple[str, ...] = ()
+    drop: Texts = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Dialect:
     """An entry of dialects.toml, whose head explains the fields."""
 
@@ -40,8 +49,20 @@ class Dialect:
     drop: Texts = field(default_factory=dict)
     values: Mapping[str, Texts] = field(default_factory=dict)
     flags: Mapping[str, Flag] = field(default_factory=dict)
+    before: Mapping[str, Before] = field(default_factory=dict)
     programs: Mapping[str, Texts] = field(default_factory=dict)
     caution: tuple[str, ...] = ()
+
+    def at(self, installed: Versions) -> Dialect:
+        """As the installed versions speak it."""
+        told = [each for where, each in self.before.items() if _installed(dict.fromkeys(self.needs, where), installed)]
+        kept = {name for each in told for name in each.keep}
+        gone = {name: why for each in told for name, why in each.drop.items()}
+        return replace(
+            self,
+            rename={name: new for name, new in self.rename.items() if name not in kept},
+            drop={name: why for name, why in {**self.drop, **gone}.items() if name not in kept},
+        )
 
 
 @cache
@@ -51,14 +72,24 @@ def dialects() -> tuple[Dialect, ...]:
 
 def _read(table: Mapping[str, Any]) -> Dialect:
     plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    return Dialect(**{**plain, "flags": {name: Flag(**flag) for name, flag in table.get("flags", {}).items()}})
+    plain["flags"] = {name: Flag(**flag) for name, flag in table.get("flags", {}).items()}
+    before = table.get("before", {})
+    plain["before"] = {where: Before(**{**each, "keep": tuple(each["keep"])}) for where, each in before.items()}
+    return Dialect(**plain)
+
+
+def called(name: str) -> tuple[str, ...]:
+    """What an option that was renamed is called in other versions."""
+    ours = [new for dialect in dialects() for new, other in dialect.rename.items() if name in (new, other)]
+    theirs = [dialect.rename[new] for dialect in dialects() for new in ours if new in dialect.rename]
+    return tuple(word for word in dict.fromkeys((*ours, *theirs)) if word != name)
 
 
 def spoken(recipe: Recipe, job: Job, installed: Versions) -> tuple[Job, Dialect | None]:
     """The job in the words of what is installed, and whose words they are; None: as the recipe has it."""
     for dialect in dialects():
         if set(dialect.of) & set(job.launcher) and _installed(dialect.needs, installed):
-            return translated(recipe, job, dialect), dialect
+            return translated(recipe, job, dialect.at(installed)), dialect
     return job, None
 
 

@@ -11,12 +11,13 @@ from dataclasses import replace
 from envcheck.errors import UsageError
 from installers.recipes.recipe import Job
 from launch.catalogue.tables import beside
+from launch.rendering.dialects import called
 from launch.rendering.known import Known
 from launch.rendering.rows import Rows, arguments, merged, rows
 
 _NAME = re.compile(r"[A-Za-z][\w-]{0,79}")
 # hub_token and its like; ignore_eos_token and others that end alike are given a truth or a number.
-_SECRET = re.compile(r"(token|secret|api_?key|passw(or)?d)$", re.IGNORECASE)
+_SECRET = re.compile(r"(token|secret|api[-_]?key|passw(or)?d)$", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(?:\d{1,20}\.?\d{0,20}|\.\d{1,20})(?:[eE][+-]?\d{1,3})?")  # save_steps may be a share
 _TOKEN = re.compile(r"\{([a-z_]+)\}")
 OURS = ("output", "log_dir")  # the folders of a run are envcheck's own to give
@@ -38,7 +39,7 @@ def read(pairs: Iterable[str], words: Sequence[str]) -> Rows:
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name[:80]!r} is no name of an option", "a name has letters, digits and _")
         if number > 1:
-            raise UsageError(f"{name} is said {number} times; only the last would count", "say it once")
+            raise _repeated(name, number)
     for name, values in found:
         if _SECRET.search(name) and any(len(value) >= 12 for value in values):
             raise UsageError(
@@ -48,6 +49,10 @@ def read(pairs: Iterable[str], words: Sequence[str]) -> Rows:
     return dict(found)
 
 
+def _repeated(name: str, number: int) -> UsageError:
+    return UsageError(f"{name} is said {number} times; only the last would count", "say it once")
+
+
 def _pair(text: str, where: str) -> tuple[str, tuple[str, ...]]:
     name, equals, value = text.partition("=")
     if not equals:
@@ -55,22 +60,46 @@ def _pair(text: str, where: str) -> tuple[str, tuple[str, ...]]:
     return name.removeprefix("--"), (value,)
 
 
+def spelled(given: Rows, known: Known | None) -> Rows:
+    """In the list's own spelling, and --no_NAME as NAME false; UsageError where two spellings mean one option."""
+    found: Rows = {}
+    for name, values in given.items():
+        plain, off = known.spelled(name) if known else (name, False)
+        if plain in found:
+            raise _repeated(plain, 2)
+        if off and values:
+            raise UsageError(f"{name} takes no value: it means {plain}=false", f"say --set {plain}=false")
+        found[plain] = ("false",) if off else values
+    return found
+
+
 def judge(given: Rows, known: Known | None) -> list[str]:
     """What cannot be told, a line for each; UsageError for an option that the program is known not to have."""
     doubts = []
     for name in given:
         answer = known.has(name) if known else None
-        near = known.nearest(name) if known and not answer else None
+        near = right(name, known) if known and not answer else None
         if answer is False and known:
             raise UsageError(
-                f"{known.title or known.program} has no option {name!r} ({known.source})",
-                f"did you mean {near}?" if near else "see the upstream's own list of options",
+                f"{known.title or known.program} has no option {name!r} ({known.source})", _instead(name, near, known)
             )
         if answer is None:
             doubts.append(
                 f"nobody could tell whether this version has the option {name}" + (f"; there is {near}" if near else "")
             )
     return doubts
+
+
+def right(name: str, known: Known) -> str | None:
+    """What a wrong option is called by the program: its name in other versions, else the nearest."""
+    return next((word for word in called(name) if word in known.names), None) or known.nearest(name)
+
+
+def _instead(name: str, near: str | None, known: Known) -> str:
+    where = known.elsewhere(name)
+    if where and not called(name):
+        return f"versions that have it: {known.package} {where}" + (f"; there is {near}" if near else "")
+    return f"did you mean {near}?" if near else "see the upstream's own list of options"
 
 
 def applied(job: Job, given: Rows) -> Job:
@@ -109,17 +138,25 @@ def filled(job: Job, token: str, value: str) -> Job:
 def _synced(job: Job, given: Rows) -> Job:
     """`steps` and `parallel` say what the options say: gates and planner read them."""
     tables = beside(__file__, "synced")
-    steps = _numbers(given, tables["steps"])
-    parallel = _numbers(given, tables["parallel"])
-    return replace(job, steps={**job.steps, **steps}, parallel={**job.parallel, **parallel})
+    steps = _followed(job.steps, given, tables["steps"])
+    return replace(job, steps=steps, parallel=_followed(job.parallel, given, tables["parallel"]))
 
 
-def _numbers(given: Rows, names: Mapping[str, str]) -> dict[str, int]:
-    for name, values in given.items():
-        if name in names and not (len(values) == 1 and _NUMBER.fullmatch(values[0])):
-            raise UsageError(f"{name} wants a number, not {' '.join(values)[:80]!r}", f"for instance --set {name}=4")
-    found = {names[name]: values[0] for name, values in given.items() if name in names}
-    return {key: int(text) for key, text in found.items() if text.isascii() and text.isdecimal() and len(text) < 10}
+def _followed(old: Mapping[str, int], given: Rows, names: Mapping[str, str]) -> dict[str, int]:
+    """What is said and is no count is not known any more: a share of the steps, and -1, by which upstreams mean that
+    they find out themselves (max_steps by the epochs, where 0 does as well)."""
+    said = {names[name]: _number(name, values) for name, values in given.items() if name in names}
+    numbers = {key: int(text) for key, text in said.items() if text.isascii() and text.isdecimal() and len(text) < 10}
+    numbers = {key: number for key, number in numbers.items() if number or key != "max"}
+    return {key: number for key, number in {**old, **numbers}.items() if key in numbers or key not in said}
+
+
+def _number(name: str, values: Sequence[str]) -> str:
+    """`steps` is our own program's, which counts no epochs."""
+    text = " ".join(values)
+    if len(values) != 1 or not _NUMBER.fullmatch(text) or (name == "steps" and not float(text) >= 1):
+        raise UsageError(f"{name} wants a number, not {text[:80]!r}", f"for instance --set {name}=4")
+    return text
 
 
 def own_data(job: Job, file: str) -> Job:

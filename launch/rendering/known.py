@@ -1,11 +1,17 @@
-"""Which options a training program has, by its version: lists as data (options/), and three answers for a name."""
+"""Which options a training program has, by its version: lists as data (options/), and three answers for a name.
+
+A list says which versions it speaks of (`versions`) and of which the sources were read (`read`; all, where it is not
+said): for others it is a help, and complete for none.  What only some versions have stands below `only`.  Where an
+upstream extends another's classes (transformers' trainer), a version has the names of every release of it that the
+version allows: a name that one of them has is never refused, and what none of them has always is.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +26,9 @@ Versions = Mapping[str, str]  # package → the version that is installed
 class Known:
     """The options of a `program` (words of its command) where `package` is of these `versions`.
 
-    `complete`: a name that is not here is an error of the program; else nobody knows.
+    `complete`: a name that is not here is an error of the program; else nobody knows.  `off`: truths that are on unless
+    it is said, of which its parser makes --no_NAME as well.  `dashes`: its parser takes - for _.  `only`: versions and
+    the names that no others have; `names` has them too.
     """
 
     program: str
@@ -30,44 +38,75 @@ class Known:
     complete: bool
     names: frozenset[str]
     title: str = ""  # where the words of the command say nothing to a person
+    read: str = ""
+    off: frozenset[str] = frozenset()
+    dashes: bool = False
+    only: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def has(self, name: str) -> bool | None:
-        """Also no_NAME, which transformers' and Paddle's parsers make of a flag that is on."""
-        if {name, name.removeprefix("no_")} & self.names:
+        if self.spelled(name)[0] in self.names:
             return True
         return False if self.complete else None
 
+    def spelled(self, name: str) -> tuple[str, bool]:
+        """The list's own spelling of a name, and whether it is said in the negative (no_NAME)."""
+        plain = name.replace("-", "_") if self.dashes else name
+        if plain not in self.names and plain.removeprefix("no_") in self.off:
+            return plain.removeprefix("no_"), True
+        return plain if plain in self.names else name, False
+
     def nearest(self, name: str) -> str | None:
         """The right name for a wrong one."""
-        plain = name.replace("-", "_").lower()
-        return next(iter(difflib.get_close_matches(plain[:80], sorted(self.names), 1, 0.6)), None)
+        plain = name.replace("-", "_").lower()[:80]
+        near = difflib.get_close_matches(plain, sorted(self.names), 1, 0.7)
+        return next(iter(near), None)
+
+    def at(self, version: str | None) -> Known:
+        """The list for that version alone; None: nobody knows which it is, and all of it holds."""
+        if version is None:
+            return self
+        gone = frozenset().union(*(names for where, names in self.only if not fits(version, where)))
+        complete = self.complete and fits(version, self.read or self.versions)
+        return replace(self, names=self.names - gone, off=self.off - gone, complete=complete)
+
+    def elsewhere(self, name: str) -> str:
+        """The versions that have a name which others have not; "" where there are none."""
+        plain = name.replace("-", "_") if self.dashes else name
+        return next((where for where, names in self.only if {plain, plain.removeprefix("no_")} & names), "")
 
 
 @cache
 def lists() -> tuple[Known, ...]:
-    found = []
-    for path in sorted(FOLDER.glob("*.toml")):
-        table = dict(beside(str(path), path.stem))
-        names, programs = frozenset(table.pop("names")), [table.pop("program"), *table.pop("aliases", ())]
-        found += [Known(**table, program=program, names=names) for program in programs]
-    return tuple(found)
+    return tuple(each for path in sorted(FOLDER.glob("*.toml")) for each in _read(path))
+
+
+def _read(path: Path) -> list[Known]:
+    table = dict(beside(str(path), path.stem))
+    programs = [table.pop("program"), *table.pop("aliases", ())]
+    only = tuple((where, frozenset(names)) for where, names in table.pop("only", {}).items())
+    names = frozenset(table.pop("names")).union(*(some for _, some in only))
+    off = frozenset(table.pop("off", ()))
+    return [Known(**table, program=program, names=names, off=off, only=only) for program in programs]
 
 
 def of(launcher: Iterable[str], recipe: Recipe, installed: Versions) -> Known | None:
     """The list for a command; None where there is none for the version that is installed, or that the recipe pins."""
     words = f" {' '.join(launcher)} "
     for known in lists():
-        if f" {known.program} " in words and fits(version_of(known.package, recipe, installed), known.versions):
-            return known
+        version = version_of(known.package, recipe, installed)
+        if f" {known.program} " in words and fits(version, known.versions):
+            return known.at(version)
     return None
 
 
 def version_of(package: str, recipe: Recipe, installed: Versions) -> str | None:
-    """What is installed, else the lowest version that the recipe takes, else None: nobody says."""
+    """What is installed, else the lowest version that the recipe takes, else the one that its image is named after
+    (llamafactory:0.9.4-npu-a2), else None: nobody says."""
     if package in installed:
         return installed[package]
     pinned = next((p.specifier for p in recipe.packages if p.name.partition("[")[0] == package), "")
-    found = re.search(r"(?:==|>=|~=)\s*([0-9][\w.]*)", pinned)
+    images = " ".join(recipe.image.references.values() if recipe.image else ())
+    found = re.search(r"(?:==|>=|~=)\s*([0-9][\w.]*)", pinned) or re.search(rf"/{package}:v?(\d+(?:\.\d+)+)", images)
     return found[1] if found else None
 
 
