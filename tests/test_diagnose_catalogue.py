@@ -19,6 +19,10 @@ LINES = {
     for path in sorted(DATA.glob("*.toml"))
     for name, said in toml_file.table(path.read_text(encoding="utf-8"), path.name, "").items()
 }
+ORDINARY = [
+    f"[2026-11-21 10:{i // 60:02}:{i % 60:02}] step {i}: loss {2 - i / 100:.2f}, tokens/s {3000 + i}"
+    for i in range(100)
+]
 ENTRIES = {entry.name: entry for entry in catalogue.entries()}
 
 
@@ -36,13 +40,13 @@ def test_there_are_many() -> None:
 
 @pytest.mark.parametrize("name", LINES)
 def test_right_lines(name: str) -> None:
-    """A line of the entry, read as a file, is claimed as it, with that line as evidence."""
+    """A line of the entry among two hundred of a training is claimed as it, with that line as evidence."""
     for line in LINES[name]["right"]:
-        found = session.report([session._lines("log", ["step 1: loss 2.0", line, "step 2: loss 1.9"])])
+        found = session.report([session._lines("log", [*ORDINARY, line, *ORDINARY])])
         mine = [diagnosis for diagnosis in found.diagnoses if diagnosis.name == name]
 
         assert mine, (line, [d.name for d in found.diagnoses])
-        assert mine[0].evidence[0].line == 2
+        assert mine[0].evidence[0].line == len(ORDINARY) + 1
 
 
 @pytest.mark.parametrize("name", ENTRIES)

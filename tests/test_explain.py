@@ -87,6 +87,15 @@ def test_unknown_as_document(tmp_path: Path) -> None:
     assert (said["verdict"], said["telling"][0]["text"]) == ("unknown", "ERROR: frobnication failed")
 
 
+def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    """Is a file that cannot be read, and no text of an error."""
+    (tmp_path / "latest-log").symlink_to("gone.log")
+    done = explain("latest-log", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot read latest-log" in done.stderr
+
+
 @pytest.mark.parametrize("columns", (40, 60, 100))
 def test_narrow_terminals(columns: int, tmp_path: Path) -> None:
     """No line is wider than the terminal, but for what is to be pasted, and links."""

@@ -34,6 +34,7 @@ SPOKEN = {"training.nan", "launcher.paddle_worker", "launcher.deepspeed_worker"}
 
 TRACEBACK = "traceback (most recent call last)"
 _PLAIN = bytes(range(32, 127))
+LONG = 2048  # bytes
 _WORD = re.compile(r"[a-z_]{3,40}|\b[a-z]{2}(?=\d{4})")  # EI0006: its letters, without the digits
 
 
@@ -52,22 +53,33 @@ class Index:
         self.words = frozenset(_WORD.findall(re.sub(r"\\[a-zA-Z]", " ", said).lower()))
 
     @functools.cached_property
-    def _signs(self) -> Words:
-        """Words of which one stands, digits being 0, in each line that is of an entry: of each pattern its rarest."""
-        near = {name: frozenset(map(zeros, entry.near)) for name, entry in self.entries.items()}
-        sets = [
-            max((*needles(pattern), near[name]), key=rarity)
-            for name, entry in self.entries.items()
-            for pattern in entry.match
-        ]
-        return Words([word.encode() for word in sorted(frozenset((TRACEBACK,)).union(*sets))], swift=True)
+    def _signs(self) -> tuple[Words, tuple[tuple[re.Pattern[str], ...], ...]]:
+        """Of each pattern the rarest words, one of which stands in every line that is of it; and whose each is."""
+        whose: dict[str, list[re.Pattern[str]]] = {TRACEBACK: [re.compile(re.escape(TRACEBACK), re.IGNORECASE)]}
+        for entry in self.entries.values():
+            near = frozenset(map(zeros, entry.near))
+            for pattern in entry.match:
+                for word in max((*needles(pattern), near), key=rarity):
+                    whose.setdefault(word, []).append(pattern)
+        return Words([word.encode() for word in whose], swift=True), tuple(map(tuple, whose.values()))
 
     def possible(self, lines: Sequence[bytes]) -> Iterator[bytes]:
         """Those of the lines, with 0 for each digit, that may be of an entry or begin a traceback; `of` tells more."""
-        odd = [line for line in lines if line.translate(None, _PLAIN)]  # what is shown of it may read otherwise
-        plain = set(lines).difference(odd) if odd else lines
-        yield from self._signs.lines(b"\n".join(plain))
+        odd: list[bytes] = []
+        if b"".join(lines).translate(None, _PLAIN):  # what is shown of such a line may read otherwise
+            odd = [line for line in lines if line.translate(None, _PLAIN)]
+            lines = list(set(lines).difference(odd))
+        yield from filter(self._may, self._signs[0].lines(lines))
         yield from odd
+
+    def _may(self, line: bytes) -> bool:
+        """By all that must stand in it for one of the patterns; the line is ASCII.  A long one has any word."""
+        if len(line) > LONG:
+            return True
+        signs, whose = self._signs
+        low = line.lower()
+        text = low.decode("ascii")
+        return any(may(pattern, text) for at in signs.within(low) for pattern in whose[at])
 
     def of(self, text: str, around: Callable[[], str] = str) -> Iterator[tuple[Entry, dict[str, str]]]:
         """Entries that the line is of, with what their patterns named in it."""

@@ -27,7 +27,7 @@ WORDS = (
     "no address", "no nvidia", "no npu", "no socket", "ancdata", "retry", "read-only", "force stop", "assert",
     "low on", "argv", "at least", "ready twice", "please ", "partially", "compareframe", "maybe ", "nsatisf",
     "backoff", "errimage", "emfile", "eacces", "eaddr", "enospc", "different", "without", "_e_", "synchron",
-    "resolution",
+    "resolution", "sigint", "etimedout", " vs hf", "= inf", "externally",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (
@@ -51,4 +51,4 @@ def has_trigger(text: str) -> bool:
 
 def hot(keys: Iterable[bytes]) -> list[bytes]:
     """Those of the keys (lines without their digits) in which one of the words stands, in whatever case."""
-    return list(_all().lines(b"\n".join(keys)))
+    return list(_all().lines(list(keys)))

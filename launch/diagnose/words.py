@@ -5,7 +5,9 @@ Where its library is not, as in what envcheck carries to a node, each word is so
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,14 +21,15 @@ class Words:
         self._words = words
         self._automaton = automaton(words, swift)
 
-    def lines(self, text: bytes) -> Iterator[bytes]:
-        """Those in which one of the words stands, in whatever case, each once and in their order."""
-        end = -1
-        for at in self._starts(text.lower()):
-            if at > end:
-                begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
-                end = len(text) if end < 0 else end
-                yield text[begin:end]
+    def lines(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+        """Those in which one of the words stands, in whatever case, in their order."""
+        ends = list(accumulate([len(line) + 1 for line in lines]))
+        number = end = 0
+        for at in self._starts(b"\n".join(lines).lower()):
+            if at >= end:
+                number = bisect_right(ends, at, number)
+                end = ends[number]
+                yield lines[number]
 
     def within(self, text: bytes) -> list[int]:
         """Which of the words stand in the text, by their places among the words."""
