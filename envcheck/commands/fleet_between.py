@@ -21,6 +21,7 @@ STEPS = {
     "measure": "measuring in rounds",
     "packets": "sending whole packets",
     "cards": "pinging from card to card",
+    "rdma": "trying RDMA in rounds",
 }
 
 

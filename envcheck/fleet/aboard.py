@@ -223,8 +223,13 @@ for lock in locks:
 for place in once:
     shutil.rmtree(place, ignore_errors=True)
 if asked["forget"]:
-    for place in places.values():
-        gone(place)
+    with contextlib.suppress(OSError):
+        for other in os.listdir(cache):
+            if other.startswith("aboard-"):
+                gone(os.path.join(cache, other))
+            elif other.startswith("probe-"):
+                os.unlink(os.path.join(cache, other))
+        os.rmdir(cache)
 tell(b"exit", str(child.returncode).encode())
 os._exit(0)
 '''

@@ -340,6 +340,7 @@ def hccn(pings: list[tuple[int, str]]) -> dict[str, Any]:
 
 
 DO: dict[str, Any] = {f.__name__: f for f in (clock, about, resolve, reverse, listen, knock, measure, packets, hccn)}
+DO.update(globals().get("MORE", {}))  # agent_rdma.py's, whose text stands before this one
 
 
 def main() -> None:
@@ -354,5 +355,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    finally:
+        globals().get("leave", int)()
     os._exit(0)  # threads that still wait for a name or a peer end here

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from envcheck.fleet.paired import Way
+from envcheck.fleet.rdma import Has, Port
 
 LIMIT = 4096  # of anything that is listed
+DEVICE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")  # it becomes a word of a command
 
 
 @dataclass(frozen=True)
@@ -102,3 +105,34 @@ def pinged(said: Any) -> dict[int, tuple[int | None, str]]:
     return {
         number: (code if isinstance(code, int) else None, str(text)[:2000]) for number, (code, text) in told.items()
     }
+
+
+def rdma(said: Any) -> Has:
+    ports = tuple(_rdma_port(one) for one in said["ports"][:LIMIT])
+    variables = {str(name)[:64]: str(value)[:256] for name, value in list(said["variables"].items())[:16]}
+    return Has(tuple(str(one)[:64] for one in said["tools"][:LIMIT]), ports, variables)
+
+
+def _rdma_port(said: Any) -> Port:
+    device, number = str(said["device"]), int(said["port"])
+    if not DEVICE.fullmatch(device) or not 0 < number < 256:
+        raise ValueError("no device")
+    gids = {int(n): (str(kind)[:64], str(gid)[:64]) for n, (kind, gid) in list(said["gids"].items())[:LIMIT]}
+    state, layer, rate, kind = (str(said[name])[:64] for name in ("state", "layer", "rate", "kind"))
+    return Port(device, number, state, layer, rate, {n: both for n, both in gids.items() if 0 <= n < 256}, kind)
+
+
+def listening(said: Any) -> dict[str, int]:
+    """Each tool's port by its key; 0 for one that had ended."""
+    return {str(key): port and _port(port) for key, port in list(said.items())[:LIMIT]}
+
+
+def tools(said: Any) -> dict[str, tuple[int | None, str]]:
+    """Each tool's status and words by its key."""
+    told = list(said.items())[:LIMIT]
+    return {str(key): (one[0] if isinstance(one[0], int) else None, str(one[1])[: 1 << 14]) for key, one in told}
+
+
+def heard(said: Any) -> dict[str, tuple[str, bool]]:
+    """The words of each that listened, by its key, and whether anybody came to its port."""
+    return {key: (text, said[key][2] is True) for key, (_, text) in tools(said).items()}

@@ -1,4 +1,4 @@
-"""Trying hosts against each other: names, clocks, ports, packets, bandwidth, the cards' own ports.  Judges nothing.
+"""Trying hosts against each other: names, clocks, ports, packets, bandwidth, cards' ports, RDMA.  Judges nothing.
 
 All talk at once, a step after the other; a host that goes away on the way is left out of what follows, and told.
 """
@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from envcheck.fleet import answers, lines, paired
+from envcheck.fleet import answers, lines, paired, rdma_rounds
 from envcheck.fleet.answers import About, Back
 from envcheck.fleet.clocks import Offset
 from envcheck.fleet.lines import GoneError, Line
 from envcheck.fleet.own import Own
 from envcheck.fleet.paired import Pair, Way
+from envcheck.fleet.rdma_rounds import Crossed
 
 T = TypeVar("T")
 NAMES_S, KNOCK_S, MEASURE_S, MEASURE_MOST = 5.0, 3.0, 0.25, 64 << 20
@@ -39,6 +40,7 @@ class Seen:
     pinged: dict[tuple[str, str, int], tuple[int | None, str]] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)
     back: dict[Pair, Back | None] = field(default_factory=dict)
+    rdma: Crossed = field(default_factory=Crossed)
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ async def _tried(own: Mapping[str, Own], terms: Terms, step: Callable[[str], Non
     async with lines.opened(list(own), terms.fanout, terms.deadline_s) as (open_lines, gone):
         trial = _Trial(own, terms, open_lines, Seen(gone=dict(gone)))
         for work in (trial.clocks, trial.meet, trial.names, trial.knock, trial.measure, trial.packets, trial.cards,
-                     trial.clocks):  # fmt: skip
+                     trial.rdma, trial.clocks):  # fmt: skip
             step(work.__name__)
             await work()
         return trial.seen
@@ -201,6 +203,12 @@ class _Trial:
         said = await self.each({a: ("hccn", pings) for a, pings in asked.items() if pings}, 20, answers.pinged)
         for host, found in said.items():
             self.seen.pinged |= {(host, ring[host], number): told for number, told in found.items()}
+
+    async def rdma(self) -> None:
+        """Port to port in rounds, where tools for it are."""
+        at = {h: self._at(h) for h in self.hosts if h in self.seen.about}
+        met = [h for h in at if h in self.data and not self._shut(h)]
+        self.seen.rdma = await rdma_rounds.crossed(self.each, at, met)
 
     def _at(self, host: str) -> str:
         return self.seen.about[host].address if host in self.seen.about else host

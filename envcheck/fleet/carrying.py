@@ -253,6 +253,24 @@ def swept(folder, name):
             pass
 
 
+def forgotten(folder):
+    """All that is kept here, also of other verbs and versions; but what a command runs from just now."""
+    import fcntl, shutil
+
+    for other in os.listdir(folder):
+        path = os.path.join(folder, other)
+        try:
+            if other.startswith("probe-"):
+                os.unlink(path)
+            elif other.startswith("aboard-"):
+                with open(os.path.join(path, ".digest")) as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            pass
+    os.rmdir(folder)
+
+
 def stored(data):
     """Compiled, for later times, too; where the home is full or read-only as it is, in a temporary folder."""
     modules = {}
@@ -301,12 +319,14 @@ try:
 
     code = onboard.main(asked)
 finally:
-    if once or asked["forget"]:
-        try:
-            os.unlink(once or os.path.join(folder, name))
-            os.rmdir(os.path.dirname(once) if once else folder)
-        except OSError:
-            pass
+    try:
+        if once:
+            os.unlink(once)
+            os.rmdir(os.path.dirname(once))
+        if asked["forget"]:
+            forgotten(folder)
+    except OSError:
+        pass
 sys.stdout.flush()
 os._exit(code)  # taking down what was imported costs 13 ms of 250
 '''

@@ -28,6 +28,7 @@ ALIVE = "-oServerAliveInterval=15 -oServerAliveCountMax=4"
 OUT_LIMIT = BYTES_LIMIT  # of a document; of lines that are only passed on there is no limit but a line's
 UNBROKEN_LIMIT = 1 << 20  # bytes without an end of line
 STOPS = 3
+UNBEGUN = "not-begun"  # as a host says it that was told to stop before
 LOOK_EVERY_S = 0.2
 _MARK = MARK.encode() + b" "
 _CODE = re.compile(r"-?[0-9]{1,3}")
@@ -52,6 +53,11 @@ class Did:
         return "\n".join(self.out)
 
     @property
+    def unbegun(self) -> bool:
+        """It was to stop before it had begun."""
+        return [word.strip() for word in self.said.words[-1:]] == [UNBEGUN]
+
+    @property
     def why(self) -> Finding:
         """Of a host whose command did not end by itself."""
         return reach.broken(self.said)
@@ -59,13 +65,17 @@ class Did:
 
 @dataclass(frozen=True)
 class Order:
-    """`words` are each host's; `carried` are files of this side that they name."""
+    """`words` are each host's; `carried` are files of this side that they name.
+
+    `together`: they wait for each other, so all of them go on at once; `fanout` counts those that have not begun yet.
+    """
 
     words: Mapping[str, Sequence[Word]]
     carried: Parcel | None = None
     fanout: int = 64
     deadline_s: float | None = None
     forget: bool = False
+    together: bool = False
 
     @property
     def parcels(self) -> dict[str, Parcel]:
@@ -111,20 +121,27 @@ def do(
     task = task_self()
     for stream in ("stdout", "stderr"):
         task.set_default(f"{stream}_msgtree", False)
-    task.set_info("fanout", order.fanout)
+    task.set_info("fanout", len(order.words) if order.together else order.fanout)
     task.set_info("connect_timeout", asking.CONNECT_S)
     task.set_info("ssh_options", f"{asking.OPTIONS} {ALIVE}")
     if shutil.which("setsid"):  # a terminal's Ctrl-C goes to all of its group: ssh would end before it can pass it on
         task.set_info("ssh_path", "setsid ssh")
-    worker_class, talk_class, timer_class = _classes(parcels, hear, ended, stops)
+    workers: dict[str, Any] = {}
+    rest = list(order.words)[::-1]
+
+    def more() -> None:
+        """The next ones; none once they are to end."""
+        while rest and not stops.due and not (order.together and _beginning(workers) >= order.fanout):
+            host = rest.pop()
+            line = aboard.command(parcels, order.words[host], order.forget)
+            own = {"handler": talk_class(did[host]), "timeout": order.deadline_s, "command": line, "stderr": True}
+            workers[host] = worker_class(host, **own)
+            task.schedule(workers[host])
+
+    worker_class, talk_class, timer_class = _classes(parcels, hear, ended, stops, more)
     try:
         with heard_by(stops):
-            workers = {}
-            for host, words in order.words.items():
-                talk = talk_class(did[host])
-                line = aboard.command(parcels, words, order.forget)
-                workers[host] = worker_class(host, handler=talk, timeout=order.deadline_s, command=line, stderr=True)
-                task.schedule(workers[host])
+            more()
             task.timer(LOOK_EVERY_S, timer_class(task, workers), interval=LOOK_EVERY_S, autoclose=True)
             task.run()
     except BaseException:
@@ -132,11 +149,19 @@ def do(
         raise
     finally:
         task_terminate()
+    for host in rest[::-1]:
+        did[host].said.words.append(UNBEGUN)
+        ended(did[host])
     return list(did.values())
 
 
+def _beginning(workers: Mapping[str, Any]) -> int:
+    """How many have neither begun nor ended."""
+    return sum(not (worker.eh.did.begun or worker.eh.over) for worker in workers.values())
+
+
 def _classes(
-    parcels: Mapping[str, Parcel], hear: Hear, ended: Callable[[Did], None], stops: Stops
+    parcels: Mapping[str, Parcel], hear: Hear, ended: Callable[[Did], None], stops: Stops, more: Callable[[], None]
 ) -> tuple[Any, Any, Any]:
     """ClusterShell's worker with a bound on a line, the talk with one host, and the look for a Ctrl-C."""
     from ClusterShell.Event import EventHandler
@@ -187,6 +212,7 @@ def _classes(
             else:
                 did.said.out_line(_MARK + word + b" " + rest.encode())
                 did.begun = did.begun or word == b"begun"
+                more()
                 if word == b"want" and len(did.said.words) == 1:  # once, however often it asks
                     self._give(worker, rest.split())
 
@@ -206,6 +232,7 @@ def _classes(
             self.did.said.hung, self.over = timedout, True
             self.did.said.elapsed_s = time.monotonic() - self.began
             ended(self.did)
+            more()
 
     class Look(EventHandler):
         def __init__(self, task: Any, workers: Mapping[str, Any]) -> None:

@@ -92,9 +92,12 @@ class Line:
 
 def command() -> str:
     """For any login shell, as in carrying.command; the agent's text is small enough to stand in it."""
-    text = zlib.compress(Path(agent.__file__).read_bytes(), 9)
-    packed = base64.b64encode(text).decode()
-    program = f'import base64,zlib;exec(zlib.decompress(base64.b64decode("{packed}")))'
+    here = Path(__file__).parent
+    parts = (here.joinpath(name).read_bytes() for name in ("agent_rdma.py", "agent.py"))
+    packed = base64.b64encode(zlib.compress(b"\0".join(parts), 9)).decode()
+    # A loop of a comprehension, since a command in one line has no other; Python 3.8 gives it names of its own.
+    each = f'[exec(t,globals()) for t in zlib.decompress(base64.b64decode("{packed}")).split(b"\\0")]'
+    program = f"import base64,zlib;{each}"
     escaped = program.replace('"', '\\"')
     script = f'exec python3 -I -S -c "{escaped}"'
     return f"exec /bin/sh -c {shlex.quote(script)}"

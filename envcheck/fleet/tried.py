@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from envcheck.fleet import tried_back, tried_names, tried_ports, tried_speed
+from envcheck.fleet import tried_back, tried_names, tried_ports, tried_rdma, tried_speed
 from envcheck.fleet.between import Seen
 from envcheck.fleet.odd import Odd
 from envcheck.fleet.tried_words import SKIP, odd
@@ -19,6 +19,7 @@ PARTS = (
     tried_ports.packets,
     tried_speed.measured,
     tried_speed.cards,
+    tried_rdma.crossed,
 )
 
 

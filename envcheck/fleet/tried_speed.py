@@ -31,7 +31,7 @@ def measured(seen: Seen) -> Iterator[Odd]:
         told = (
             f"{rate_told(min(rates))} to {rate_told(max(rates))}, {min(times) * 1e3:.2f} to {max(times) * 1e3:.2f} ms"
         )
-        yield fine("bandwidth", f"{len(ways)} ways: {told}; over TCP, by one stream, RDMA was not asked")
+        yield fine("bandwidth", f"{len(ways)} ways: {told}; over TCP, by one stream")
 
 
 def _outliers(name: str, pairs: Sequence[Pair], seen: Seen, shown: Callable[[Way], str], usual: str) -> Iterator[Odd]:
