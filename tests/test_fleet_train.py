@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -15,6 +16,8 @@ import jsonschema
 import pytest
 
 from envcheck import schemas
+from envcheck.fleet import doing
+from launch.many import node
 from tests import fleet_parts
 from tests.fleet_parts import Fleet, Host
 from tests.test_train import left, variables
@@ -108,8 +111,9 @@ def losses(log: str) -> list[float]:
 
 
 def test_two_hosts_train(job: Job) -> None:
-    """Each host gets its rank and the master's address; the loss falls over the ranks of both, which end equal."""
-    done = job.run("--steps", "12", "--json")
+    """Each host gets its rank and the master's address; the loss falls over the ranks of both, which end equal.  With
+    --fanout 1 they begin one after the other, and go on together."""
+    done = job.run("--steps", "12", "--json", "--fanout", "1")
     said = json.loads(done.stdout)
 
     assert done.returncode == 0, done.stderr
@@ -126,6 +130,22 @@ def test_two_hosts_train(job: Job) -> None:
     assert len(told) == 12
     assert sum(told[-4:]) < sum(told[:4])
     assert '"ranks": 4, "equal": true' in log
+
+
+def test_hosts_that_had_no_turn_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once one has ended badly, those that --fanout held back are asked no more, and are not named as the first."""
+    (tmp_path / "ssh").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nexit 255\n')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    stops = doing.Stops()
+    order = doing.Order({f"host-{n}": ("train",) for n in range(1, 5)}, fanout=2, together=True)
+    did = doing.do(order, lambda host, line: None, lambda one: stops.later(0.0), stops)
+    nodes = [node.ended(one, rank) for rank, one in enumerate(did)]
+    asked = (tmp_path / "asked").read_text()
+
+    assert [(one.host, one.state) for one in nodes[2:]] == [("host-3", "not-begun"), ("host-4", "not-begun")]
+    assert {one.state for one in nodes[:2]} == {"unreached"}
+    assert [f"host-{n}" in asked for n in range(1, 5)] == [True, True, False, False]
 
 
 def test_a_closed_gate_on_one_host(job: Job) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from click.testing import CliRunner
 
 from envcheck.cli import main
 from installers.recipes import catalogue
-from launch.k8s import kit, tables
+from launch.k8s import tables
 from tests import k8s_parts
 
 FIVE = {  # the published systems; what they want besides
@@ -199,14 +198,6 @@ def test_written_files_are_all_that_is_needed(tmp_path: Path) -> None:
     assert code == 0, text
     assert sent["configMap"]["name"] == packed["metadata"]["name"]
     assert k8s_parts.wrong(packed) == []
-
-
-def test_envcheck_fits_into_a_configmap() -> None:
-    """The API server takes a MiB; the same sources give the same bytes."""
-    data = kit.packed()
-
-    assert len(data) < kit.LIMIT < 1 << 20
-    assert base64.b64encode(data).decode() == kit.kit().base64
 
 
 def test_every_recipe_has_a_kind_and_cards() -> None:

@@ -139,6 +139,12 @@ def test_a_record_moves_no_cursor(tmp_path: Path) -> None:
         assert all(c.isprintable() or c == "\n" for c in text)
 
 
+def test_steps_are_those_that_were_made(tmp_path: Path) -> None:
+    """A program that tells every tenth step made as many as it numbers; one without numbers as many as it told."""
+    for loss, words in (([[10, 5.0], [50, 4.0]], "50 steps"), ([[None, 5.0], [None, 4.0]], "2 steps")):
+        assert f"5.000 -> 4.000, {words}" in shown.as_page(Run(tmp_path, "finished", None, {"loss": loss}))
+
+
 def test_a_talk_is_no_training(tmp_path: Path) -> None:
     """The page of a run says which of the two it was."""
     for method, words in (("lora", "trains      tiny by lora"), ("chat", "talks with  tiny by chat")):
@@ -156,3 +162,19 @@ def test_names(tmp_path: Path) -> None:
     for name, words in (("20261121", "means 2 runs"), ("2026x", "there is no run"), ("/etc", "holds no run")):
         done = runs(tmp_path / "home", tmp_path, "show", name)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [("nowhere", "no such file"), ("file", "not a directory"), ("runs/a-run", "this is one run, not a folder of runs")],
+)
+@pytest.mark.parametrize("more", [(), ("--json",), ("show", "latest")])
+def test_folder_that_is_none(folder: str, words: str, more: tuple[str, ...], tmp_path: Path) -> None:
+    """Runs that are asked of a folder that is not there, or is none of runs, is bad input: never "no runs yet"."""
+    (tmp_path / "runs/a-run").mkdir(parents=True)
+    (tmp_path / "runs/a-run/run.json").write_text('{"state": "finished"}')
+    (tmp_path / "file").write_text("x")
+    done = runs(tmp_path / "home", tmp_path, "--runs", folder, *more)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr

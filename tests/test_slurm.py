@@ -5,9 +5,15 @@ tests/test_slurm_300b.py has paddle's own launcher on eight of them.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
-from collections.abc import Iterator
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +68,8 @@ launcher = [{launcher}]
 arguments = ["--steps", "3"]
 steps = {{ max = 3 }}
 """
+EXPORT = "PATH,HOME,ENVCHECK_HOME,SLURM_CONF"
+WITHIN = ("SLURM_JOB_ID=1", "SLURM_MEM_PER_CPU=100", "SRUN_CPUS_PER_TASK=1")
 # A launcher that stands in for paddle's: it says with what it was started, and makes steps.
 PROGRAM = """#!/bin/sh
 echo "started $* as $(hostname)"
@@ -111,9 +119,13 @@ def slurm(site: Cluster) -> Iterator[Cluster]:
     site.clean()
 
 
-def train(slurm: Cluster, *more: str, method: str = "lora") -> subprocess.CompletedProcess[str]:
+def train(
+    slurm: Cluster, *more: str, method: str = "lora", around: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """`around` are further variables."""
     own = ("--recipe", "light", "--method", method, "--recipes", str(slurm.folder / "recipes"))
-    return slurm.envcheck("train", "--on", "slurm", *own, *more)
+    argv = (sys.executable, "-m", "envcheck", "train", "--on", "slurm", *own, *more)
+    return slurm.call("env", *around, *argv, timeout_s=120)
 
 
 def runs(slurm: Cluster) -> list[Path]:
@@ -130,10 +142,38 @@ def log(slurm: Cluster) -> str:
     return (runs(slurm)[-1] / "log" / "slurm.log").read_text()
 
 
+@dataclass
+class Following:
+    """An `envcheck runs follow`, and where its words go."""
+
+    child: subprocess.Popen[bytes]
+    said: Path
+
+
+@contextlib.contextmanager
+def following(slurm: Cluster, run: Path) -> Iterator[Following]:
+    handle, name = tempfile.mkstemp(dir=slurm.folder, prefix="follow-")
+    argv = slurm.argv(sys.executable, "-m", "envcheck", "runs", "follow", run.name)
+    child = subprocess.Popen(
+        argv, env=slurm.environment(), stdin=subprocess.DEVNULL, stdout=handle, stderr=subprocess.STDOUT
+    )
+    os.close(handle)
+    try:
+        yield Following(child, Path(name))
+    finally:
+        child.kill()
+        child.wait()
+
+
+def heard(one: Following) -> str:
+    return one.said.read_text()
+
+
 def test_a_job_runs(slurm: Cluster) -> None:
     """Two nodes look at themselves, meet, and start a launcher each, with the ranks and the address that Slurm gave;
-    the job is one run, finished, and its steps were told as they came."""
-    done = train(slurm)
+    the job is one run, finished, and its steps were told as they came.  So it is where the site's --export hands on a
+    few variables alone, and where sbatch's own variable asks for an array."""
+    done = train(slurm, f"--sbatch=--export={EXPORT}", around=["SBATCH_ARRAY_INX=1-2"])
 
     assert done.returncode == 0, done.stderr + log(slurm)
     assert "step 5 of 5" in done.stderr
@@ -174,24 +214,36 @@ def test_a_bad_node_ends_the_job(slurm: Cluster) -> None:
     assert {state.rstrip("*") for state in slurm.states().values()} <= {"idle", "comp"}
 
 
-def test_a_waiting_job_and_a_cancelled_one(slurm: Cluster) -> None:
-    """A job that waits is seen to, with Slurm's reason; one that trains is stopped as on one machine, on all nodes."""
+def test_jobs_that_wait_run_and_are_cancelled(slurm: Cluster) -> None:
+    """A job that waits is seen to, with Slurm's reason; one that trains is stopped as on one machine, on all nodes.
+    `follow` waits with a job, tells its steps as they come, and ends as the job does; Ctrl-C ends it alone.  Nothing of
+    that hangs on whether one submits from within a job, or has squeue show a part of the queue."""
     first = train(slurm, "--detach", "--steps", "100000")
-    second = train(slurm, "--detach", "--json")
-    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
-    trains, waits = runs(slurm)[-2:]
+    done = [first, *(train(slurm, "--detach", "--json", around=WITHIN) for _ in range(2))]
+    assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
+    trains, waits, never = runs(slurm)[-3:]
     slurm.wait(lambda: len(list(trains.glob("node-*/*/log/workerlog.0"))) == 2)
 
-    listed = slurm.envcheck("runs").stdout
+    listed = slurm.call("env", "SQUEUE_PARTITION=nv", sys.executable, "-m", "envcheck", "runs").stdout
     page = slurm.envcheck("runs", "show", waits.name).stdout
-    stopped = slurm.envcheck("runs", "stop", trains.name, "--yes")
-    slurm.envcheck("runs", "stop", waits.name, "--yes")
+    with following(slurm, trains) as left, following(slurm, trains) as stays, following(slurm, waits) as comes:
+        slurm.wait(lambda: all(" of 100000, loss" in heard(one) for one in (left, stays)) and "waits" in heard(comes))
+        left.child.send_signal(signal.SIGINT)
+        codes = [left.child.wait(60)]
+        still = slurm.envcheck("runs", "show", trains.name, "--json").stdout
+        unbegun = slurm.envcheck("runs", "stop", never.name, "--yes")
+        stopped = slurm.envcheck("runs", "stop", trains.name, "--yes")
+        codes += [one.child.wait(120) for one in (stays, comes)]
 
-    assert {line.split()[1] for line in listed.splitlines()[1:3]} == {"queued", "running"}
+    assert [line.split()[1] for line in listed.splitlines()[1:4]] == ["queued", "queued", "running"]
     assert "waits: Resources" in page or "waits: Priority" in page, page
+    assert f"the run goes on; envcheck runs stop {trains.name} ends it" in heard(left)
+    assert (json.loads(still)["state"], codes) == ("running", [130, 130, 0]), [*map(heard, (left, stays, comes))]
     assert stopped.returncode == 0 and "interrupted (exit 130)" in stopped.stdout, stopped
-    assert "2 nodes interrupted" in stopped.stdout
-    assert json.loads((waits / "run.json").read_text())["state"] == "interrupted"
+    assert "2 nodes interrupted" in stopped.stdout and "2 nodes interrupted" in heard(stays)
+    assert "state       finished (exit 0)" in heard(comes) and "step 5 of 5, loss" in heard(comes)
+    assert heard(comes).index("waits:") < heard(comes).index("runs on node[01-02]") < heard(comes).index("step 5")
+    assert (unbegun.returncode, json.loads((never / "run.json").read_text())["state"]) == (0, "interrupted")
 
 
 def test_two_vendors_and_a_bad_node(slurm: Cluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,8 +15,9 @@ import pytest
 
 from envcheck.errors import UsageError
 from launch.request import Request
+from launch.runs import waiting
 from launch.runs.known import Run
-from launch.slurm import job, looks, place, queue, script, site, submit, verdict, wish
+from launch.slurm import job, looks, options, place, queue, script, site, submit, verdict, wish
 from launch.slurm import seen as slurm_seen
 from launch.slurm.job import Plan
 from launch.slurm.place import Place
@@ -75,9 +77,9 @@ def test_where_a_job_fits(device: str, nodes: int, cards: int, expected: Place) 
     [
         ("npu", 9, 16, "", "no partition has 9 nodes of 16 cards"),
         ("nvidia", 1, 4, "", "2 partitions could take it"),
-        ("npu", 1, 16, "debug", "debug: 8 of npu:16, license:3, closed"),
+        ("npu", 1, 16, "debug", "debug: 8 x npu:16, license:3, closed"),
         ("npu", 1, 16, "nowhere", "there is no partition 'nowhere'"),
-        ("npu", 1, 8, "gpu", "gpu: 4 of gpu:h200:8"),
+        ("npu", 1, 8, "gpu", "gpu: 4 x gpu:h200:8"),
     ],
 )
 def test_where_a_job_does_not_fit(device: str, nodes: int, cards: int, partition: str, words: str) -> None:
@@ -149,7 +151,7 @@ def test_a_component_for_each_vendor() -> None:
         ({"time": "tomorrow"}, "--time"),
         ({"gres": ("npu:16\n#SBATCH --uid=0",)}, "--gres"),
         ({"sbatch": ("--comment=a b",)}, "--sbatch"),
-        ({"sbatch": ("--nodes=1",)}, "envcheck says that itself"),
+        ({"sbatch": ("--nodes=1",)}, "how many nodes"),
         ({"account": "x;y"}, "--account"),
     ],
 )
@@ -159,6 +161,75 @@ def test_words_that_are_not_slurms(own: dict[str, object], words: str) -> None:
         wish.read(own)
 
     assert words in err.value.message
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "instead"),
+    [
+        ("--requeue", "the script says whether", "--requeue-without-bad"),
+        ("--no-requeue", "the script says whether", "--requeue-without-bad"),
+        ("--requ", "could mean --requeue", "whole"),
+        ("--array=1-4", "one run", "once for each"),
+        ("--wait", "by itself", "--detach"),
+        ("--partition=a", "the option --partition itself", "say --partition"),
+        ("--gpus-per-node=8", "--gres", "--gres npu:16"),
+        ("--open-mode=truncate", "log", "--runs"),
+        ("--clusters=other", "this cluster", "the other cluster"),
+        ("--signal=B:USR1@60", "before the run's record", "TERM@300"),
+    ],
+)
+def test_options_of_sbatch_that_fight_with_the_scripts(said: str, words: str, instead: str) -> None:
+    """What would break what the script promises is refused, shortened as well, with what to say instead."""
+    with pytest.raises(UsageError) as err:
+        wish.read({"sbatch": (said,)})
+
+    assert words in err.value.message and instead in err.value.next_step
+
+
+def test_options_of_sbatch_that_pass() -> None:
+    """Where, when and how a job goes is a person's: nothing of envcheck hangs on it."""
+    said = ("--constraint=a2", "--qos=high", "--reservation=mine", "--exclude=node[03-04]", "--dependency=afterok:12")
+    said += (
+        "--begin=16:00",
+        "--hold",
+        "--export=NONE",
+        "--mem=900G",
+        "--signal=TERM@300",
+        "--time-min=60",
+        "--no-kill",
+    )
+
+    assert wish.read({"sbatch": said}).sbatch == said
+
+
+def test_each_option_of_sbatch_is_decided(tmp_path: Path) -> None:
+    """Those that are refused are sbatch's own names; what it has besides is not their beginning, and so can be said."""
+    if not shutil.which("sbatch"):
+        pytest.skip("there is no sbatch here: slurm-client")
+    (tmp_path / "slurm.conf").write_text("ClusterName=none\nSlurmctldHost=localhost\n")  # no answer without one
+    env = {**os.environ, "SLURM_CONF": str(tmp_path / "slurm.conf")}
+    told = subprocess.run(["sbatch", "--help"], env=env, capture_output=True, text=True, check=True).stdout
+    known = set(re.findall(r"--([a-z][a-z-]+)", told)) - {"usage"}
+    newer = {"tres-per-task", "tres-bind", "gpus-per-socket", "ntasks-per-gpu"}
+    unsaid = {"usage", "open-mode", "test-only", "uid", "gid"}  # in the manual page alone
+
+    assert len(known) > 80
+    assert set(options.OURS) - known <= {*newer, *unsaid}
+    for option in known - {*options.OURS, *options.OWN, "signal"}:
+        options.check(f"--{option}")
+
+
+def test_variables_that_win_over_the_script() -> None:
+    """sbatch's own variables do not change what the script says; others, and the site's defaults, stay."""
+    text = script.text(planned(REQUESTS["several nodes"], rows(), partition=("npu",)))
+    gone = {"SBATCH_ARRAY_INX", "SBATCH_WAIT", "SBATCH_REQUEUE", "SBATCH_OPEN_MODE", "SBATCH_MEM_PER_CPU"}
+    stays = {"SBATCH_QOS", "SBATCH_RESERVATION", "SBATCH_TIMELIMIT", "SLURM_CONF", "PATH"}
+    variables = dict.fromkeys({*gone, *stays, "SBATCH_PARTITION"}, "1")
+
+    assert set(options.around(variables, text)) == stays
+    assert "SBATCH_PARTITION" in options.around(variables, script.text(planned(REQUESTS["one node"])))
+    within = dict.fromkeys(("SLURM_JOB_ID", "SLURM_MEM_PER_CPU", "SRUN_CPUS_PER_TASK", "SLURM_CONF", "PATH"), "1")
+    assert set(options.around(within, text)) == {"SLURM_CONF", "PATH"}
 
 
 def envcheck(*words: str, cwd: Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -304,7 +375,7 @@ def test_two_jobs_of_one_second(tmp_path: Path) -> None:
 
 def test_the_first_node_begins_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps are the leading node's: one that begins before it is not what is followed."""
-    monkeypatch.setattr(slurm_seen, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.0)
     run = Run(tmp_path, "running", None, {"slurm": {"job": "7", "state": "RUNNING"}})
     late = iter(("node-1", "node-0"))
 
@@ -314,8 +385,9 @@ def test_the_first_node_begins_late(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (begun / "run.json").write_text('{"state": "running"}')
         return run
 
-    slurm_seen.wait(run, lambda words: None, look)
+    told: list[str] = []
+    slurm_seen.wait(run, told.append, look)
 
     with slurm_seen.near(run) as (logs, _):
         assert logs == tmp_path / "node-0" / "x" / "log"
-    assert next(late, None) is None
+    assert (told, next(late, None)) == (["envcheck: job 7 runs"], None)

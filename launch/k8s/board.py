@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import io
 import sys
 from pathlib import Path
@@ -32,10 +31,6 @@ def main(words: list[str]) -> None:
     unpacked(words[0])
     sys.path.insert(0, str(KIT))
     sys.path.append(str(KIT / "spare"))
-    if sys.version_info < (3, 11) and not importlib.util.find_spec("tomli"):
-        from pip._vendor import tomli  # an image with packages has pip, which carries it
-
-        sys.modules["tomli"] = tomli
     sys.argv = ["envcheck", *words[1:]]
     from envcheck.cli import entry
 

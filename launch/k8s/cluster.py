@@ -12,6 +12,7 @@ import click
 
 from envcheck import errors
 from envcheck.errors import EnvcheckError, StepError
+from envcheck.language import say as spoken
 from launch.k8s import kept, seen
 from launch.k8s.documents import Document
 from launch.k8s.door import TIMEOUT_S, Cluster, asked, opened
@@ -49,7 +50,8 @@ def submit(request: Request, said: Wish, made: tuple[Document, ...], packed: Doc
 
 
 def _say(words: str) -> None:
-    click.echo(words, err=True)
+    """A line of a container's log, which is indented, stays as it is."""
+    click.echo(words if words.startswith(" ") else spoken(words), err=True)
 
 
 def _told(request: Request, cluster: Cluster, job: Document, end: End, run: Path) -> int:

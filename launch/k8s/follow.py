@@ -9,6 +9,7 @@ from typing import Any
 
 from envcheck import errors
 from envcheck.errors import StepError
+from envcheck.language import say as spoken
 from envcheck.reports import safe
 from envcheck.secrets import redact
 from launch.k8s.documents import Document
@@ -102,8 +103,8 @@ def _failed(cluster: Cluster, job: Document, say: Callable[[str], None]) -> End:
     gone = ended_badly(cluster, job.name)
     for pod in gone:
         say(f"{pod['pod']}, {pod['container']}, status {pod['status']}:")
-        for line in _log(cluster, pod):
-            say(f"  {line}")
+        for line in _log(cluster, pod):  # of the gates our own words
+            say(f"  {spoken(line) if pod['container'] == GATE else line}")
     closed = any(pod["container"] == GATE for pod in gone)
     return End("refused", errors.UNFIT, tuple(gone)) if closed else End("failed", errors.TRAINING_FAILED, tuple(gone))
 
@@ -133,5 +134,5 @@ def _log(cluster: Cluster, pod: Mapping[str, Any]) -> list[str]:
     try:
         text = asked(lambda: read(pod["pod"], cluster.namespace, **words, _request_timeout=TIMEOUT_S))
     except errors.EnvcheckError as err:
-        return [f"its log cannot be read: {err.message}"]
+        return [spoken(f"its log cannot be read: {err.message}")]
     return [safe(redact(line))[:400] for line in str(text).splitlines()]

@@ -15,10 +15,10 @@ from launch.k8s import door, follow, kept, logs
 from launch.k8s import standing as stands
 from launch.k8s.standing import Place, Standing
 from launch.logs.step import Step
+from launch.runs import waiting
 from launch.runs.known import QUEUED, Run
 from launch.runs.schedulers import Logs, Look
 
-LOOK_EVERY_S = 1.0
 STOP_S = 60.0  # pods have half a minute to end by themselves
 GONE = "the cluster has no such job any more: it was deleted, or cleaned up after its end"
 
@@ -90,19 +90,12 @@ def _fetcher(where: Place, folder: Path) -> Callable[[bool], None]:
 
 
 def wait(run: Run, say: Callable[[str], None], look: Look) -> Run:
-    """Until its pods run, or it is over; each change of its standing is said."""
+    """Until its pods run, or it is over."""
     if (now := run.said["kubernetes"]).get("state") == stands.UNTOLD:
         raise UntoldError(
             f"nobody says how the job stands: {now.get('reason')}", "ask again where the cluster answers: kubectl get"
         )
-    told = ""
-    while run.state == QUEUED:
-        if (words := standing(run)) != told:
-            told = words
-            say(f"envcheck: {words}")
-        time.sleep(LOOK_EVERY_S)
-        run = look(run.folder) or run
-    return run
+    return waiting.wait(run, lambda now: now.state == QUEUED, standing, say, look)
 
 
 def standing(run: Run) -> str:

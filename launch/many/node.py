@@ -79,7 +79,9 @@ def reason(did: Did) -> str:
 
 
 def ended(did: Did, rank: int) -> Node:
-    """`state` is its record's, or lost where its connection broke."""
+    """`state` is its record's, lost where its connection broke, not-begun where it was to stop before."""
+    if did.unbegun:
+        return Node(did.host, rank, "not-begun", errors.INTERRUPTED)
     if did.code is None:
         return Node(did.host, rank, "lost" if did.begun else "unreached", errors.TRAINING_FAILED, reason(did))
     said = document(did.text)

@@ -40,7 +40,10 @@ OF_A_TOOL = ("  |", "    $")  # how a node's line begins that quotes, or is to b
 
 @dataclass(frozen=True)
 class Asked:
-    """`words` go to each host, `said` is how a person wrote them; `carried` are files that they name."""
+    """`words` go to each host, `said` is how a person wrote them; `carried` are files that they name.
+
+    `fanout` hosts are looked at, or begun, at once; those that have begun go on together.
+    """
 
     hosts: tuple[str, ...]
     words: tuple[Word, ...]
@@ -48,6 +51,7 @@ class Asked:
     carried: Parcel | None = None
     master: str = ""
     runs: str = "runs"
+    fanout: int = 64
     forget: bool = False
     as_json: bool = False
     gates: bool = False
@@ -58,9 +62,9 @@ class Asked:
         rank, count = str(self.hosts.index(host)), str(len(self.hosts))
         return ("--nnodes", count, "--rank", rank, "--master", self.master, "--runs", f"{self.runs}/{host}")
 
-    def order(self, *more: str, deadline_s: float | None = None) -> doing.Order:
+    def order(self, *more: str, deadline_s: float | None = None, together: bool = False) -> doing.Order:
         words = {host: ("train", "--json", *more, *self.of(host), *self.words) for host in self.hosts}
-        return doing.Order(words, self.carried, len(self.hosts), deadline_s, self.forget)
+        return doing.Order(words, self.carried, self.fanout, deadline_s, self.forget, together)
 
 
 def train(asked: Asked) -> int:
@@ -148,7 +152,7 @@ def _run(asked: Asked, stops: doing.Stops) -> int:
     def hear(host: str, line: str) -> None:
         say(f"{safe(host)}: {line_of(line if line.startswith(OF_A_TOOL) else spoken(line))}")
 
-    did = doing.do(asked.order(), hear, ended, stops)
+    did = doing.do(asked.order(together=True), hear, ended, stops)
     nodes = [node.ended(one, rank) for rank, one in enumerate(did)]
     if stops.count:  # a worker may lose its peers before its own node has heard of the Ctrl-C
         nodes = [replace(one, state="interrupted", seen="") if one.state == "failed" else one for one in nodes]

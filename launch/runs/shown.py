@@ -156,5 +156,10 @@ def _loss(run: Run) -> str:
     loss = run.said.get("loss")
     points = [p for p in loss if isinstance(p, list) and len(p) == 2] if isinstance(loss, list) else []
     values = [p[1] for p in points if isinstance(p[1], (int, float))]
-    counted = say("{}, {} steps" if len(points) != 1 else "{}, {} step")
-    return counted.format(f"{values[0]:.3f} -> {values[-1]:.3f}", len(points)) if values else ""
+    made = _number(points[-1][0]) or len(points) if points else 0  # a program may tell every tenth step alone
+    counted = say("{}, {} steps" if made != 1 else "{}, {} step")
+    return counted.format(f"{values[0]:.3f} -> {values[-1]:.3f}", made) if values else ""
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -62,7 +62,7 @@ def _usual(rows: Sequence[Row], partition: str) -> bool:
 def _lacking(rows: Sequence[Row], device: str, nodes: int, cards: int, partition: str) -> str:
     """What there is, so that a person sees what is missing."""
     there = [
-        f"{row.partition}: {row.nodes} of {', '.join(one.asked(one.count) for one in row.cards) or 'no cards'}"
+        f"{row.partition}: {row.nodes} x {', '.join(one.asked(one.count) for one in row.cards) or 'no cards'}"
         f"{'' if row.up else ', closed'}"
         for row in rows
         if partition in ("", row.partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import time
 from dataclasses import dataclass
@@ -42,7 +43,9 @@ def standing(job: str) -> Standing:
 
 @functools.lru_cache(maxsize=256)
 def _asked(job: str, _moment: int) -> Standing:
-    told = run(("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T|%r|%N"), timeout_s=TIMEOUT_S)
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}  # they narrow it
+    argv = ("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T|%r|%N")
+    told = run(argv, timeout_s=TIMEOUT_S, env=own)
     if told.status:
         why = "there is no squeue here" if told.absent else control.why(told)
         return Standing(GONE if "Invalid job id" in told.err else UNTOLD, why)

@@ -62,6 +62,7 @@ def _settings(plan: Plan) -> Iterator[str]:
     yield "set -euo pipefail"
     yield "# All nodes see this folder: looks, logs, records and checkpoints go there."
     yield f"export RUN={shlex.quote(str(plan.run))}"
+    yield "export SLURM_EXPORT_ENV=ALL  # to the nodes, too, where sbatch has an --export of its own"
     yield f"envcheck={shlex.quote(plan.envcheck)}"
     for number, component in enumerate(plan.components):
         yield f"{_name(plan, number)}=("

@@ -11,11 +11,11 @@ from typing import Any
 from envcheck.errors import StepError, UntoldError
 from envcheck.runner import run as start
 from launch import record
+from launch.runs import waiting
 from launch.runs.known import QUEUED, Run
-from launch.runs.schedulers import Logs
+from launch.runs.schedulers import Logs, Look
 from launch.slurm import control, folding, queue
 
-LOOK_EVERY_S = 1.0
 STOP_S = 90.0  # KillWait, and Slurm's own bookkeeping
 
 
@@ -53,19 +53,12 @@ def _first(folder: Path) -> folding.Part | None:
     return next((part for part in folding.parts(folder) if part.number == 0), None)
 
 
-def wait(run: Run, say: Callable[[str], None], look: Callable[[Path], Run | None]) -> Run:
-    """Until its first node trains, or it is over; each change of its standing is said."""
+def wait(run: Run, say: Callable[[str], None], look: Look) -> Run:
+    """Until its first node trains, or it is over."""
     if (now := run.said["slurm"]).get("state") == queue.UNTOLD:
         words = f"Slurm does not say how job {number(run.said)} stands: {now.get('reason')}"
         raise UntoldError(words, "ask again where squeue answers")
-    told = ""
-    while run.running and not _first(run.folder):
-        if (words := standing(run)) != told:
-            told = words
-            say(f"envcheck: {words}")
-        time.sleep(LOOK_EVERY_S)
-        run = look(run.folder) or run
-    return run
+    return waiting.wait(run, lambda now: now.running and not _first(now.folder), standing, say, look)
 
 
 def standing(run: Run) -> str:
@@ -82,7 +75,7 @@ def states(run: Run) -> list[str]:
     return [str(part.get("state")) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
 
 
-def stop(run: Run, look: Callable[[Path], Run | None]) -> Run:
+def stop(run: Run, look: Look) -> Run:
     """scancel: all of its processes on all of its nodes."""
     told = start(("scancel", number(run.said)), timeout_s=control.TIMEOUT_S)
     if told.status:

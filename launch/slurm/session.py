@@ -47,8 +47,8 @@ def _submitted(request: Request, planned: Plan) -> int:
     """Stay with the job to its end, unless asked not to; Ctrl-C ends the looking, and not the job."""
     plan, said = submit.submit(request, planned, job.parts(request)[0])
     name = plan.run.name
-    telling.say(f"envcheck: job {said['slurm']['job']} is Slurm's now: {plan.run}")
-    telling.say(f"  envcheck runs follow {name}    its steps; show and stop as well")
+    telling.spoken_aside(f"envcheck: job {said['slurm']['job']} is Slurm's now: {plan.run}")
+    telling.spoken_aside(f"  envcheck runs follow {name}    its steps; show and stop as well")
     if request.detach:
         _echo(request, said)
         return errors.FIT
@@ -57,7 +57,7 @@ def _submitted(request: Request, planned: Plan) -> int:
     try:
         ended = follow.follow(run, teller)
     except KeyboardInterrupt:
-        telling.say(f"envcheck: the job goes on; envcheck runs stop {name} ends it")
+        telling.spoken_aside(f"envcheck: the job goes on; envcheck runs stop {name} ends it")
         raise
     finally:
         teller.close()
@@ -77,7 +77,7 @@ def _ended(run: Run) -> None:
     """How it went; where nodes were not fit, all that they saw."""
     if (refused := folding.look(run.folder)) is not None and run.state == "refused":
         for line in looks.told(looks.of_values(refused)):
-            telling.say(line)
+            telling.spoken_aside(line)
     telling.say(shown.as_page(run))
 
 

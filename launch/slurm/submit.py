@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -14,7 +15,7 @@ from launch.programs.sitter import PRIVATE
 from launch.request import Request
 from launch.runs import known
 from launch.runs.said import Said, remember
-from launch.slurm import control, script
+from launch.slurm import control, options, script
 from launch.slurm.job import Plan
 
 SCRIPT = "job.sbatch"
@@ -26,14 +27,14 @@ def submit(request: Request, planned: Plan, offer: Offer) -> tuple[Plan, record.
     words."""
     try:
         plan = _housed(planned, offer[0].name)
-        (plan.run / SCRIPT).write_text(script.text(plan), encoding="utf-8")
+        (plan.run / SCRIPT).write_text(text := script.text(plan), encoding="utf-8")
     except OSError as err:
         raise EnvcheckError(
             f"{planned.run}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"
         ) from None
     argv = ("sbatch", "--parsable", str(plan.run / SCRIPT))
     begun = _begun(plan, offer, argv) | {"said": Said(request.into, request.recipes).as_values()}
-    told = start(argv, timeout_s=control.TIMEOUT_S)
+    told = start(argv, timeout_s=control.TIMEOUT_S, env=options.around(os.environ, text))
     found = _NUMBER.search(told.out)
     if told.status or not found:
         why = "there is no sbatch here" if told.absent else control.why(told)

@@ -9,12 +9,12 @@ from typing import Any
 
 from envcheck.errors import UsageError
 from launch.request import Request
+from launch.slurm import options
 
 _NAME = re.compile(r"[\w.@+,-]{1,200}")
 _TIME = re.compile(r"\d{1,6}(:\d{1,2}){0,2}|\d{1,5}-\d{1,2}(:\d{1,2}){0,2}|(?i:unlimited|infinite)")
 _GRES = re.compile(r"[A-Za-z][\w.-]*(:[A-Za-z][\w.-]*)?(:\d{1,6})?")
 _OPTION = re.compile(r"--[a-z][a-z-]*(=[^\s\"'\\#]+)?")  # sbatch reads quotes and # in its own way: none of them
-OURS = ("nodes", "ntasks", "ntasks-per-node", "gres", "output", "wrap", "array", "parsable", "wait", "job-name")
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,7 @@ def read(own: Mapping[str, Any]) -> Wish:
             if not form.fullmatch(value):
                 raise UsageError(f"{word} {value[:80]!r} is nothing that sbatch would take", NEXT[word])
     for value in wish.sbatch:
-        if value[2:].partition("=")[0] in OURS:
-            raise UsageError(f"--sbatch {value}: envcheck says that itself", "leave it out; --dry-run shows the script")
+        options.check(value)
     return wish
 
 
