@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -36,6 +37,7 @@ GATES = {
     "answer": (2, 3),
 }
 NAMED = ("seen", "words")
+BINDING = (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.AugAssign)
 VARIANTS = 24  # of one expression
 SENTENCE = re.compile(r"\b[a-z']{2,} [a-z']{2,}\b")
 
@@ -53,6 +55,13 @@ class Module:
     def __post_init__(self) -> None:
         self.functions = {n.name: n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef)}
         self._scopes(self.tree, None)
+        self.bound: defaultdict[int, list[ast.AST]] = defaultdict(list)  # in which scope
+        self.calls: defaultdict[str, list[ast.Call]] = defaultdict(list)  # of which name
+        for node in ast.walk(self.tree):
+            if isinstance(node, BINDING):
+                self.bound[id(self.scope_of.get(id(node)))].append(node)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                self.calls[node.func.id].append(node)
 
     def _scopes(self, node: ast.AST, scope: ast.FunctionDef | None) -> None:
         for child in ast.iter_child_nodes(node):
@@ -182,9 +191,7 @@ class Module:
             scope = self.scope_of.get(id(scope))
 
     def _assigned(self, name: str, scope: ast.FunctionDef | None) -> Iterator[ast.expr]:
-        for node in ast.walk(scope or self.tree):
-            if self.scope_of.get(id(node)) is not scope:
-                continue
+        for node in self.bound[id(scope)]:
             match node:
                 case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
                     yield value
@@ -199,22 +206,19 @@ class Module:
 
     def _grown(self, name: str, scope: ast.FunctionDef | None, texts: list[str]) -> list[str]:
         """words += ..."""
-        for node in ast.walk(scope or self.tree):
+        for node in self.bound[id(scope)]:
             match node:
-                case ast.AugAssign(target=ast.Name(id=target), value=value) if (
-                    target == name and self.scope_of.get(id(node)) is scope
-                ):
+                case ast.AugAssign(target=ast.Name(id=target), value=value) if target == name:
                     texts = [a + b for a in texts for b in self.texts(value)]
         return texts
 
     def _passed(self, function: ast.FunctionDef, name: str) -> Iterator[ast.expr]:
         names = [a.arg for a in function.args.args]
         at = names.index(name) if name in names else None
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function.name:
-                yield from (k.value for k in node.keywords if k.arg == name)
-                if at is not None and len(node.args) > at:
-                    yield node.args[at]
+        for node in self.calls[function.name]:
+            yield from (k.value for k in node.keywords if k.arg == name)
+            if at is not None and len(node.args) > at:
+                yield node.args[at]
 
     def _returned(self, function: ast.FunctionDef) -> list[str]:
         returns = [n.value for n in ast.walk(function) if isinstance(n, (ast.Return, ast.Yield)) and n.value]

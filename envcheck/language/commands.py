@@ -122,7 +122,8 @@ class Formatter(Fitting):
         for term, said in listed:
             lead = f"{'':>{self.current_indent}}{term}"
             begun = columns(term) <= first - col_spacing
-            said = said.replace("[default: ", language.say("[default: "))
+            for mark in ("[default: ", "[required]"):
+                said = said.replace(mark, language.exact(mark))
             lines = wrap(said, max(self.width - 2, 20), pad, pad) or [""]
             if begun:
                 lines[0] = f"{lead}{' ' * (len(pad) - columns(lead))}{lines[0].lstrip()}"

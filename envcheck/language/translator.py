@@ -73,6 +73,7 @@ class Translator:
 
     sentences: Mapping[str, str]
     known: dict[str, str] = field(default_factory=dict)
+    tried: dict[tuple[str, int], str] = field(default_factory=dict)  # parts of one text, at each depth
 
     def __call__(self, text: str) -> str:
         if text not in self.known:
@@ -80,9 +81,16 @@ class Translator:
                 self.known.clear()
             said = self.sentences.get(text) or self._said(text, 0)
             self.known[text] = said if said == text else tidy(said)
+            self.tried.clear()
         return self.known[text]
 
     def _said(self, text: str, depth: int) -> str:
+        """Once for each part: a text may be cut at many marks, and its parts are parts of others."""
+        if (text, depth) not in self.tried:
+            self.tried[text, depth] = self._made(text, depth)
+        return self.tried[text, depth]
+
+    def _made(self, text: str, depth: int) -> str:
         bare = text.strip()
         if exact := self.sentences.get(bare) or self._without_value(bare):
             return text.replace(bare, exact, 1)
