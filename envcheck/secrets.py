@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 BLANK = "***"
 _NAME = re.compile(
@@ -20,6 +21,7 @@ _ASSIGNED = re.compile(
     re.IGNORECASE,
 )
 _OPTION = re.compile(r"(--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api-?key)\s{1,4})[^\s\"'-][^\s\"']*", re.IGNORECASE)
+_OPTION_NAME = re.compile(r"--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api[-_]?key)", re.IGNORECASE)
 _BEARER = re.compile(r"\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _KNOWN = re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16})\b")
 # One of these stands in all that the patterns find, but for letters beyond ASCII that are s or i in another case.
@@ -36,6 +38,16 @@ def redact(text: str) -> str:
         for pattern in (_BEARER, _ASSIGNED, _OPTION):  # a bearer's word first: it is the second one after the colon
             text = pattern.sub(r"\1" + BLANK, text)
     return _KNOWN.sub(BLANK, text) if any(sign in text for sign in _KNOWN_SIGNS) else text
+
+
+def blank_words(words: Iterable[str]) -> tuple[str, ...]:
+    """A command's words: what stands behind an option for a secret is one, whatever it looks like."""
+    found: list[str] = []
+    behind = False
+    for word in words:
+        found.append(BLANK if behind and not word.startswith("-") else redact(word))
+        behind = bool(_OPTION_NAME.fullmatch(word))
+    return tuple(found)
 
 
 def blank_value(name: str, value: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
+from envcheck.language import exact, label, say
 from installers.recipes.catalogue import device_of
 from launch.command import BLANKS, Blank, Command, container_rows, folded, lines, render, shell
 from launch.request import Request, choose, values
@@ -69,9 +70,21 @@ def _asked(blank: Blank) -> str:
     return f"{blank.variable}: {blank.meaning}" + (f" (else {blank.default})" if blank.default else "")
 
 
+def _still(blank: Blank) -> str:
+    """For a person."""
+    otherwise = say(" (else {})").format(blank.default) if blank.default else ""
+    return f"{blank.variable}{say(': ')}{say(blank.meaning)}{otherwise}"
+
+
+def _title(command: Command) -> str:
+    """A recipe's own words have their Chinese whole, or stay."""
+    name, colon, title = command.title.partition(": ")
+    return f"{name}{say(colon)}{exact(title)}" if colon else name
+
+
 def _text_lines(command: Command) -> Iterable[str]:
-    yield command.title
-    yield from (f"  note: {caution}" for caution in command.caution)
+    yield _title(command)
+    yield from (f"  {say('note: ')}{say(caution)}" for caution in command.caution)
     for heading, rows in (
         ("container", container_rows(command)),
         ("folder", [shell(command.workdir)] if command.workdir else []),
@@ -80,13 +93,13 @@ def _text_lines(command: Command) -> Iterable[str]:
         ("unset", textwrap.wrap(" ".join(command.unset), 116, break_long_words=False)),
         ("environment", [f"{name}={shell(text)}" for name, text in command.environment.items()]),
         ("in front of", [f"{name}={shell(text)}" for name, text in command.prepend.items()]),
-        ("still to be said", [_asked(BLANKS[token]) for token in command.missing]),
+        ("still to be said", [_still(BLANKS[token]) for token in command.missing]),
     ):
         if rows:
-            yield f"{heading}:"
+            yield f"{label(heading)}{say(':')}"
             yield from (f"  {row}" for row in rows)
     for path, text in command.files.items():
         yield f"{shell(path)}:"
         yield from (f"  {line}" for line in text.splitlines())
-    yield "command:"
+    yield f"{label('command')}{say(':')}"
     yield from (f"  {row}" for row in folded([" ".join(map(shell, row)) for row in lines(command)]))

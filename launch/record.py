@@ -18,7 +18,7 @@ import psutil
 from envcheck import __version__
 from envcheck.errors import EnvcheckError, StepError
 from envcheck.model import Facts, Finding
-from envcheck.secrets import blank_value, redact
+from envcheck.secrets import blank_value, blank_words, redact
 from envcheck.units import MIB
 from launch.launcher import Ending, argv
 from launch.logs.step import Step
@@ -125,7 +125,7 @@ def beginning(
         "pid_began": psutil.Process().create_time(),
         "folder": str(run),
         "container": seen.stage.container or None,
-        "command": list(argv(made)),
+        "command": list(blank_words(argv(made))),
         "environment": environment({**made.environment, **made.prepend}),
         "left_out": {"stale": list(tidy.stale), "secret": list(tidy.secret)},
         "proxies": sorted(n for n in tidy.environment if n.lower().endswith("_proxy")),

@@ -105,10 +105,12 @@ def _with_options(request: Request, recipe: Recipe, job: Job, there: Versions) -
     own = given.read(request.settings, request.extra)
     if not own:
         return job
+    its = known.of(job.launcher, recipe, there)
+    own = given.spelled(own, its)
     for name in STEP_OPTIONS if request.steps is not None else ():
         if name in own:
             raise UsageError(f"{name} is said by --steps as well; only one would count", "say it once")
-    doubts = given.judge(own, known.of(job.launcher, recipe, there))
+    doubts = given.judge(own, its)
     made = given.applied(job, own)
     _sound(recipe, made)
     return replace(made, caution=(*made.caution, *doubts))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from envcheck import errors
+from envcheck import errors, language
 from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.model import Facts, Finding, Fit
 from installers.recipes import catalogue
@@ -262,7 +262,7 @@ def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> i
     try:
         (run / "loss.svg").write_text(curve.svg(end.steps, title), encoding="utf-8")
     except OSError as err:
-        click.echo(f"envcheck: no picture of the loss: {err.strerror or err}", err=True)
+        click.echo(language.say(f"envcheck: no picture of the loss: {err.strerror or err}"), err=True)
     record.keep(run, done)
     if request.as_json and not request.detach:
         click.echo(record.as_text(done), nl=False)

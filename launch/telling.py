@@ -13,6 +13,7 @@ from envcheck import errors, language
 from envcheck.language.findings import localised
 from envcheck.language.width import columns
 from envcheck.model import Finding, Severity
+from envcheck.secrets import blank_words
 from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
 from launch import curve
@@ -23,6 +24,7 @@ from launch.diagnose.spoken import spoken
 from launch.gates import waive
 from launch.gates.waive import Waiver
 from launch.launcher import Ending
+from launch.logs.fields import ESCAPE
 
 LAST_LINES = 12
 _HOW = {
@@ -37,7 +39,12 @@ _HOW = {
 
 def say(text: str = "") -> None:
     with unheard():
-        click.echo(text, err=True)
+        click.echo(harmless(text), err=True)
+
+
+def harmless(text: str) -> str:
+    """What a log, a file or a tool says moves no cursor and turns no line round, on a terminal either."""
+    return "".join(c if c.isprintable() or c in "\n\t" else " " for c in ESCAPE.sub("", text))
 
 
 def spoken_aside(text: str) -> None:
@@ -59,7 +66,7 @@ def closed(shut: Sequence[Finding]) -> None:
         say(f"  {finding.name}: {finding.seen}")
         for line in finding.evidence:
             if line != finding.seen:
-                say(f"    {line}")
+                say(f"    {language.say(line)}")
         if finding.remedy:
             say(f"    {language.say('next: ')}{finding.remedy.words}")
             for line in finding.remedy.commands:
@@ -85,7 +92,7 @@ def in_vain(waivers: Iterable[Waiver], opened: Sequence[str]) -> None:
 
 def start(run: Path, made: Command) -> None:
     say(row("run", run, 7))
-    say(row("starts", shlex.join(made.argv), 7))
+    say(row("starts", shlex.join(blank_words(made.argv)), 7))
 
 
 def detached(run: Path, code: int | None) -> None:

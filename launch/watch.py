@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 CHUNK = 1 << 20  # bytes of one log read at a time
 CHUNKS, CHUNKS_AT_END = 4, 256  # of each log at one look: a flood of lines must not keep us from all else
 LINE = 8 << 10  # bytes after which a line without an end is taken as one
+BAR, BARS = b"%|", 1000  # of a progress bar; lines of one read that are looked at for the last words
 KEPT_LINES, KEPT_STEPS = 40, 20_000  # of a longer run every second of the older steps goes, again and again
 # Looking for processes, 3 ms on a small host and 20 on a large one, may take a two hundredth of a core; in the first
 # minute, when workers begin, a fiftieth.
@@ -63,8 +64,15 @@ class Tail:
         if len(self.rest) > LINE or (final and self.rest):
             lines, self.rest = [*lines, self.rest], b""
         kept = [line[:LINE] for line in lines if line.strip()]
-        self._last.extend(kept[-KEPT_LINES:])
+        self._remember(kept)
         return [line.decode("utf-8", "replace") for line in kept]
+
+    def _remember(self, lines: list[bytes]) -> None:
+        """A progress bar that is drawn again replaces the one before: the last words are no forty bars."""
+        for line in lines[-BARS:]:
+            if BAR in line and self._last and BAR in self._last[-1]:
+                self._last.pop()
+            self._last.append(line)
 
     @property
     def last(self) -> list[str]:
@@ -170,7 +178,7 @@ class Watch:
             self.first_step_at = self.first_step_at or now
             self.steps.append(step)
             if step.step is not None:
-                self.marks.append((now, step.step))
+                eta.marked(self.marks, now, step.step)
             self.say(step)
         if len(self.steps) > KEPT_STEPS:
             self.steps = [*self.steps[: -KEPT_STEPS // 10 : 2], *self.steps[-KEPT_STEPS // 10 :]]
@@ -189,7 +197,7 @@ class Teller:
     def __call__(self, step: Step) -> None:
         self.last = step
         if step.step is not None:
-            self.marks.append((time.monotonic(), step.step))
+            eta.marked(self.marks, time.monotonic(), step.step)
         if time.monotonic() - self.said_at < (CHANGE_EVERY_S if self.status else SAY_EVERY_S):
             return
         if self.status:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +63,20 @@ def test_unknown_words_are_no_claim(tmp_path: Path) -> None:
         aftermath.diagnosed(logs(tmp_path, workerlog_0="all is well\n"), ending("failed", Failed(0, 3, ())), 0.0) == ()
     )
     assert aftermath.diagnosed(tmp_path / "gone", ending("unstarted", None), 0.0) == ()
+
+
+@pytest.mark.parametrize("terminal", (True, False))
+def test_words_of_a_log_move_no_cursor(terminal: bool) -> None:
+    """The last words of a worker, whatever it wrote, come to a terminal as they come to a file: as letters alone."""
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    lines = ("\x1b[2Jgone\x1b]0;owned\x07", "\x9b31m red \u202e back \x00", "OSError:\r\x08 \x1b[5mfull")
+    code = f"from launch import telling\nfor line in {lines!r}: telling.say('  | ' + line)"
+    subprocess.run([sys.executable, "-c", code], stderr=theirs, env={**os.environ, "PYTHONUTF8": "1"}, check=True)
+    os.close(theirs)
+    said = os.read(ours, 4096).decode().replace("\r\n", "\n")
+    os.close(ours)
+
+    assert said == "  | gone0;owned\n  |  31m red   back \n  | OSError: full\n"
 
 
 def test_by_the_command(tmp_path: Path) -> None:

@@ -154,6 +154,25 @@ def test_one_full_card_of_all_that_are_used() -> None:
     assert found.remedy and found.remedy.words == "Stop who holds it."
 
 
+@pytest.mark.parametrize(
+    ("recipe", "machine", "mib", "named"),
+    [
+        ("ernie-21b-iluvatar", "bi-v150x8", 30000, False),
+        ("ernie-21b-iluvatar", "bi-v150x8", 700, True),
+        ("qwen-7b-npu-swift", "atlas-800t-a2", 60000, False),
+        ("qwen-7b-npu-swift", "atlas-800t-a2", 700, True),
+    ],
+)
+def test_who_holds_a_card_is_told_once(recipe: str, machine: str, mib: int, named: bool) -> None:
+    """Where gate.memory is closed by a process, and names it, gate.doctor does not; where it is open, it is a note."""
+    faulty = (f"memory-held={mib}", *([NEWER] if "npu" in recipe else []))
+    seen = of_recipe(recipe, "lora", machine, *faulty)
+    seen = replace(seen, doctor=tuple(checks.run_all(seen.facts)))
+
+    assert gates.GATES["memory"](seen).severity is (Severity.OK if named else Severity.FAIL)
+    assert ("devices.processes" in gates.GATES["doctor"](seen).seen) == named
+
+
 def test_degrees_that_do_not_divide() -> None:
     """Tensor parallel 8 on 20 heads and 4 key/value heads closes the gate, which lists what would do."""
     found = gates.GATES["degrees"](

@@ -11,7 +11,7 @@ import pytest
 
 from envcheck import runner
 from envcheck.errors import UsageError
-from launch.inference import dialogue, talks
+from launch.inference import dialogue, talks, telling
 from launch.inference.dialogue import Outcome
 from launch.inference.talks import Talk
 
@@ -160,3 +160,14 @@ def test_what_is_no_question(style: str, question: str) -> None:
     """Orders of the program, what it would evaluate, keys and lines too long for a terminal are refused."""
     with pytest.raises(UsageError, match="--ask"):
         talks.question(question, talk_of(style))
+
+
+@pytest.mark.parametrize("terminal", (True, False))
+def test_interrupted_stands_below_the_terminals_sign(
+    terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A terminal writes ^C behind the prompt, without an end of line: our words begin on the next."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    telling.end(tmp_path, "interrupted", 130, None, "")
+
+    assert capsys.readouterr().err.startswith("\n" * terminal + "interrupted, and it ended with status 130\n")

@@ -112,6 +112,18 @@ def test_contraries_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--fix applies remedies, --undo takes them back" in said and "leave one of them out" in said
 
 
+@pytest.mark.parametrize("words", [("--yes",), ("--dry-run", "--only", "host"), ("--hosts", "node[1-2]", "--yes")])
+def test_deeds_that_are_none(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Doctor only looks: not to be asked, or to be shown first, means something with what changes something alone."""
+    assert "is for --fix, --undo and --deep" in refused(capsys, "doctor", *words)
+
+
+@pytest.mark.parametrize("words", [(), ("--method", "lora", "--dry-run"), ("--device", "cpu", "--hosts", "node[1-2]")])
+def test_nothing_is_trained_unasked(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """A model or a recipe is named by a person: that one job alone would fit here starts none."""
+    assert "what to train was not said" in refused(capsys, "train", *words)
+
+
 TINY = ("train", "--model", "tiny", "--method", "lora", "--device", "cpu")
 
 
@@ -123,12 +135,15 @@ TINY = ("train", "--model", "tiny", "--method", "lora", "--device", "cpu")
         (("--on", "slurm", "--dry-run", "--waive", "dsk", "--because", "x"), "did you mean disk?"),
         (("--write", "there", "--no-stop", "los"), "did you mean loss"),
         (("--dry-run", "--limit", "stalled.secs=9"), "did you mean stalled.seconds"),
+        (("--as-script", "--write", "there"), "leave one of them out"),
+        (("--detach", "--watch"), "leave one of them out"),
     ],
 )
 def test_what_is_only_shown_is_refused_as_well(
     words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A gate or a rule that there is not is told where the job is only shown or handed on, and not at its start."""
+    """A gate or a rule that there is not is told where the job is only shown or handed on, and not at its start; so
+    are two options of which one would be left out in silence."""
     assert said in refused(capsys, *TINY, *words)
 
 

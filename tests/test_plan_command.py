@@ -260,7 +260,7 @@ def test_rows_without_columns(tmp_path: Path) -> None:
     done = plan("--rows", str(tmp_path / "rows.csv"), "-o", str(tmp_path / "out.csv"))
 
     assert done.returncode == 2
-    assert "no column model, method" in done.stderr
+    assert "no column 'model', 'method'" in done.stderr
 
 
 def test_calibration(tmp_path: Path) -> None:

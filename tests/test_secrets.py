@@ -30,3 +30,22 @@ def test_nothing_is_missed() -> None:
 
     assert [text for text in texts if secrets.redact(text) != slow(text)] == []
     assert 800 < sum(secrets.BLANK in slow(text) for text in texts) < 7_200
+
+
+def test_words_of_a_command() -> None:
+    """Behind an option for a secret stands one, whatever it looks like; figures, and options without a value, stay."""
+    said = (
+        "swift",
+        "--hub_token",
+        "abc",
+        "--proxy",
+        "http://u:w@h/x",
+        "--max_new_tokens",
+        "9",
+        "--api-key",
+        "--x",
+        "y",
+    )
+    shown = ("swift", "--hub_token", "***", "--proxy", "http://***@h/x", *said[5:])
+
+    assert secrets.blank_words(said) == shown

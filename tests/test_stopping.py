@@ -72,6 +72,15 @@ def test_nohup(paddle_home: Path, tmp_path: Path) -> None:
     assert len(record(tmp_path)["loss"]) == 6
 
 
+def test_interrupted_before_it_began(tmp_path: Path) -> None:
+    """Ctrl-C while the first libraries are read ends it as it ends any program: by the signal, without a word."""
+    (tmp_path / "click.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", "envcheck", "recipes"], env=env, capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 @pytest.mark.parametrize("terminal", (True, False))
 def test_interrupted_is_a_line_of_its_own(terminal: bool) -> None:
     """Below the ^C of a terminal; where there is none nothing stands before it."""
@@ -87,19 +96,20 @@ def test_interrupted_is_a_line_of_its_own(terminal: bool) -> None:
     assert (done.returncode, said) == (130, "\n" * terminal + "envcheck: interrupted\n")
 
 
-@pytest.mark.parametrize(("before", "heard"), ((signal.SIG_DFL, [signal.SIGHUP]), (signal.SIG_IGN, [])))
-def test_ignored_stays_ignored(before: signal.Handlers, heard: list[int]) -> None:
-    """A signal is heard unless it was ignored, and what was in force before is in force again."""
+@pytest.mark.parametrize("number", (signal.SIGHUP, signal.SIGQUIT))
+@pytest.mark.parametrize("before", (signal.SIG_DFL, signal.SIG_IGN))
+def test_ignored_stays_ignored(before: signal.Handlers, number: signal.Signals) -> None:
+    """A signal, Ctrl-\\ as well, is heard unless it was ignored; and what was in force before is in force again."""
     found: list[int] = []
-    usual = signal.signal(signal.SIGHUP, before)
+    usual = signal.signal(number, before)
     try:
         with stopping.heard_by(lambda number, _frame: found.append(number)):
-            os.kill(os.getpid(), signal.SIGHUP)
-        after = signal.getsignal(signal.SIGHUP)
+            os.kill(os.getpid(), number)
+        after = signal.getsignal(number)
     finally:
-        signal.signal(signal.SIGHUP, usual)
+        signal.signal(number, usual)
 
-    assert found == heard
+    assert found == ([] if before is signal.SIG_IGN else [number])
     assert after is before
 
 

@@ -165,6 +165,18 @@ def test_tail_gives_whole_lines(tmp_path: Path) -> None:
     assert list(tail.last) == ["one", "two", "50%", "half �"]
 
 
+def test_a_bar_that_is_drawn_again_is_one_line(tmp_path: Path) -> None:
+    """The last words of a log are no forty pictures of one bar: the newest stands for those before it."""
+    path = tmp_path / "workerlog.0"
+    tail = watch.Tail(path)
+    path.write_bytes(b"begun\n" + b"\r".join(b" %d%%|#| %d/100 [x]" % (n, n) for n in range(60)) + b"\rTraceback\n")
+    assert len(tail.read()) == 62
+    path.write_bytes(path.read_bytes() + b" 61%|#| 61/100 [x]\r 62%|#| 62/100 [x]\r")
+    tail.read()
+
+    assert tail.last == ["begun", " 59%|#| 59/100 [x]", "Traceback", " 62%|#| 62/100 [x]"]
+
+
 def test_tail_is_bounded(tmp_path: Path) -> None:
     """A log without ends of lines fills no memory."""
     path = tmp_path / "workerlog.0"

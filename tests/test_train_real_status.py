@@ -21,6 +21,20 @@ print("worker", rank, "began", flush=True)
 time.sleep(300)
 """
 EXITS = 'if rank == "{rank}":\n    time.sleep({after})\n    print("mine", rank, flush=True)\n    os._exit({code})'
+# The higher rank first; the other one when that has gone for a second, however late it began itself.
+BOTH = """
+from pathlib import Path
+gone = Path(__file__).with_name("gone")
+if rank == "1":
+    time.sleep(1)
+    gone.touch()
+    os._exit(5)
+while not gone.exists():
+    time.sleep(0.02)
+time.sleep(1)
+print("mine", rank, flush=True)
+os._exit(3)
+"""
 KILLED = 'if rank == "{rank}":\n    time.sleep(1)\n    os.kill(os.getpid(), signal.SIGKILL)'
 LAUNCH = ("{python}", "-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--log_dir", "{log_dir}")
 
@@ -43,12 +57,7 @@ CASES = {
     "killed": (KILLED.format(rank=0), {247, 241}, 0, -9),
     "killed beside a healthy one": (KILLED.format(rank=1), {247, 241}, 1, -9),
     # both fail, the higher one first, before the launcher has looked: it names the lower one
-    "both": (
-        "\n".join(EXITS.format(rank=r, after=a, code=c) for r, a, c in ((0, 1.4, 3), (1, 1, 5))),
-        {3, 5, 241},
-        1,
-        5,
-    ),
+    "both": (BOTH, {3, 5, 241}, 1, 5),
 }
 
 

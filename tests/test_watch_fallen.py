@@ -53,8 +53,41 @@ def test_traceback_that_is_the_launchers_end(name: str, tmp_path: Path) -> None:
     assert fallen.uncaught(log, ("python", "-m", "other.own.launch")) == ()  # a helper that the launcher asked
 
 
+MAIN = f"def main():\n    {PORT}\n"
+# A script, and whether its source shows that nothing could have caught the error that it prints.
+SCRIPTS = {
+    "bare": (PORT, True),
+    "in a function": (f'{MAIN}if __name__ == "__main__":\n    main()', True),
+    "after another that was handled": (SHOWN + PORT, True),
+    "with a clean end": (f"{MAIN}try:\n    main()\nfinally:\n    pass", True),
+    "raised by a handler": (CHAINED, True),
+    "handled": (SHOWN, False),
+    "handled further out": (
+        f"import traceback\n{MAIN}try:\n    for _ in 'x':\n        main()\nexcept OSError:\n    traceback.print_exc()",
+        False,
+    ),
+    "in a with": (f"import threading\n{MAIN}with threading.Lock():\n    main()", False),  # which may catch it
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_traceback_of_a_script(name: str, tmp_path: Path) -> None:
+    """Of `python FILE.py` the source tells whether its first frame could have been caught; without it nobody can."""
+    code, counts = SCRIPTS[name]
+    path = tmp_path / "launch.py"
+    path.write_text(code)
+    log = said(tmp_path, str(path))
+    argv = ("/usr/bin/python3.11", "-u", "launch.py")
+
+    assert log[-1].startswith(("OSError", "ZeroDivisionError"))
+    assert bool(fallen.uncaught(log, argv, lambda file: Path(file).read_text())) == counts, log
+    assert fallen.uncaught(log, argv) == fallen.uncaught(log, argv, lambda _: "def") == ()
+    for other in (("python", "x.py", "launch.py"), ("torchrun", "launch.py"), ("python", "-m", "x", "launch.py"), ()):
+        assert fallen.uncaught(log, other, lambda file: Path(file).read_text()) == ()
+
+
 def test_traceback_of_a_command(tmp_path: Path) -> None:
-    """A command such as torchrun is known by its name; a script, whose frame may stand in a try, tells nothing."""
+    """A command such as torchrun is known by its name; a script of which there is no source tells nothing."""
     for name in ("torchrun", "train.py"):
         (tmp_path / name).write_text(PORT)
     command, script = said(tmp_path, str(tmp_path / "torchrun")), said(tmp_path, "train.py")
@@ -92,21 +125,22 @@ raise OSError(98, "Address already in use")
 
 
 def test_launcher_that_failed_and_stays(paddle_home: Path, tmp_path: Path) -> None:
-    """By the command: ended after its worker, with its last line, what that means and what to do; nobody is left."""
-    (tmp_path / "launch").write_text(LAUNCHER)
+    """A script's: ended after its worker, with its last line, what that means and what to do; nobody is left."""
+    (tmp_path / "start.py").write_text(LAUNCHER)
     text = (ROOT / "installers/recipes/tiny-cpu.toml").read_text()
     real = '"-m", "paddle.distributed.launch"'
     assert real in text
     (tmp_path / "own").mkdir()
-    (tmp_path / "own/tiny-cpu.toml").write_text(text.replace(real, f'"{tmp_path}/launch"'))
-    words = ("--recipe", "tiny-cpu", "--recipes", "own", "--data", "launch", "--limit", "launcher.seconds=1")
+    (tmp_path / "own/tiny-cpu.toml").write_text(text.replace(real, f'"{tmp_path}/start.py", "--hub_token", "s3cr3t"'))
+    words = ("--recipe", "tiny-cpu", "--recipes", "own", "--data", "start.py", "--limit", "launcher.seconds=1")
     argv = (sys.executable, "-m", "envcheck", "train", *words)
     env = {**os.environ, "ENVCHECK_HOME": str(paddle_home)}
     done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 5, done.stderr
     (path,) = tmp_path.glob("runs/*/run.json")
     record = json.loads(path.read_text())
 
-    assert done.returncode == 5, done.stderr
+    assert "s3cr3t" not in done.stderr + path.read_text()  # a recipe may have such an option, its record not the value
     for line in (
         "watch.launcher: the launcher has failed and does not end: an error ends its log",
         "OSError: [Errno 98] Address already in use",
@@ -118,4 +152,4 @@ def test_launcher_that_failed_and_stays(paddle_home: Path, tmp_path: Path) -> No
     assert (path.parent / "log" / "worked").exists()
     assert record["seconds"] < 60
     assert "port" in record["diagnoses"][0]["name"]
-    assert not [p for p in psutil.process_iter(["cmdline"]) if f"{tmp_path}/launch" in (p.info["cmdline"] or ())]
+    assert not [p for p in psutil.process_iter(["cmdline"]) if f"{tmp_path}/start.py" in (p.info["cmdline"] or ())]

@@ -32,6 +32,16 @@ def device_memory(s: Situation) -> Finding:
     return Finding("gate.memory", severity, fit.reason, fit.remedy, tuple(line for _, _, line in held))
 
 
+def tells_holders(s: Situation) -> bool:
+    """Whether gate.memory is closed by who holds cards, and names every process that is on any."""
+    found, gate = vendor(s), device_memory(s)
+    if found is None or gate.severity is not Severity.FAIL or not found.processes:
+        return False
+    return all(
+        process.pid is not None and f"(pid {process.pid}," in " ".join(gate.evidence) for process in found.processes
+    )
+
+
 def _fits_empty(s: Situation) -> bool:
     """The job would fit, were all cards as free as the freest."""
     judged = list(planner_cards.judged(s.plan)) if s.plan else []

@@ -81,6 +81,8 @@ def asked(request: Request, recipe: Recipe, job: Job) -> Job:
     own = given.read(request.settings, request.extra)
     if not own:
         return job
-    doubts = given.judge(own, known.of(job.launcher, recipe, {}))
+    its = known.of(job.launcher, recipe, {})
+    own = given.spelled(own, its)
+    doubts = given.judge(own, its)
     made = given.applied(job, own)
     return replace(made, caution=(*made.caution, *doubts))

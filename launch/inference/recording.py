@@ -12,6 +12,7 @@ import psutil
 
 from envcheck import __version__, errors
 from envcheck.errors import EnvcheckError, StepError
+from envcheck.secrets import blank_words
 from installers.recipes.catalogue import device_of
 from launch import clean, command, record
 from launch.inference import dialogue, telling
@@ -63,7 +64,7 @@ def begin(begun: Begun) -> record.Record:
         "folder": str(begun.run),
         "container": seen.stage.container or None,
         "talks_with": {"run": begun.chosen.of or None, "weights": begun.chosen.adapter or None},
-        "command": list(made.argv),
+        "command": list(blank_words(made.argv)),
         "environment": record.environment({**made.environment, **made.prepend}),
         "left_out": {"stale": list(tidy.stale), "secret": list(tidy.secret)},
         "versions": {"envcheck": __version__, "python": platform.python_version(), "environment": seen.sight.python}

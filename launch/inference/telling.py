@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
+from envcheck import language
 from envcheck.secrets import redact
 from launch.inference.dialogue import WHY, Outcome
-from launch.telling import say
+from launch.telling import row, say, spoken_aside
 
 
 def as_values(question: str, outcome: Outcome) -> dict[str, Any]:
@@ -25,21 +27,25 @@ def as_values(question: str, outcome: Outcome) -> dict[str, Any]:
 def end(run: Path, state: str, status: int | None, outcome: Outcome | None, why: str) -> None:
     """How it went, and after a failure its last words."""
     if outcome and outcome.how == "answered":
-        say(f"answered: ready after {outcome.ready_s:g} s, the answer took {outcome.answer_s:g} s{_left(status)}")
+        took = f"answered: ready after {outcome.ready_s:g} s, the answer took {outcome.answer_s:g} s"
+        say(f"{language.say(took)}{_left(status)}")
     elif outcome:
-        say(f"no answer: {WHY[outcome.how]}{_left(status)}{'; its last words:' if outcome.lines else ''}")
+        last = language.say("; its last words:") if outcome.lines else ""
+        say(f"{language.say(f'no answer: {WHY[outcome.how]}')}{_left(status)}{last}")
         for line in outcome.lines:
             say(f"  | {line}")
-        say(f"  next: {_next(run, outcome)}")
+        say(f"  {language.say('next: ')}{language.say(_next(run, outcome))}")
     elif state == "unstarted":
-        say(f"could not be started: {why}")
+        spoken_aside(f"could not be started: {why}")
     else:
-        say(f"{state}{_left(status)}")
-    say(f"record   {run / 'run.json'}")
+        if state == "interrupted" and sys.stderr.isatty():
+            say()  # below the terminal's ^C
+        say(f"{language.label(state)}{_left(status)}")
+    say(row("record", run / "run.json", 9))
 
 
 def _left(status: int | None) -> str:
-    return "" if status in (None, 0) else f", and it ended with status {status}"
+    return "" if status in (None, 0) else language.say(f", and it ended with status {status}")
 
 
 def _next(run: Path, outcome: Outcome) -> str:

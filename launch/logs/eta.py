@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from collections import deque
 from collections.abc import Sequence
 
 Mark = tuple[float, int]  # seconds on one clock, number of the step
 WINDOW = 50  # marks that are looked back: speed changes with the length of the data
+AT_ONCE_S = 0.05  # steps nearer than that were read in one go, as those of a log of hours: they tell no speed
+
+
+def marked(marks: deque[Mark], at: float, step: int) -> None:
+    """A mark more; of steps that were read in one go the last counts."""
+    if marks and at - marks[-1][0] < AT_ONCE_S:
+        marks.pop()
+    marks.append((at, step))
 
 
 def step_s(marks: Sequence[Mark]) -> float | None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from launch.logs.fields import fields, plain, whole
 from launch.logs.step import Step
 
+TELLING = ("loss", "grad_norm", "learning_rate")  # that these are no number says something; a speed of inf is none
 _TOLD = {
     "of": re.compile(r"Total optimization steps = ([\d,]{1,20})"),
     "examples": re.compile(r"Num examples = ([\d,]{1,20})"),
@@ -44,7 +45,8 @@ def _step(found: dict[str, float]) -> Step:
     if steps_per_s and "seconds" not in found and math.isfinite(steps_per_s):
         found["seconds"] = 1 / steps_per_s
     numbers = {"step": whole(found.pop("step", None)), "of": whole(found.pop("of", None)) or None}
-    return Step(**found, **numbers)  # type: ignore[arg-type]  # fields() has Step's names
+    told = {name: value for name, value in found.items() if name in TELLING or math.isfinite(value)}
+    return Step(**told, **numbers)  # type: ignore[arg-type]  # fields() has Step's names
 
 
 class Reader:

@@ -48,10 +48,10 @@ def head(path: Path, names: Sequence[str]) -> None:
     """Needed columns are there, each once.  Others are let be: tables of readings have columns for people."""
     missing = [name for name in NEEDED if name not in names]
     if missing:
-        raise UsageError(f"{path}: no column {', '.join(missing)}", f"needed are {', '.join(NEEDED)}")
+        raise UsageError(f"{path}: no column {_names(missing)}", f"needed are {_names(NEEDED)}")
     twice = sorted({name for name in names if name in KNOWN and list(names).count(name) > 1})
     if twice:
-        raise UsageError(f"{path}: column {', '.join(twice)} twice", "name each column once")
+        raise UsageError(f"{path}: column {_names(twice)} twice", "name each column once")
 
 
 def unknown(table: Iterable[Mapping[str, str]]) -> list[str]:
@@ -121,3 +121,8 @@ def write(predictions: Iterable[Mapping[str, str]], path: Path) -> None:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def _names(columns: Iterable[str]) -> str:
+    """In quotes, so that they stay what they are in every language."""
+    return ", ".join(map(repr, columns))

@@ -27,6 +27,7 @@ def talk(model: Decoder) -> None:
         try:
             said = input(f"\n{PROMPT}")
         except EOFError:
+            print()  # below the prompt, which stands on the line
             return
         if said.strip() in LEAVE:
             return

@@ -20,6 +20,7 @@ from launch.watching.state import State
 
 JUDGE_EVERY_S = 1.0
 BUSY_EVERY_S = 5.0
+SOURCE_LIMIT = 1 << 20  # bytes of a script
 CGROUP = Path("/sys/fs/cgroup")
 FIRST_STEPS, LAST_STEPS = 10, 50
 
@@ -129,12 +130,21 @@ class Guard:
         log = watch.launcher
         if log.rest or now - log.grew_at < JUDGE_EVERY_S:
             return ()
-        return fallen.uncaught(log.last, watch.argv)
+        here = isinstance(watch.family, family.Family)  # of a container's script this host knows nothing
+        return fallen.uncaught(log.last, watch.argv, _source if here else lambda _: "")
 
     def _processes(self, watch: Watch) -> dict[int, int]:
         if isinstance(watch.family, family.Family):
             return {rank: process.pid for rank, process in watch.family.alive.items() if rank not in watch.family.dead}
         return family.ranks(self.mark)
+
+
+def _source(file: str) -> str:
+    try:
+        path = Path(file)
+        return path.read_text("utf-8") if path.is_file() and path.stat().st_size <= SOURCE_LIMIT else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def _cpu_s(watch: Watch) -> float:
