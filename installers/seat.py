@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from envcheck import runner
+from envcheck.errors import StepError
 from envcheck.on_host import OnHost, emptied
 from envcheck.runner import CommandResult
 from envcheck.secrets import redact
@@ -19,7 +20,9 @@ from installers import environment, mark
 from installers.environment import Environment
 
 LIMIT = 1 << 20  # bytes of a file of ours; logs are quoted by their last lines
-_BEGIN = "ENVCHECK-ANSWERS"
+_BEGIN, _END = "ENVCHECK-ANSWERS", "ENVCHECK-ANSWERED"
+_ASK = f'echo {_BEGIN}; "$@"; status=$?; echo; echo {_END}; exit $status'
+_TIMES = 3  # a question is asked whose words came without their end, as a busy engine hands them over now and then
 SHOWN = 12  # last lines of a log that a failure quotes
 
 
@@ -79,9 +82,16 @@ class Seat(Protocol):
 
 
 def answer(seat: Seat, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str]) -> tuple[int, str]:
-    """A command's status and what it says, without what a container's start files may say before it."""
-    done = seat.run(("sh", "-c", f'echo {_BEGIN}; exec "$@"', "sh", *argv), timeout_s=timeout_s, env=env)
-    return done.status, done.out.rpartition(f"{_BEGIN}\n")[2].rstrip("\n")
+    """A question's status and what it says, without what a container's start files may say before it.
+
+    StepError where its words do not come whole: no words are an answer, too.
+    """
+    for _ in range(_TIMES):
+        done = seat.run(("sh", "-c", _ASK, "sh", *argv), timeout_s=timeout_s, env=env)
+        said, end, _ = done.out.partition(f"{_BEGIN}\n")[2].rpartition(f"\n{_END}\n")
+        if end or done.hung or done.status == runner.NOT_FOUND:
+            return done.status, said.rstrip("\n")
+    raise StepError(f"what {' '.join(argv[:3])} says does not come whole", "repeat the same command")
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def _root(step: Step) -> str:
     return say(root(step)) if step.root else label(root(step))
 
 
-def _row(head: str, text: str) -> str:
+def row(head: str, text: str) -> str:
     """What begins a line, as wide as the margin."""
     return f"  {head}{' ' * max(1, len(MARGIN) - 2 - wide(head))}{text}"
 
@@ -86,23 +86,23 @@ def _lines(plan: Plan, columns: int | None) -> Iterator[str]:
     where = say(" in the container {}" if plan.boxed else " in {}")
     yield f"{plan.recipe}{where.format(plan.boxed or plan.folder)}"
     for fact in plan.satisfied:
-        yield _row(label("already so"), say(fact))
+        yield row(label("already so"), say(fact))
     for number, step in enumerate(plan.steps, 1):
         size = say(", about {}").format(mib(step.size_mib)) if step.size_mib else ""
         changes = f"{say(step.changes)}{size}{_long(step)}"
-        yield _row(say("step {}").format(number), say(step.title))
+        yield row(say("step {}").format(number), say(step.title))
         yield f"{MARGIN}{say('why: {}; changes: {}').format(say(step.why), changes)}"
         yield f"{MARGIN}{say('root: {}; undo: {}').format(_root(step), say(step.undo))}"
         if step.drawn:
             yield from (MARGIN + line for line in container_telling.lines(step.drawn, columns and columns - 15))
     for hand in plan.by_hand:
         whose = say(" (by root)") if hand.root else ""
-        yield _row(label("by hand"), f"{label(hand.name)}{whose}{say(': ')}{say(hand.why)}")
+        yield row(label("by hand"), f"{label(hand.name)}{whose}{say(': ')}{say(hand.why)}")
         yield from (f"{MARGIN}$ {command}" for command in hand.commands)
-    yield from (_row(label("not asked"), say(what)) for what in plan.left_out)
-    yield from (_row(label("mind"), say(what)) for what in plan.mind)
+    yield from (row(label("not asked"), say(what)) for what in plan.left_out)
+    yield from (row(label("mind"), say(what)) for what in plan.mind)
     for obstacle in plan.obstacles:
-        yield _row(label("in the way"), say(obstacle.why))
+        yield row(label("in the way"), say(obstacle.why))
         yield f"{MARGIN}{say('next: ')}{say(obstacle.remedy)}"
     if not plan.obstacles and not plan.steps and not plan.by_hand:
         yield f"  {say('nothing to do')}"

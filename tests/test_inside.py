@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 from envcheck.errors import StepError
 from installers.containers.inside import OWN, Inside
+from installers.seat import answer
 from tests.engine_parts import Engine
 
 
@@ -113,19 +114,26 @@ def test_files(seat: Inside) -> None:
     assert (seat.read(f"{folder}/gone"), seat.names("/gone")) == ("", [])
 
 
-@pytest.mark.parametrize(("losses", "said"), ((1, "here"), (9, "whole")))
-def test_lost_words(seat: Inside, losses: int, said: str) -> None:
-    """A file whose words the engine lost on their way is asked for again, and not for ever."""
+@pytest.mark.parametrize(("losses", "whole"), ((1, True), (9, False)))
+@pytest.mark.parametrize("way", ("read", "names", "answer"))
+def test_lost_words(seat: Inside, way: str, losses: int, whole: bool) -> None:
+    """A file, a folder or an answer whose words the engine lost on their way is asked for again, and not for ever:
+    no words would be an answer, too."""
     place = seat.fresh("lost")
     seat.write(f"{place}/file", "here")
     lossy = replace(seat, api=Lossy(seat.api, losses))
+    asked: dict[str, tuple[Callable[[], object], object]] = {
+        "read": (lambda: lossy.read(f"{place}/file"), "here"),
+        "names": (lambda: lossy.names(place), ["file"]),
+        "answer": (lambda: answer(lossy, ("ls", place), timeout_s=60, env={}), (0, "file")),
+    }
+    ask, right = asked[way]
 
-    try:
-        found = lossy.read(f"{place}/file")
-    except StepError as err:
-        found = err.message.split()[-1]
-
-    assert found == said
+    if whole:
+        assert ask() == right
+    else:
+        with pytest.raises(StepError, match="whole"):
+            ask()
 
 
 class Lossy:

@@ -36,7 +36,7 @@ KILLED, SETTLE_S = 137, 2.0  # a killed command's status as a shell has it
 ENDED_S = 5.0  # how long the engine, when it has much to do, may need to know of an end
 SHELL = 'mkdir -p "$1" && cd "$1" && shift && exec "$@"'
 # Of a busy engine a file that was there came as nothing, once: what lacks the end is asked for again.
-READ, WHOLE, READS = 'head -c "$1" "$2" && printf %s "$3"', "\nENVCHECK whole", 3
+READ, LIST, WHOLE, READS = 'head -c "$1" "$2"', 'ls -1A "$1"', "\nENVCHECK whole", 3
 MARK = "ENVCHECK_SEAT"  # in the environment of all that we start there: the engine can start commands, not end them
 # The whole entry: of two containers in one process namespace one may be named as the other begins.  No grep -z, which
 # busybox lacks.  Twice, for what was started meanwhile.
@@ -192,15 +192,18 @@ class Inside:
         asked(lambda: self.api.put_archive(self.container, folder, packed))
 
     def read(self, path: str) -> str:
-        for _ in range(READS):
-            done = self._plain("sh", "-c", READ, "sh", str(LIMIT), path, WHOLE)
-            if done.status != 0 or done.out.endswith(WHOLE):
-                return done.out.removesuffix(WHOLE) if done.status == 0 else ""
-        raise StepError(f"the engine does not hand over {path} of {self.container} whole", AGAIN.format(self.container))
+        return self._whole(path, READ, str(LIMIT), path)
 
     def names(self, folder: str) -> list[str]:
-        done = self._plain("ls", "-1A", folder)
-        return sorted(done.out.splitlines()) if done.status == 0 else []
+        return sorted(self._whole(folder, LIST, folder).splitlines())
+
+    def _whole(self, what: str, script: str, *words: str) -> str:
+        """All that the script says; "" where it fails."""
+        for _ in range(READS):
+            done = self._plain("sh", "-c", f'{script} && printf %s "$0"', WHOLE, *words)
+            if done.status != 0 or done.out.endswith(WHOLE):
+                return done.out.removesuffix(WHOLE) if done.status == 0 else ""
+        raise StepError(f"the engine does not hand over {what} of {self.container} whole", AGAIN.format(self.container))
 
     def _plain(self, *argv: str) -> CommandResult:
         """Without a login shell, whose start files may print."""

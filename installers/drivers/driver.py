@@ -99,6 +99,12 @@ def minimum_of(recipe: Recipe, driver: Driver) -> str | None:
     return {"driver": recipe.driver_minimum, "firmware": recipe.firmware_minimum}.get(driver.name)
 
 
+def standing(installed: str | None, minimum: str | None) -> str:
+    """Which version is there, and which is wanted, in words."""
+    here = "which one is installed could not be told" if installed is None else f"{installed or 'none'} is installed"
+    return f"{here}, {minimum} or newer is wanted" if minimum else here
+
+
 def published_sha256(driver: Driver, file_name: str) -> str:
     """The sum in the recipe for a file of this name; "" where none is published."""
     return next((file.sha256 for file in driver.published if file.url.rpartition("/")[2] == file_name), "")

@@ -7,6 +7,7 @@ import platform
 from dataclasses import dataclass
 
 from envcheck import machine as machines
+from envcheck.language import exact, label, say
 from envcheck.machine import Machine
 from envcheck.model import Question
 from envcheck.versions import compare
@@ -16,7 +17,7 @@ from installers.drivers.download_http import name_of
 from installers.drivers.driver_tables import reaches
 from installers.progress import Event
 from installers.recipes.recipe import DriverFile, Recipe
-from installers.telling import MARGIN, Screen, folded
+from installers.telling import MARGIN, Screen, folded, row
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,18 @@ def _enough(there: str | None, minimum: str | None, published: str) -> bool:
 
 def as_text(found: Fetching, recipe: str) -> str:
     """The plan for people."""
-    wanted = f", {found.minimum} or newer is wanted" if found.minimum else ""
-    here = "which one is installed could not be told" if found.installed is None else f"{found.installed or 'none'} is"
-    first = f"{found.title} {found.file.version} for {recipe}, from {found.file.url}"
+    here = say(driver.standing(found.installed, found.minimum))
+    first = say("{} for {}, from {}").format(f"{exact(found.title)} {found.file.version}", recipe, found.file.url)
     if found.already:
-        return folded((first, f"  already so   {here} installed{wanted}", "  nothing to do"))
+        return folded((first, row(label("already so"), here), f"  {say('nothing to do')}"))
     known = "published" if found.file.sha256 or found.file.sha256_url else "not published: you are asked"
+    fetching = say(f"fetch it into {download.cache()}, resumed where an earlier run stopped")
     lines = (
         first,
-        f"  step 1       fetch it into {download.cache()}, resumed where an earlier run stopped",
-        f"{MARGIN}why: {here}{' installed' if found.installed is not None else ''}{wanted}",
-        f"{MARGIN}its SHA-256: {known}",
-        "  step 2       look at it, show the plan of its installation, and ask",
+        row(say("step {}").format(1), fetching),
+        f"{MARGIN}{say('why: {}').format(here)}",
+        f"{MARGIN}{say(f'its SHA-256: {known}')}",
+        row(say("step {}").format(2), say("look at it, show the plan of its installation, and ask")),
     )
     return folded(lines)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from envcheck import errors, places
+from envcheck import errors, language, places
 from envcheck.errors import EnvcheckError, StepError, UsageError
 from envcheck.machine import SYSROOT
 from envcheck.stopping import heard_by, interrupt
@@ -29,6 +29,7 @@ from installers.drivers.driver_telling import Echo, Facts, say
 from installers.recipes.recipe import Recipe
 
 FETCH = "fetch"  # in the place of a file's name: what the vendor publishes
+THE_FILE = "Is that the vendor's file?"
 BIG = 64 << 20  # bytes; reading less takes no time worth a word
 
 
@@ -100,7 +101,7 @@ def _run(asked: Asked, shown: list[Seen]) -> int:
     if asked.as_json:
         _tell(asked, seen, "done" if did else "ready", did)
     else:
-        click.echo(f"installed: {did}" if did else "another run has installed it meanwhile")
+        click.echo(language.say(f"installed: {did}" if did else "another run has installed it meanwhile"))
     return errors.FIT
 
 
@@ -137,7 +138,7 @@ def _look(asked: Asked, path: Path, sha256: str) -> Seen:
     sha256 = _of_lock(asked, path.name) if asked.lock else sha256
     with contextlib.suppress(OSError):
         if path.stat().st_size > BIG:
-            say(f"reading {path.name}")
+            say(language.say(f"reading {path.name}"))
     seen = driver.look(asked.recipe, path, locked_sha256=sha256, allow_downgrade=asked.allow_downgrade)
     if asked.lock:
         driver_lock.compared(lockfile_use.installer(asked.lock, seen.driver.name), seen)
@@ -158,8 +159,11 @@ def _agreed(asked: Asked, seen: Seen) -> bool:
     """Nobody there to answer is wrong usage, never a yes; and --yes is neither a licence's nor a sum's."""
     if not sys.stdin.isatty() and (missing := list(_unanswered(asked, seen))):
         raise UsageError("there is nobody to ask", f"add {', '.join(missing)}; or --dry-run to only see the plan")
-    about_sum = f"Nobody publishes a sum of this file. Its SHA-256 is\n  {seen.sha256}\nIs that the vendor's file?"
-    return (seen.known or click.confirm(about_sum, err=True)) and (asked.yes or click.confirm("Do this?", err=True))
+    unknown = language.say("Nobody publishes a sum of this file. Its SHA-256 is")
+    about_sum = f"{unknown}\n  {seen.sha256}\n{language.say(THE_FILE)}"
+    return (seen.known or click.confirm(about_sum, err=True)) and (
+        asked.yes or click.confirm(language.say("Do this?"), err=True)
+    )
 
 
 def _unanswered(asked: Asked, seen: Seen) -> list[str]:
@@ -175,7 +179,7 @@ def _unanswered(asked: Asked, seen: Seen) -> list[str]:
 def _confirmed(question: str, otherwise: list[str]) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("there is nobody to ask", f"add {', '.join(otherwise)}; or --dry-run to only see the plan")
-    return click.confirm(question, err=True)
+    return click.confirm(language.say(question), err=True)
 
 
 def _perform(asked: Asked, seen: Seen) -> str:
@@ -204,7 +208,7 @@ def _journalled(asked: Asked, seen: Seen) -> str:
         "installed": seen.case.site.installed,
     }
     journal.write(asked.folder, STEP, "begun", what=f"run {driver_telling.command(seen)}", **about)
-    say(f"-> run {driver_telling.command(seen)}")
+    say(f"-> {language.say('run {}').format(driver_telling.command(seen))}")
     echo = Echo()
     try:
         did = driver.install(
@@ -225,7 +229,7 @@ def _journalled(asked: Asked, seen: Seen) -> str:
         raise
     kept_in = driver_lock.keep(asked.folder, asked.whole or asked.recipe, seen)
     journal.write(asked.folder, STEP, "done", result=did, **_dialogue(kept))
-    say(f"its SHA-256 {seen.sha256} is kept in {kept_in}")
+    say(language.say(f"its SHA-256 {seen.sha256} is kept in {kept_in}"))
     return did
 
 
@@ -236,7 +240,7 @@ def _licence(seen: Seen, echo: Echo) -> Callable[[str], bool]:
         if not sys.stdin.isatty():
             raise UsageError("the installer asks for its licence, and there is nobody to ask", "add --accept-licence")
         echo.question(text)
-        return click.confirm(f"Do you accept the licence of {seen.driver.title}?", err=True)
+        return click.confirm(language.say(f"Do you accept the licence of {seen.driver.title}?"), err=True)
 
     return asks
 
@@ -249,7 +253,7 @@ def _declined(asked: Asked, seen: Seen | None) -> int:
     if asked.as_json:
         click.echo(json.dumps(driver_telling.as_values(seen, asked.facts, "declined"), indent=1))
     else:
-        click.echo("declined: nothing was installed")
+        click.echo(language.say("declined: nothing was installed"))
     return errors.UNFIT
 
 

@@ -10,13 +10,15 @@ from typing import Any
 
 import click
 
+from envcheck.language import exact, label
+from envcheck.language import say as spoken
 from envcheck.secrets import redact
 from envcheck.stopping import unheard
 from envcheck.units import MIB, mib
 from installers.drivers import driver
 from installers.drivers.dialogue import clean
 from installers.drivers.driver import Seen
-from installers.telling import MARGIN, SCHEMA, folded
+from installers.telling import MARGIN, SCHEMA, folded, row
 
 UNTOLD = " could not be told"  # the end of a doubt, which the heading says already
 SHOWN = 2000  # lines of an installer's words; the journal has them all
@@ -47,27 +49,28 @@ def as_text(seen: Seen, facts: Facts) -> str:
 
 
 def _lines(seen: Seen, facts: Facts) -> Iterator[str]:
-    version = f" {seen.version}" if seen.version else ""
-    yield f"{seen.driver.title}{version} for {facts.recipe}, from {seen.path} ({mib(seen.case.file.size_bytes / MIB)})"
+    what = f"{exact(seen.driver.title)} {seen.version}".rstrip()
+    size = mib(seen.case.file.size_bytes / MIB)
+    yield spoken("{} for {}, from {} ({})").format(what, facts.recipe, seen.path, size)
     if facts.note:
-        yield f"{MARGIN}{facts.note}"
+        yield f"{MARGIN}{spoken(facts.note)}"
     for words in driver.satisfied(seen):
-        yield f"  already so   {words}"
+        yield row(label("already so"), spoken(words))
     if seen.already:
-        yield "  nothing to do: this release is installed"
+        yield f"  {spoken('nothing to do: this release is installed')}"
         return
     for words in driver.doubts(seen):
-        yield f"  cannot tell  {words if ';' in words else words.removesuffix(UNTOLD)}"
-    yield f"  step 1       run {command(seen)}"
-    yield f"{MARGIN}why: {why(seen)}; changes: {changes(seen)}"
-    yield f"{MARGIN}root: needed; undo: {undo(seen)}"
-    yield f"  licence      {licence(seen, facts)}"
-    yield f"  reboot       {reboot(seen)}"
+        yield row(label("cannot tell"), spoken(words if ";" in words else words.removesuffix(UNTOLD)))
+    yield row(spoken("step {}").format(1), spoken("run {}").format(command(seen)))
+    yield f"{MARGIN}{spoken('why: {}; changes: {}').format(spoken(why(seen)), spoken(changes(seen)))}"
+    yield f"{MARGIN}{spoken('root: {}; undo: {}').format(label('needed'), spoken(undo(seen)))}"
+    yield row(label("licence"), spoken(licence(seen, facts)))
+    yield row(label("reboot"), spoken(reboot(seen)))
     for words in seen.driver.caution:
-        yield f"  mind         {words}"
+        yield row(label("mind"), exact(words))
     for obstacle in driver.checks(seen):
-        yield f"  in the way   {obstacle.why}"
-        yield f"{MARGIN}next: {obstacle.remedy}"
+        yield row(label("in the way"), spoken(obstacle.why))
+        yield f"{MARGIN}{spoken('next: ')}{spoken(obstacle.remedy)}"
 
 
 def command(seen: Seen) -> str:
@@ -75,9 +78,7 @@ def command(seen: Seen) -> str:
 
 
 def why(seen: Seen) -> str:
-    there, wanted = seen.case.site.installed, seen.case.minimum
-    here = "which one is installed could not be told" if there is None else f"{there or 'none'} is installed"
-    return f"{here}, {wanted} or newer is wanted" if wanted else here
+    return driver.standing(seen.case.site.installed, seen.case.minimum)
 
 
 def changes(seen: Seen) -> str:
@@ -165,7 +166,7 @@ class Echo:
         if self.lines <= SHOWN:
             say(f"   | {redact(clean(line))}")
         elif self.lines == SHOWN + 1:
-            say("   | ... (the rest is in the journal)")
+            say(f"   | {spoken('... (the rest is in the journal)')}")
 
     def question(self, text: str) -> None:
         """What a licence is asked for: all of `text` where not all of it was shown already."""

@@ -149,4 +149,5 @@ FIXES: Mapping[str, Callable[[Finding, Facts], Iterator[Fix | ByHand]]] = {
     "devices.leftovers": left_over,
     "devices.processes": left_over,
     "devices.memory": left_over,
+    "job.memory": left_over,
 }

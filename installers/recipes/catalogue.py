@@ -208,7 +208,7 @@ def _choice(offers: list[Offer]) -> str:
         "--device": {device_of(offer) for offer in offers},
         "--framework": {recipe.framework for recipe, _ in offers},
     }
-    return "choose by " + ", ".join(option for option, values in asked.items() if len(values) > 1)
+    return "choose one by " + ", ".join(option for option, values in asked.items() if len(values) > 1)
 
 
 def _table(offers: Iterable[Offer], variants: bool = True) -> str:

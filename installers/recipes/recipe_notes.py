@@ -52,7 +52,7 @@ def grouped(arguments: Iterable[str]) -> list[tuple[str, ...]]:
 
 def _walk(recipe: Recipe, key: str, value: Any) -> Iterator[Leaf]:
     if isinstance(value, Mount):
-        words = f"{value.source} on {value.target}{', read only' if value.read_only else ''}"
+        words = f"{value.source} -> {value.target}{', ro' if value.read_only else ''}"
         yield Leaf(key, words, _note(recipe, f"{key}.source"))
     elif dataclasses.is_dataclass(value):
         for each in dataclasses.fields(value):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from envcheck.language import exact, label, say
+from envcheck.language.width import columns, wrap
 from installers.recipes.catalogue import device_of, is_ours
 from installers.recipes.recipe import Recipe, Trap
 from installers.recipes.recipe_notes import Leaf, leaves
@@ -23,11 +24,9 @@ _IN_HEADING = ("packages.name", "jobs.method", "jobs.variant", "jobs.role")
 
 def as_table(recipes: Iterable[Recipe], width: int = WIDTH) -> str:
     """One line for each recipe, on a narrow terminal a few; a user's own is marked."""
-    from tabulate import tabulate
-
     rows = [
         (
-            recipe.name + ("" if is_ours(recipe) else " (your own)"),
+            recipe.name + ("" if is_ours(recipe) else say(" (your own)")),
             recipe.models[0],
             " ".join(dict.fromkeys(job.method for job in recipe.jobs)),
             " + ".join(dict.fromkeys(device_of((recipe, job)) for job in recipe.jobs)),
@@ -36,14 +35,20 @@ def as_table(recipes: Iterable[Recipe], width: int = WIDTH) -> str:
         )
         for recipe in recipes
     ]
-    table: str = tabulate(rows, headers=_HEADS, tablefmt="plain", disable_numparse=True)
-    if max(map(len, table.splitlines()), default=0) <= width:
-        return table
+    table = _aligned([tuple(map(label, _HEADS)), *rows])
+    if max(map(columns, table)) <= width:
+        return "\n".join(table)
     return "\n".join(line for row in rows for line in _row_in_lines(row, width))
 
 
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    wide = [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
+    padded = [[cell + " " * (w - columns(cell)) for cell, w in zip(row, wide, strict=True)] for row in rows]
+    return ["  ".join(row).rstrip() for row in padded]
+
+
 def _row_in_lines(row: tuple[str, ...], width: int) -> list[str]:
-    said = "; ".join(f"{head} {text}" for head, text in zip(_HEADS[1:], row[1:], strict=True))
+    said = say("; ").join(f"{label(head)} {text}" for head, text in zip(_HEADS[1:], row[1:], strict=True))
     return [row[0], *_wrapped(said, "    ", "      ", width)]
 
 
@@ -62,11 +67,11 @@ def as_page(recipe: Recipe, width: int = WIDTH) -> str:
 
 
 def _page(recipe: Recipe, width: int) -> Iterator[str]:
-    yield from _wrapped(f"{recipe.name}: {recipe.title}", "", "    ", width)
-    yield from _wrapped(f"models: {', '.join(recipe.models)}", "", "    ", width)
-    yield f"file: {recipe.file}"
+    yield from _wrapped(f"{recipe.name}{say(': ')}{exact(recipe.title)}", "", "    ", width)
+    yield from _wrapped(say("models: {}").format(", ".join(recipe.models)), "", "    ", width)
+    yield say("file: {}").format(recipe.file)
     for short, words in recipe.documents.items():
-        yield from _wrapped(f"{short}: {words}", "", "    ", width)
+        yield from _wrapped(f"{short}{say(': ')}{exact(words)}", "", "    ", width)
     sections: dict[str, list[tuple[str, Leaf]]] = {}
     for leaf in leaves(recipe):
         head, key = _split(leaf.key)
@@ -76,11 +81,12 @@ def _page(recipe: Recipe, width: int) -> Iterator[str]:
     for head, found in sections.items():
         shared = _shared_source(leaf for _, leaf in found)
         yield ""
-        yield from _wrapped(f"{head}  [{shared}]" if shared else head, "", "    ", width)
+        heading = label(head)
+        yield from _wrapped(f"{heading}  [{shared}]" if shared else heading, "", "    ", width)
         for key, leaf in found:
             yield from _leaf(key, leaf, shared, width)
     if recipe.traps:
-        yield "\nin the published document, and not here"
+        yield f"\n{say('in the published document, and not here')}"
         for trap in recipe.traps:
             yield from _trap(trap, width)
 
@@ -112,16 +118,16 @@ def _leaf(key: str, leaf: Leaf, shared: str, width: int) -> Iterator[str]:
     source = f"  [{leaf.note.source}]" if leaf.note.source != shared else ""
     yield from _wrapped(text + source, "  ", "      ", width)
     if leaf.note.seed_value is not None:
-        yield from _wrapped(f"published: {_said(leaf.note.seed_value)}", "      ", "        ", width)
+        yield from _wrapped(say("published: {}").format(_said(leaf.note.seed_value)), "      ", "        ", width)
     if leaf.note.reason:
-        yield from _wrapped(f"why: {leaf.note.reason}", "      ", "        ", width)
+        yield from _wrapped(say("why: {}").format(exact(leaf.note.reason)), "      ", "        ", width)
 
 
 def _trap(trap: Trap, width: int) -> Iterator[str]:
-    yield from _wrapped(f"seed {trap.where}: {trap.seed_value}", "  ", "      ", width)
-    yield from _wrapped(f"here: {trap.instead}", "      ", "        ", width)
+    yield from _wrapped(say("seed {}: {}").format(trap.where, exact(trap.seed_value)), "  ", "      ", width)
+    yield from _wrapped(say("here: {}").format(exact(trap.instead)), "      ", "        ", width)
     if trap.reason:
-        yield from _wrapped(f"why: {trap.reason}", "      ", "        ", width)
+        yield from _wrapped(say("why: {}").format(exact(trap.reason)), "      ", "        ", width)
 
 
 def _said(value: Any) -> str:
@@ -130,16 +136,13 @@ def _said(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if not isinstance(value, (tuple, list)):
-        return str(value) or "(nothing)"
-    words = [str(item) for item in value]
-    return ("; " if any(" " in word for word in words) else ", ").join(words)
+        return exact(str(value)) or say("(nothing)")
+    words = [exact(str(item)) for item in value]
+    return (say("; ") if any(" " in word for word in words) else ", ").join(words)
 
 
 def _wrapped(text: str, first: str, other: str, width: int) -> list[str]:
-    made = textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=other, break_long_words=False, break_on_hyphens=False
-    )
-    return made or [first]
+    return wrap(text, width, first, other) or [first]
 
 
 def as_json(recipes: Iterable[Recipe]) -> str:
