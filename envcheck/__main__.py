@@ -1,6 +1,19 @@
-"""python -m envcheck"""
+"""`python -m envcheck`, and the installed command."""
 
-from envcheck.cli import entry
+import signal
+
+
+def run() -> None:
+    """Ctrl-C while the first libraries are read ends it without a traceback; there is nothing to clean up yet."""
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from envcheck.cli import entry
+
+    if ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    entry()
+
 
 if __name__ == "__main__":
-    entry()
+    run()

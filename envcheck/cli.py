@@ -105,7 +105,8 @@ def _code(argv: list[str] | None) -> int:
         return _refused(err.message, err.next_step, err.code)
     except (StoppedError, KeyboardInterrupt, click.Abort) as err:
         open_line = isinstance(err, click.Abort) or sys.stderr.isatty()  # that of a question, or of the terminal's ^C
-        click.echo(f"{open_line * chr(10)}envcheck: interrupted", err=True)
+        say = language.say
+        click.echo(f"{open_line * chr(10)}envcheck{say(': ')}{say('interrupted')}", err=True)
         return errors.INTERRUPTED
     except BrokenPipeError:
         _give_up_stdout()  # whoever read us has enough; what was not read is not "fit"
@@ -155,6 +156,9 @@ def _bug(err: Exception) -> int:
     """The last resort: a mistake of ours, kept for a report, told in a sentence."""
     from envcheck import bugs
 
-    click.echo(f"envcheck: this is a bug in envcheck: {type(err).__name__}: {err}", err=True)
-    click.echo(f"  next: report it with {bugs.save(err)}", err=True)
-    return errors.BUG
+    why, next_step = f"this is a bug in envcheck: {type(err).__name__}: {err}", f"report it with {bugs.save(err)}"
+    try:
+        return _refused(why, next_step, errors.BUG)
+    except Exception:  # of the tables of a language, which may be what broke
+        click.echo(f"envcheck: {why}\n  next: {next_step}", err=True)
+        return errors.BUG

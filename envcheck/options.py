@@ -38,8 +38,8 @@ def fleet(command: F) -> F:
 
 
 def hosts(command: F) -> F:
-    """Which hosts, for a command that is on all of them at once and has deadlines of its own."""
-    for option in (_FLEET[-1], *reversed(_FLEET[:3])):
+    """Which hosts, for a command that has deadlines of its own."""
+    for option in (_FLEET[-1], *reversed(_FLEET[:4])):
         command = option(command)
     return command
 

@@ -8,6 +8,8 @@ import shutil
 import sys
 from collections.abc import Iterator
 
+from envcheck import language
+from envcheck.language.width import columns
 from envcheck.reports import Style
 
 WIDEST = 100
@@ -29,10 +31,11 @@ def hint(text: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    sys.stderr.write(text)
+    said = language.say(text)
+    sys.stderr.write(said)
     sys.stderr.flush()
     try:
         yield
     finally:
-        sys.stderr.write("\r" + " " * len(text) + "\r")
+        sys.stderr.write("\r" + " " * columns(said) + "\r")
         sys.stderr.flush()

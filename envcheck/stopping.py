@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 
 Handler = Callable[[int, object], object]
-ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, a polite kill, a closed terminal
+# Ctrl-C, a polite kill, a closed terminal, and Ctrl-\, which would end us alone and leave the others on the cards.
+ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @contextlib.contextmanager

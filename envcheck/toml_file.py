@@ -37,7 +37,7 @@ def table(text: str, file: str, next_step: str) -> dict[str, Any]:
         read: dict[str, Any] = tomllib.loads(text)
         return read
     except (ValueError, RecursionError) as err:  # TOMLDecodeError, or a number of thousands of digits
-        raise UsageError(f"{file}: not TOML: {_short(err)}", next_step) from None
+        raise UsageError(f"{file}: this is not TOML: {_short(err)}", next_step) from None
 
 
 def _short(err: Exception) -> str:

@@ -22,7 +22,7 @@ UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError
 # A real engine and registry; machines with a network; a newer paddle.
 pytest_plugins = ["tests.engine_parts", "tests.node_parts", "tests.real_parts"]
 
-# Two files run side by side on two cores: that a machine is busy is no fault of what is tested.
+# Files run side by side on few cores: that a machine is busy is no fault of what is tested.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
@@ -121,7 +121,7 @@ def torch_environment() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first: side by side (pytest -n 2) nothing is left to run alone at the end."""
+    """Long files come first: side by side nothing is left to run alone at the end."""
     items.sort(key=lambda item: item.path.name not in LONG)
 
 

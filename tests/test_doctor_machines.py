@@ -77,8 +77,6 @@ CAUGHT_HERE = {
     ("cpu", "docker-absent"): ("engine.reachable", Severity.SKIP),  # a CPU run needs no engine
     ("cpu", "shm-small"): ("host.shm", WARN),
 }
-# A job that lacks memory fails, where a process on the cards is otherwise a warning.
-OF_JOB = {"memory-held": {"job.memory"}}
 AMISS = {"a100x8-mig": {"devices.mig"}}  # what truly is amiss on a machine without fault
 # What collectors and files tell alone is the same on each machine of a vendor: it is walked on one of them.
 ONE_EACH = ("atlas-800t-a2", "bi-v150x8", "h200x8", "cpu")
@@ -151,7 +149,7 @@ def _recipes(name: str) -> list[str]:
 def test_a_fault_is_told_once_with_a_job(name: str, fault: str) -> None:
     """What a job lacks by the fault follows from the check that tells of it, or is told in that one's place."""
     for recipe in _recipes(name):
-        new = _with_job(name, recipe, fault).keys() - _with_job(name, recipe).keys() - OF_JOB.get(fault, set())
+        new = _with_job(name, recipe, fault).keys() - _with_job(name, recipe).keys()
 
         assert len(new) <= 1, recipe
 

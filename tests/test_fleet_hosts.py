@@ -87,13 +87,16 @@ def test_all_well(fleet: Fleet) -> None:
 
 
 def test_the_file_travels_once(fleet: Fleet) -> None:
-    """The second time the host has the file; --forget takes it away; a host whose home is read-only answers as well."""
+    """The second time the host has the file; --forget takes it away, and what other verbs left; a host whose home is
+    read-only answers as well."""
     first = fleet.hosts[0]
     cache = first.home / ".cache" / "envcheck"
     doctor(fleet, hosts="node01")
     kept = [(path.name, path.stat().st_mtime_ns) for path in cache.iterdir()]
     doctor(fleet, hosts="node01")
     still = [(path.name, path.stat().st_mtime_ns) for path in cache.iterdir()]
+    (cache / "aboard-whole-other").mkdir()
+    (cache / "aboard-whole-other" / ".digest").touch()
     code, _ = doctor(fleet, "--forget", hosts="node01")
 
     assert len(kept) == 1

@@ -115,7 +115,7 @@ CHECKS: tuple[Check, ...] = (
         processes,
         reads="the vendor's tool",
         source="Ascend/pytorch#166, verl#332",
-        rule="WARN for any process; follows from devices.ghosts or devices.leftovers where they tell of it",
+        rule="WARN for any process; follows from devices.ghosts, devices.leftovers or job.memory where they tell of it",
         fix="Wait for it or stop it.",
     ),
     of_devices(

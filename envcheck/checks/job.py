@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck import versions
-from envcheck.checks import pairs
+from envcheck.checks import occupied, pairs, room
 from envcheck.checks.answers import driver_version
 from envcheck.checks.check import Check, of_job
 from envcheck.checks.common import (
@@ -30,7 +30,7 @@ from envcheck.checks.host import SHM_GIB
 from envcheck.checks.installed import installed
 from envcheck.checks.thresholds import least_share
 from envcheck.checks.toolkit import toolkit_version
-from envcheck.model import Disk, Facts, Finding, Fit, Host, Remedy, Severity, VendorFacts, Wanted
+from envcheck.model import Device, Disk, Facts, Finding, Fit, Host, Remedy, Severity, VendorFacts, Wanted
 from envcheck.vendors import VENDORS
 from probes.installed import normal
 
@@ -95,13 +95,6 @@ def memory(facts: Facts) -> Iterator[Finding]:
         yield unknown("the devices' memory could not be told")
         return
     least = wanted.memory_gib * MIB_PER_GIB * least_share(facts)
-    free = [
-        (d.memory_total_mib - max(0, (d.memory_used_mib or 0) - vendor(v).idle_memory_mib))
-        for d in v.devices
-        if d.memory_total_mib is not None
-    ]
-    fitting = sum(f >= least for f in free)
-    enough = min(wanted.cards or len(v.devices), len(v.devices))  # that there are fewer is job.cards' to tell
     if min(sizes) < least:
         seen = f"{min(sizes) / MIB_PER_GIB:.0f} GiB a device, the job wants {wanted.memory_gib:g}"
         yield fail(
@@ -110,14 +103,23 @@ def memory(facts: Facts) -> Iterator[Finding]:
             "envcheck recipes",
             evidence=_recipe(facts, memory_gib=wanted.memory_gib),
         )
-    elif fitting < enough:
-        seen = f"{fitting} devices have their {wanted.memory_gib:g} GiB free, {enough} are wanted"
-        full = max(v.devices, key=lambda d: d.memory_used_mib or 0)
-        shown = of_device(v, full, "memory_used_mib")
-        yield fail(seen, "Stop who holds it.", *vendor(v).commands.get("list", ()), evidence=shown)
+    elif full := room.crowded(facts, v):
+        yield _too_full(wanted, v, full, len(sizes) - len(full))
     else:
         seen = f"{min(sizes) / MIB_PER_GIB:.0f} GiB a device, {wanted.memory_gib:g} wanted"
         yield _planned(wanted.fit, f"{seen}; ") if wanted.fit else ok(seen)
+
+
+def _too_full(wanted: Wanted, v: VendorFacts, full: list[Device], fitting: int) -> Finding:
+    """In the place of devices.processes, which tells of the same processes."""
+    enough = min(wanted.cards or len(v.devices), len(v.devices))
+    here = occupied.processes_on(v, full)
+    owners = f": {occupied.listed(here)}" if here else ""
+    seen = f"{fitting} devices have their {wanted.memory_gib:g} GiB free, {enough} are wanted{owners}"
+    shown = of_device(v, max(full, key=lambda d: d.memory_used_mib or 0), "memory_used_mib")
+    return fail(
+        seen, "Stop who holds it.", *occupied.look(v, here), *vendor(v).commands.get("list", ()), evidence=shown
+    )
 
 
 def _planned(fit: Fit, before: str = "") -> Finding:

@@ -1,7 +1,8 @@
 """Why a device is occupied: one check tells of each listed process, and the device's load follows from that.
 
-One that does not exist is told by devices.ghosts, one of an ended job by devices.leftovers, any other by
-devices.processes.  Pure; what cannot be told here has no cause, and is then told by whoever sees it.
+One that does not exist is told by devices.ghosts, one of an ended job by devices.leftovers, one that takes a job's
+room by job.memory, any other by devices.processes.  Pure; what cannot be told here has no cause, and is then told by
+whoever sees it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from fnmatch import fnmatch
 from typing import TypeVar
 
 from envcheck import sight
+from envcheck.checks import room
 from envcheck.checks.common import vendor
 from envcheck.model import Device, Facts, Process, VendorFacts
 from envcheck.sight import Holding
 
 GHOSTS, LEFTOVERS, PROCESSES = "devices.ghosts", "devices.leftovers", "devices.processes"
+ROOM = "job.memory"  # of a job that they leave no room: worse than that they are there
 NOBODY = ""  # no check tells it
-CAUSES = (NOBODY, GHOSTS, LEFTOVERS, PROCESSES)  # of several on one device the first that is somebody counts
+CAUSES = (NOBODY, GHOSTS, LEFTOVERS, ROOM, PROCESSES)  # of several on one device the first that is somebody counts
 # Services that keep nodes open and use no memory to speak of.
 MONITORS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "npu-exporter", "slogd", "dmp_daemon", "ix-exporter")
 STUCK = {"Z": "ended, but nobody has collected it", "D": "stuck in the driver", "T": "stopped"}
@@ -61,11 +64,14 @@ def cause(facts: Facts, v: VendorFacts) -> Callable[[Process], str]:
     """The check that tells of a listed process."""
     lost, left = set(ghosts(facts, v)), left_over(facts, v) if _same_numbers(facts) else set()
     whole = not (v.document and v.document.truncated)  # else devices.processes tells only that much
+    full = room.crowded(facts, v)
 
     def of(process: Process) -> str:
         if process.pid in lost:
             return GHOSTS
-        return LEFTOVERS if process.pid in left else PROCESSES if whole else NOBODY
+        if process.pid in left:
+            return LEFTOVERS
+        return ROOM if any(on(process, d) for d in full) else PROCESSES if whole else NOBODY
 
     return of
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envcheck import options
+from envcheck.language import say
 
 if TYPE_CHECKING:
     from installers.bundles.bundle_make import EngineSource, Plan
@@ -72,9 +73,9 @@ def bundle(
     if as_json:
         return _told(plan, "done")
     size = path.stat().st_size / (1 << 20)
-    image = ", the image" if lock.image else ""
-    click.echo(f"{path}: {size:,.0f} MiB, {len(lock.wheels)} wheels{image}")
-    click.echo(f"  there: envcheck provision --bundle {path.name}")
+    image = say(", the image") if lock.image else ""
+    click.echo(f"{say('{}: {} MiB, {} wheels').format(path, f'{size:,.0f}', len(lock.wheels))}{image}")
+    click.echo(f"  {say(f'there: envcheck provision --bundle {path.name}')}")
     return errors.FIT
 
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @options.framework
 @options.recipes_folder
 @options.fleet
-@click.option("--between", is_flag=True, help="With --hosts: try them against each other: names, clocks, ports, speed.")
+@click.option(
+    "--between", is_flag=True, help="With --hosts: try them against each other: names, clocks, ports, speed, RDMA."
+)
 @click.option("--ports", metavar="LIST", help="With --between: ports that must be open, 29500,60000-60015.")
 @click.option(
     "--rank-table",
@@ -79,6 +81,7 @@ def doctor(**asked: Any) -> None:
     if asked["show_thresholds"] or asked["list_checks"]:
         click.echo(_listing(asked, site))
         return
+    _of_deeds(asked)
     if fleet_words.chosen(asked) or _is_folder(asked["replay"]):
         from envcheck.commands import fleet
 
@@ -108,6 +111,16 @@ def doctor(**asked: Any) -> None:
     if asked["fix"]:
         raise SystemExit(_fix(asked, findings, facts, site))
     raise SystemExit(_report(asked, written_as, findings, facts))
+
+
+def _of_deeds(asked: dict[str, Any]) -> None:
+    """What is shown first, or not asked, is what changes something."""
+    from envcheck.errors import UsageError
+
+    given = next((name for name in ("dry_run", "yes") if asked[name]), None)
+    if given and not any(asked[name] for name in ("deep", "fix", "undo")):
+        option = f"--{given.replace('_', '-')}"
+        raise UsageError(f"{option} is for --fix, --undo and --deep", "leave it out: doctor itself changes nothing")
 
 
 def _of_fleets(asked: dict[str, Any]) -> None:
@@ -297,7 +310,6 @@ def _findings(asked: dict[str, Any], facts: Facts, site: Settings) -> list[Findi
 
 def _facts(asked: dict[str, Any], site: Settings) -> Facts:
     """What the machine or the recording says, and what the named job wants of it."""
-    import importlib
     import threading
 
     from envcheck import facts, machine, screen
@@ -308,9 +320,17 @@ def _facts(asked: dict[str, Any], site: Settings) -> Facts:
     else:
         words = "" if asked["watch"] else "asking the machine ..."
         with screen.hint(words):  # and, while its tools are at work, getting ready to judge
-            threading.Thread(target=importlib.import_module, args=("envcheck.checks",), daemon=True).start()
+            threading.Thread(target=_ready, daemon=True).start()
             found = facts.gather(machine.here(), asked["device"], more=site.questions)
     return _completed(asked, site, found, early)
+
+
+def _ready() -> None:
+    """The checks, and the versions that belong together, are read by the time they are needed."""
+    from envcheck import checks  # noqa: F401
+    from envcheck.compat import loading
+
+    loading.table()
 
 
 def _completed(asked: dict[str, Any], site: Settings, found: Facts, early: Offer | None = None) -> Facts:

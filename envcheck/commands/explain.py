@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,7 +108,8 @@ def _of_run(word: str) -> bool:
 
 
 def _there(word: str) -> bool:
+    """A link that leads nowhere is one, too: that it cannot be read is said then."""
     try:
-        return Path(word).exists()
+        return os.path.lexists(word)
     except (OSError, ValueError):  # a text that no name can be
         return False

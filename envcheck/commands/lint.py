@@ -97,10 +97,10 @@ def _machine(file: str, asked: dict[str, Any]) -> Machine:
     from envcheck.lint.machine import Machine
     from envcheck.machine import SYSROOT
 
+    folder = Path(file).absolute().parent if file != "-" else None
     if asked["replay"]:
         found = _replayed(asked["replay"], asked["device"])
-        return Machine(lambda: found)
-    folder = Path(file).absolute().parent if file != "-" else None
+        return Machine(lambda: found, folder=folder)
     sysroot = os.environ.get(SYSROOT)
     return Machine(_gathered, live=not sysroot, folder=folder, root=Path(sysroot, "root") if sysroot else None)
 

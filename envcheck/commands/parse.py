@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envcheck import language
+
 if TYPE_CHECKING:
     from envcheck.model import Document
 
@@ -44,8 +46,9 @@ def parse(tool: str, file: str) -> None:
     if document.kind != "unknown":
         raise SystemExit(FIT)
     begins = f"it begins with {first_line(text)!r}" if text.strip() else "it is empty"
-    click.echo(f"envcheck: no output of {tool} in this text; {begins}", err=True)
-    click.echo(f"  next: give the whole text that {tool} printed, as a file or on standard input", err=True)
+    next_step = f"next: give the whole text that {tool} printed, as a file or on standard input"
+    click.echo(language.say(f"envcheck: no output of {tool} in this text; {begins}"), err=True)
+    click.echo(f"  {language.say(next_step)}", err=True)
     raise SystemExit(UNFIT)
 
 

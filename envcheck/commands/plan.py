@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envcheck import options
+from envcheck import language, options
 from envcheck.fleet import words as fleet_words
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _rows(asked: dict[str, Any]) -> int:
     if asked["output"].exists() and asked["output"].samefile(asked["rows"]):
         raise UsageError(f"-o {asked['output']} is the table that is asked about", "name another file")
     if odd := table.unknown(rows):
-        click.echo(f"envcheck: not read: column {', '.join(odd)}", err=True)
+        click.echo(language.say(f"envcheck: not read: column {', '.join(odd)}"), err=True)
     table.write(map(table.predict, rows), asked["output"])
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,10 +10,22 @@ import click
 
 from envcheck import misuse, options, places
 from envcheck.errors import UsageError
+from envcheck.language import say
 
 
 def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
-    return places.given(value, param.opts[0]).absolute() if value else None
+    """A folder that is there and may be listed: of another one "no runs yet" would be no answer."""
+    if not value:
+        return None
+    path = places.given(value, param.opts[0]).absolute()
+    if (path / "run.json").is_file():
+        raise UsageError(f"--runs {value}: this is one run, not a folder of runs", f"envcheck runs show {value}")
+    try:
+        os.scandir(path).close()
+    except OSError as err:
+        words = f"--runs {value[:200]}: {(err.strerror or 'cannot be read').lower()}"
+        raise UsageError(words, "name the folder that train was given, or leave it away: all that are known") from None
+    return path
 
 
 folder = click.option("--runs", "folder", callback=_path, metavar="DIR", help="Those of this folder, not all.")
@@ -90,6 +103,9 @@ def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None) -> i
     teller = Teller(of=following.of(run))
     try:
         ended = following.follow(run, teller)
+    except KeyboardInterrupt:
+        click.echo(say(f"envcheck: the run goes on; envcheck runs stop {run.id} ends it"), err=True)
+        raise
     finally:
         teller.close()
     click.echo(shown.as_page(ended))
@@ -117,5 +133,5 @@ def stop(outer: tuple[Path | None, bool], name: str, folder: Path | None, yes: b
     if run.running and not yes:
         if not sys.stdin.isatty():
             raise UsageError("there is nobody to ask", "add --yes to end it")
-        click.confirm(f"End the run {run.id}?", abort=True)
+        click.confirm(say(f"End the run {run.id}?"), abort=True)
     click.echo(shown.as_page(following.stop(run)))

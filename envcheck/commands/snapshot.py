@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from envcheck import options
+from envcheck import language, options
 from envcheck.fleet import words as fleet_words
 
 
@@ -40,4 +40,4 @@ def snapshot(device: str, output: str, **asked: Any) -> None:
         click.echo(text, nl=False)
     else:
         recording.write(Path(output), text)
-        click.echo(f"{len(answers)} answers in {output}", err=True)
+        click.echo(language.say(f"{len(answers)} answers in {output}"), err=True)

@@ -10,6 +10,7 @@ import click
 from envcheck import engines, options, places
 from envcheck.errors import UsageError
 from envcheck.fleet import words as fleet_words
+from envcheck.language import say
 
 CARRIED = ("recipes",)  # goes along to other hosts; all other paths are theirs
 OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # said of the whole, and to each host in its own words
@@ -93,7 +94,7 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
     envcheck train --model 300b --method sft --hosts node[01-08]    each node its rank, started and watched over ssh
     envcheck train --model 300b --method sft --on slurm --time 8:00:00    a job of the site's Slurm, followed to its end
     """
-    if fleet_words.chosen(fleet := {name: asked.pop(name) for name in (*fleet_words.CHOOSING, "forget")}):
+    if fleet_words.chosen(fleet := {name: asked.pop(name) for name in (*fleet_words.CHOOSING, "fanout", "forget")}):
         return _many({**fleet, **asked, "dry_run": dry_run, "on": on})
     from launch import preview, request, session
 
@@ -101,11 +102,19 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
     wish = request.Request(**asked)  # click has the same names and kinds
     if wish.gates and (dry_run or as_script or write is not None):
         raise UsageError("--gates looks at this machine, and what only shows the command does not", "leave one out")
+    if as_script and write is not None:
+        raise UsageError("--as-script prints the script, --write keeps it as a file", "leave one of them out")
+    if wish.detach and wish.watch:
+        raise UsageError("--watch fills this terminal, and --detach leaves it", "leave one of them out")
+    _named(asked)
+    if dry_run and write is not None:
+        click.echo(say(f"envcheck: --dry-run only shows: nothing is written to {write}"), err=True)
+        write = None
     if on != "local" or dry_run or as_script or write is not None:
         preview.sound(wish)
     if (engine := engines.module(on)) is not None:
         return engine.train(wish, own, engines.Shown(dry_run, as_script, write))
-    if write is not None and not dry_run:
+    if write is not None:
         from launch.rendering import written
 
         click.echo("\n".join(written.write(wish, write)))
@@ -114,6 +123,14 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
         click.echo(preview.preview(wish, as_script), nl=False)
         return 0
     return session.train(wish)
+
+
+def _named(asked: dict[str, Any]) -> None:
+    """That one job alone fits this machine is no answer: cards are taken for hours."""
+    if asked["model"] is None and asked["recipe"] is None:
+        raise UsageError(
+            "what to train was not said", "say --model NAME, or --recipe NAME; envcheck recipes lists them"
+        )
 
 
 def _many(asked: dict[str, Any]) -> int:
@@ -130,9 +147,10 @@ def _many(asked: dict[str, Any]) -> int:
         )
     if asked["on"] != "local":
         raise UsageError(f"--hosts and --on {asked['on']} are two ways to the nodes", "leave one of them out")
+    _named(asked)
     carried = {name: Path(given[name]) for name in CARRIED if name in given}
     words, said = fleet_words.words(given, carried)
-    only = {name: asked[name] for name in ("forget", "as_json", "gates", "dry_run")}
+    only = {name: asked[name] for name in ("fanout", "forget", "as_json", "gates", "dry_run")}
     return session.train(
         session.Asked(
             fleet_words.hosts(asked), words, said, luggage.packed(carried), asked["master"] or "", str(asked["runs"]),

@@ -18,6 +18,7 @@ EN = {
     "next": "Next step",
     "nothing_to_do": "Nothing is in the way. Start the training:",
     "nothing_judged": "Ask for a check that applies here:",
+    "colon": ": ",
     "copy": "Copy",
     "copied": "Copied",
     "areas": "Areas",

@@ -11,6 +11,7 @@ ZH = {
     "next": "下一步",
     "nothing_to_do": "没有任何阻碍。开始训练：",
     "nothing_judged": "请选择适用于本机的检查：",
+    "colon": "：",
     "copy": "复制",
     "copied": "已复制",
     "areas": "检查范围",

@@ -72,14 +72,19 @@ class Settings:
 
 def load(named: str | None = None) -> Settings:
     """The named file's, else the working folder's, else the user's own; UsageError where it is wrong."""
-    from envcheck.settings import file
-
     if named:
-        return file.read(Path(named), trusted=True)
+        return _read(Path(named), trusted=True)
     here, own = Path(NAME), _own()
     if here.exists():
-        return file.read(here, trusted=own is not None and own.exists() and own.samefile(here))
-    return file.read(own, trusted=True) if own is not None and own.exists() else Settings()
+        return _read(here, trusted=own is not None and own.exists() and own.samefile(here))
+    return _read(own, trusted=True) if own is not None and own.exists() else Settings()
+
+
+def _read(path: Path, trusted: bool) -> Settings:
+    """Without a file its reader is not imported: it knows all checks, and the machine would be asked later by that."""
+    from envcheck.settings import file
+
+    return file.read(path, trusted)
 
 
 def _own() -> Path | None:

@@ -6,6 +6,8 @@ import json
 import shlex
 from pathlib import Path
 
+from envcheck.language import exact, label, say
+from envcheck.language.width import columns
 from envcheck.machine import SYSROOT
 from envcheck.simulation import machine_file as described
 from envcheck.simulation.faults import FAULTS, applicable
@@ -15,14 +17,15 @@ def as_text(folder: Path | None) -> str:
     known = described.names(folder)
     width = max(map(len, known))
     lines = [
-        "Machines:",
-        *(f"  {name:<{width}}  {described.load(name, folder).title}" for name in known),
+        say("Machines:"),
+        *(f"  {name:<{width}}  {exact(described.load(name, folder).title)}" for name in known),
         "",
-        "Faults:",
+        say("Faults:"),
     ]
     for name, fault in FAULTS.items():
-        spelt = f"{name}[={fault.means}]" if fault.value else name
-        lines.append(f"  {spelt:<44}  {fault.summary} ({', '.join(sorted(fault.vendors))})")
+        spelt = f"{name}[={label(fault.means)}]" if fault.value else name
+        vendors = ", ".join(sorted(fault.vendors))
+        lines.append(f"  {spelt}{' ' * (44 - columns(spelt))}  {exact(fault.summary)} ({vendors})")
     return "\n".join(lines)
 
 
