@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 SYSROOT = "ENVCHECK_SYSROOT"  # set by `envcheck simulate`: a folder with bin/, root/ and ask/
 READ_LIMIT = 1 << 20
-THREADS = 32
+FEW_THREADS, THREADS = 4, 32  # of Python, of which one works at a time
+PATIENCE_S, LOOK_S = 0.02, 0.1
 
 
 def here() -> Machine:
@@ -54,7 +55,9 @@ def ask_all(machine: Machine, questions: Iterable[Question]) -> dict[str, Answer
 def side_by_side(jobs: Sequence[Callable[[], T]]) -> list[T]:
     """The jobs' results, in their order.
 
-    Daemon threads and not an executor, which joins its own at exit: Ctrl-C must not wait for a tool that hangs.
+    A few threads begin, and twice as many whenever none has ended anything for a while: those that wait for a tool cost
+    nothing, but many that are quick stand in each other's way.  Daemon threads and not an executor, which joins its own
+    at exit: Ctrl-C must not wait for a tool that hangs.
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, T | BaseException, bool]] = queue.SimpleQueue()
@@ -70,22 +73,21 @@ def side_by_side(jobs: Sequence[Callable[[], T]]) -> list[T]:
 
     for n in range(len(jobs)):
         waiting.put(n)
-    for _ in range(min(THREADS, len(jobs))):
-        threading.Thread(target=work, daemon=True).start()
     results: dict[int, T] = {}
-    for _ in jobs:
-        n, result, good = _next(done)
-        if not good:
-            raise result  # type: ignore[misc]
-        results[n] = result  # type: ignore[assignment]
-    return [results[n] for n in range(len(jobs))]
-
-
-def _next(done: queue.SimpleQueue[T]) -> T:
-    """By looks of a tenth of a second: a signal that comes right before one long wait is not seen until it ends."""
-    while True:
+    threads = 0
+    while len(results) < len(jobs):
+        more = min(threads or FEW_THREADS, THREADS - threads, waiting.qsize())
+        for _ in range(more):
+            threading.Thread(target=work, daemon=True).start()
+        threads += more
         with contextlib.suppress(queue.Empty):
-            return done.get(timeout=0.1)
+            while len(results) < len(jobs):
+                # by looks: a signal that comes right before one long wait is not seen until it ends
+                n, result, good = done.get(timeout=PATIENCE_S if waiting.qsize() and threads < THREADS else LOOK_S)
+                if not good:
+                    raise result  # type: ignore[misc]
+                results[n] = result  # type: ignore[assignment]
+    return [results[n] for n in range(len(jobs))]
 
 
 def _run(question: Question, sysroot: Path | None) -> Answer:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from envcheck.errors import UsageError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover (3.10: the training containers' Python)
-    import tomli as tomllib
+try:
+    import tomli as tomllib  # compiled where there is a wheel, then four times as fast as Python's own
+except ImportError:  # a pod, or a host that has Python alone
+    import tomllib  # type: ignore[no-redef, import-not-found, unused-ignore]
 
 
 def text(path: Path, limit: int, what: str) -> str:

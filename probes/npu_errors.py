@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 from envcheck.model import Document, ToolError
 from probes.npu_page import TOOL, Page
@@ -31,38 +32,39 @@ _SIGNS = ("fail", "not", "no ", "error", "denied", "invalid", "busy", "occupied"
 class Complaint:
     """A wording that the tools use, in small letters, and what it means."""
 
-    wording: re.Pattern[str]
+    wording: str
     category: str
     meaning: str
     fix: str
 
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Made when something is wrong: it takes 10 ms for all of them."""
+        return re.compile(self.wording)
 
-def _when(wording: str, category: str, meaning: str, fix: str) -> Complaint:
-    return Complaint(re.compile(wording), category, meaning, fix)
 
-
-WARNING = _when(
+WARNING = Complaint(
     r"driver package may not be completely installed|driver .{0,40}(?:incomplete|not (?:be )?complete)",
     "incomplete-driver",
     "the driver package does not say in /etc/ascend_install.info that it is completely installed",
     "install the driver package again as root; in a container, mount /etc/ascend_install.info",
 )
 COMPLAINTS = (
-    _when(
+    Complaint(
         r"error while loading shared libraries|cannot open shared object file|can\s?not found? valid driver lib"
         r"|lib path is invalid|(?:dlopen|load) .{0,80}\.so.{0,40}fail",
         "library-not-found",
         "the loader cannot find (or does not trust) the driver's libraries; the tool itself is there",
         "mount the driver and put /usr/local/Ascend/driver/lib64/common and .../lib64/driver into LD_LIBRARY_PATH",
     ),
-    _when(
+    Complaint(
         r"\bis used\b|(?:device|tool) is (?:busy|occupied|in use)|resource (?:is )?(?:busy|occupied)|in use by"
         r"|(?:been|being|already) (?:used|occupied)",
         "device-busy",
         "somebody else holds the card: another container, or a process outside",
         "stop the container or process that holds the card, or choose a free card",
     ),
-    _when(
+    Complaint(
         r"dcmi .{0,20}\b(?:init\w*|load\w*).{0,40}fail|fail\w* to init\w* .{0,20}dcmi|dcmi_init.{0,20}fail"
         r"|dsmi .{0,20}init.{0,40}fail",
         "dcmi-init-failed",
@@ -71,14 +73,14 @@ COMPLAINTS = (
         "try as root on the host; in a container check /dev/davinci*, /dev/davinci_manager, /dev/devmm_svm, "
         "/dev/hisi_hdc and the driver's mounts; after an upgrade of driver or firmware, reboot",
     ),
-    _when(
+    Complaint(
         r"command not found|(?:npu-smi|hccn_tool): not found|(?:npu-smi|hccn_tool).{0,60}no such file or directory"
         r"|executable file not found|is not recognized as an internal|未找到命令|命令未找到",
         "tool-not-found",
         "the tool is not on this machine, or not on PATH",
         "install the driver package; in a container, mount npu-smi (/usr/local/bin or /usr/local/sbin) and the driver",
     ),
-    _when(
+    Complaint(
         r"permission denied|operation not permitted|not permitted|no permission|permission is denied|insufficient"
         r" (?:permission|privilege)|(?:root|super)\s?user|root (?:permission|privilege|right)|as root\b|权限不够"
         r"|not in .{0,40}\bgroup\b",
@@ -86,7 +88,7 @@ COMPLAINTS = (
         "the caller may not ask this: the devices, or the tool, are for root or for the driver's group",
         "ask as root, or add the user to the driver's group (HwHiAiUser) and log in again",
     ),
-    _when(
+    Complaint(
         r"there is no (?:npu|chip|card|davinci)|no (?:npu|ascend|davinci)[ -](?:card|chip|device)s?\b"
         r"|can(?:'t| ?not) find (?:any )?(?:device|npu|chip|card)|no such device|no (?:chip|card) (?:was )?found"
         r"|/dev/davinci\S{0,12}.{0,4}no such file|no (?:npu )?devices? (?:were |was )?found"
@@ -96,13 +98,13 @@ COMPLAINTS = (
         "look for Huawei accelerators with lspci; if they are there, load or install the driver; in a container, give "
         "it a device",
     ),
-    _when(
+    Complaint(
         r"not support|unsupported|cannot be (?:executed|used|run) (?:on|in)|\bret(?: is|[:=]) ?-(?:8255|8013)\b",
         "unsupported-query",
         "this chip, or this place (container, virtual machine), has no such query",
         "none needed: skip the query",
     ),
-    _when(
+    Complaint(
         r"error parameter|invalid (?:parameter|option|argument|command|input)"
         r"|(?:parameter|option|argument).{0,30}(?:invalid|error|missing)|must input parameter"
         r"|^\s*usage:|unknown (?:option|command|type)|unrecognized"
@@ -111,7 +113,7 @@ COMPLAINTS = (
         "the tool does not know this way of asking",
         "read `npu-smi info -h` (or `hccn_tool -h`) for the types and options that this version knows",
     ),
-    _when(
+    Complaint(
         r"no ip was preset|(?:ip|ipconf|gateway|netdetect|route|netmask)\b.{0,40}"
         r"(?:not (?:been )?(?:set|configured|preset|exist)|no .{0,20}preset)"
         r"|get (?:ipconf|ip|gateway|netdetect|netmask)\w* failed|fail\w* to get (?:ip|gateway|netdetect|netmask)"
@@ -121,19 +123,19 @@ COMPLAINTS = (
         "set one: hccn_tool -i N -ip -s address A netmask M, or fill /etc/hccn.conf",
     ),
     WARNING,
-    _when(
+    Complaint(
         r"ascend/(?:driver|firmware)/\S{0,80}: no such file",
         "driver-not-loaded",
         "the driver is not installed here, or not where it is looked for",
         "install the driver package; in a container, mount /usr/local/Ascend/driver",
     ),
-    _when(
+    Complaint(
         r"drvmnggetconsoleloglevel failed",  # comes before the real complaint; alone where that was not pasted
         "dcmi-init-failed",
         "the driver does not answer this caller",
         "run the whole command again and read the line after this one; try as root on the host",
     ),
-    _when(
+    Complaint(
         r"(?:failed to query|query .{0,40}fail|get .{0,60}fail|fail(?:ed)? to (?:get|open|read)|device .{0,20}not ready"
         r"|(?:drv|hal|dcmi|dsmi)\w* .{0,40}fail|not initiali[sz]ed|(?:open|init\w*) device .{0,20}fail|\bret is -\d)",
         "device-not-initialised",
@@ -151,7 +153,7 @@ def read(page: Page) -> Document | None:
         return None
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     for complaint in COMPLAINTS:
-        if not complaint.wording.search(lowered):
+        if not complaint.pattern.search(lowered):
             continue
         if line := next((line for line in lines if _complains(complaint, line.lower(), page.command)), None):
             return Document(tool=TOOL, kind="error", error=_error(complaint, line, text))
@@ -159,7 +161,7 @@ def read(page: Page) -> Document | None:
 
 
 def _complains(complaint: Complaint, line: str, command: str) -> bool:
-    return bool(complaint.wording.search(line) and (command or _OURS.search(line)))
+    return bool(complaint.pattern.search(line) and (command or _OURS.search(line)))
 
 
 def _error(complaint: Complaint, line: str, text: str) -> ToolError:
@@ -172,5 +174,5 @@ def warning(page: Page) -> ToolError | None:
     """The tool's own warning below a table that is otherwise whole."""
     if not page.has("WARNING", "completely"):
         return None
-    line = next((line.strip() for line in page.lines if WARNING.wording.search(line.lower())), None)
+    line = next((line.strip() for line in page.lines if WARNING.pattern.search(line.lower())), None)
     return _error(WARNING, line, line) if line else None

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -93,9 +94,19 @@ class Site:
 
     def serves(self) -> bool:
         """Somebody listens on the first host but its sshd and its engine."""
-        argv = ["ip", "netns", "exec", self.fleet.hosts[0].space, "ss", "-Hltn"]
-        lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split("\n")
-        return any(line and not line.split()[3].endswith(":22") for line in lines)
+        return any(not local.endswith(":22") for local, _ in self._sockets("-ltn"))
+
+    def asked(self) -> bool:
+        """The second host is connected with the first, and not with its sshd."""
+        second = f"{self.fleet.hosts[1].address}:"
+        pairs = self._sockets("-tn", "state", "established")
+        return any(not local.endswith(":22") and peer.startswith(second) for local, peer in pairs)
+
+    def _sockets(self, *which: str) -> list[list[str]]:
+        """The first host's, each with its own end and the other."""
+        argv = ["ip", "netns", "exec", self.fleet.hosts[0].space, "ss", "-H", *which]
+        lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+        return [re.findall(r"\S+:(?:\d+|\*)", line) for line in lines]
 
 
 def _line(pid: int) -> bytes:
@@ -180,7 +191,7 @@ def test_it_dies_in_the_middle(site: Site, small: Small) -> None:
     """Both hosts say who passes the image on no more, and what to do; nothing comes from outside in another way."""
     site.outside.faults[:] = [Fault(small.layer, cut_after=1 << 20, hang=True)]
     child = site.start("--yes", "--json", "--seed-node", "node01")
-    until(lambda: site.fetched()[small.layer] > 0)
+    until(lambda: site.fetched()[small.layer] > 0 and site.asked())
     killed = site.seeds()
     for pid in killed:
         os.kill(pid, signal.SIGKILL)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import shlex
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from importlib import metadata
+from pathlib import Path
 
 from envcheck.checks.check import Check, Cost, of_machine
 from envcheck.checks.common import LINE_LIMIT, command, figures, graded, not_told, ok, plural, quote, unknown, warn
@@ -111,12 +112,26 @@ def _strange(file: str) -> Finding:
 
 
 def _of_packages() -> Iterator[Check]:
+    if not any(_offers(Path(folder)) for folder in sys.path):
+        return
+    from importlib import metadata
+
     for point in metadata.entry_points(group=GROUP):
         try:
             offered = point.load()
             yield from [offered] if isinstance(offered, Check) else [c for c in offered if isinstance(c, Check)]
         except Exception as err:  # a stranger's package: its fault is a finding
             yield _broken(point.name, f"{type(err).__name__}: {err}")
+
+
+def _offers(folder: Path) -> bool:
+    """Whether a package there may have checks: to import the library that knows takes longer than all checks."""
+    if folder.is_file():  # an archive
+        return True
+    try:
+        return any(GROUP in path.read_text(errors="replace") for path in folder.glob("*-info/entry_points.txt"))
+    except OSError:
+        return True
 
 
 def _broken(name: str, why: str) -> Check:

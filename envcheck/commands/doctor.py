@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +14,8 @@ from envcheck.fleet import words as fleet_words
 
 # as in reports.formats, which is imported when there is something to report
 FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")
+
+QUICK_S = 0.3  # a machine's tools answer in this time, or wait for their driver and leave a processor idle
 
 if TYPE_CHECKING:
     from envcheck.checks.check import Check
@@ -310,8 +314,6 @@ def _findings(asked: dict[str, Any], facts: Facts, site: Settings) -> list[Findi
 
 def _facts(asked: dict[str, Any], site: Settings) -> Facts:
     """What the machine or the recording says, and what the named job wants of it."""
-    import threading
-
     from envcheck import facts, machine, screen
 
     early = None if asked["device"] == "auto" else _offer(asked, asked["device"])
@@ -319,18 +321,32 @@ def _facts(asked: dict[str, Any], site: Settings) -> Facts:
         found = _replayed(asked["replay"], asked["device"])
     else:
         words = "" if asked["watch"] else "asking the machine ..."
-        with screen.hint(words):  # and, while its tools are at work, getting ready to judge
-            threading.Thread(target=_ready, daemon=True).start()
+        with screen.hint(words), _meanwhile():
             found = facts.gather(machine.here(), asked["device"], more=site.questions)
     return _completed(asked, site, found, early)
 
 
-def _ready() -> None:
-    """The checks, and the versions that belong together, are read by the time they are needed."""
-    from envcheck import checks  # noqa: F401
-    from envcheck.compat import loading
+@contextlib.contextmanager
+def _meanwhile() -> Iterator[None]:
+    """While slow tools are at work, getting ready to judge; quick ones would wait for it."""
+    import threading
 
-    loading.table()
+    getting_ready = threading.Timer(QUICK_S, _ready)
+    getting_ready.daemon = True
+    getting_ready.start()
+    try:
+        yield
+    finally:
+        getting_ready.cancel()
+
+
+def _ready() -> None:
+    """Reads the checks, and the versions that belong together; what is wrong with them is told where they are used."""
+    with contextlib.suppress(Exception):
+        from envcheck.checks import own  # noqa: F401
+        from envcheck.compat import loading
+
+        loading.table()
 
 
 def _completed(asked: dict[str, Any], site: Settings, found: Facts, early: Offer | None = None) -> Facts:

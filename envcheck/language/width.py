@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import textwrap
 import unicodedata
@@ -10,15 +11,11 @@ from collections.abc import Iterator
 CLOSING = "，。；：！？、）》”』」】"  # no line begins with one
 OPENING = "（《“『「【"  # and none ends with one of these
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f"
-_WORD = re.compile(rf"\s+|[{OPENING}]*(?:[{_WIDE}]|[^\s{_WIDE}{OPENING}{CLOSING}]+|(?=[{CLOSING}]))[{CLOSING}]*|\S")
-
-# Full-width marks have their own room, and Chinese characters stand together.
-_LOOSE = re.compile(r"(?<=[，；。：（）]) | (?=[，；。：（）])|(?<=[一-鿿]) (?=[一-鿿])")
 
 
 def tidy(text: str) -> str:
     """Words of both scripts put together: blanks stand beside Latin letters alone."""
-    return text if text.isascii() else _LOOSE.sub("", text)
+    return text if text.isascii() else _loose().sub("", text)
 
 
 def columns(text: str) -> int:
@@ -36,7 +33,7 @@ def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
         return textwrap.wrap(
             text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
         )
-    return list(_lines(_WORD.findall(" ".join(text.split())), width, first, rest))
+    return list(_lines(_word().findall(" ".join(text.split())), width, first, rest))
 
 
 def _lines(words: list[str], width: int, first: str, rest: str) -> Iterator[str]:
@@ -51,3 +48,16 @@ def _lines(words: list[str], width: int, first: str, rest: str) -> Iterator[str]
         line, empty = line + word, False
     if not empty:
         yield line.rstrip()
+
+
+@functools.cache
+def _word() -> re.Pattern[str]:
+    """Made for Chinese text alone: it takes 4 ms."""
+    each = rf"(?:[{_WIDE}]|[^\s{_WIDE}{OPENING}{CLOSING}]+|(?=[{CLOSING}]))"
+    return re.compile(rf"\s+|[{OPENING}]*{each}[{CLOSING}]*|\S")
+
+
+@functools.cache
+def _loose() -> re.Pattern[str]:
+    """Blanks that are too many: full-width marks have their own room, and Chinese characters stand together."""
+    return re.compile(r"(?<=[，；。：（）]) | (?=[，；。：（）])|(?<=[一-鿿]) (?=[一-鿿])")

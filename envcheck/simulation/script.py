@@ -1,4 +1,4 @@
-"""A Program as a /bin/sh script: it looks up its arguments and lets cat print a file.  No interpreter to start."""
+"""A Program as a /bin/sh script: it looks up its arguments and reads in what it says.  No second process to start."""
 
 from __future__ import annotations
 
@@ -33,32 +33,29 @@ if [ -n "$fields" ]; then
   exit 0
 fi
 """
+_HEAD = ("#!/bin/sh", "# A stand-in written by `envcheck simulate`.", "# shellcheck disable=SC1090,SC1091")
 _PRINT = {
-    False: r"printf '%s\n' \"$out\"".replace('\\"', '"'),
+    False: 'printf "%s\\n" "$out"',
     True: r'printf %s "$out" | head -c $((${#out} * 3 / 5))',
 }
 
 
 def script(program: Program) -> str:
     """The text of bin/NAME; its answers lie in ../answers/NAME, wherever the folder is moved."""
-    lines = ["#!/bin/sh", "# A stand-in written by `envcheck simulate`.", f"d=${{0%/*}}/../answers/{program.name}"]
     if program.hang_s:
-        return "\n".join([*lines[:2], f"exec sleep {program.hang_s}", ""])
+        return "\n".join([*_HEAD, f"exec sleep {program.hang_s}", ""])
+    lines = [*_HEAD, f"d=${{0%/*}}/../answers/{program.name}"]
     if program.columns:
         lines.append(_QUERY.replace("@print@", _PRINT[program.truncated]))
-    lines.append('case "$*" in')
-    for n, (arguments, reply) in enumerate(program.replies.items()):
-        lines.append(f"{quoted(arguments)}) {_say(reply, n)} ;;")
-    for n, (prefix, reply) in enumerate(program.otherwise, len(program.replies)):
-        lines.append(f"{quoted(prefix) if prefix else ''}*) {_say(reply, n)} ;;")
+    lines += ['f="$d/answer $*"', 'if [ -f "$f" ]; then . "$f"; fi', 'case "$*" in']
+    lines += [f'{pattern}) . "$d/{n}" ;;' for n, (pattern, _) in enumerate(_cases(program))]
     return "\n".join([*lines, "esac", ""])
 
 
 def answers(program: Program) -> dict[str, str]:
-    """File below answers/NAME → text."""
-    replies = [*program.replies.values(), *(reply for _, reply in program.otherwise)]
-    files = {str(n): reply.out for n, reply in enumerate(replies)}
-    files |= {f"{n}.err": reply.err for n, reply in enumerate(replies) if reply.err}
+    """File below answers/NAME → text: what the script reads in, and the columns of a query."""
+    files = {f"answer {arguments}": _said(reply) for arguments, reply in program.replies.items() if _plain(arguments)}
+    files |= {str(n): _said(reply) for n, (_, reply) in enumerate(_cases(program))}
     for field, column in program.columns.items():
         files[f"columns/{field}"] = "\n".join([column.heading, *column.values]) + "\n"
         bare = [
@@ -72,8 +69,17 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _say(reply: Reply, n: int) -> str:
-    if not reply.err and not reply.status:
-        return f'exec cat "$d/{n}"'
-    errors = f' cat "$d/{n}.err" >&2;' if reply.err else ""
-    return f'cat "$d/{n}";{errors} exit {reply.status}'
+def _plain(arguments: str) -> bool:
+    """Whether they can be a part of a file's name, which the shell finds sooner than a line of a long `case`."""
+    return "/" not in arguments and len(arguments.encode()) < 200
+
+
+def _cases(program: Program) -> list[tuple[str, Reply]]:
+    """Pattern and reply of the arguments that are no name, then of how arguments begin."""
+    whole = [(quoted(arguments), reply) for arguments, reply in program.replies.items() if not _plain(arguments)]
+    return whole + [(f"{quoted(prefix) if prefix else ''}*", reply) for prefix, reply in program.otherwise]
+
+
+def _said(reply: Reply) -> str:
+    errors = f"printf %s {quoted(reply.err)} >&2\n" if reply.err else ""
+    return f"printf %s {quoted(reply.out)}\n{errors}exit {reply.status}\n"
