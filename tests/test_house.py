@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck import toml_file
 from envcheck.cli import COMMANDS
 from envcheck.vendors import VENDORS
 
@@ -129,3 +130,13 @@ def test_reader_that_leaves() -> None:
 
     assert said == b""
     assert child.returncode != 0
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="this Python has no TOML of its own")
+def test_tables_are_read_by_every_parser() -> None:
+    """A pod or a host may have Python's own alone, which refuses what later versions of TOML allow."""
+    import tomllib
+
+    for path in sorted(path for part in PACKAGES for path in (ROOT / part).rglob("*.toml")):
+        text = path.read_text(encoding="utf-8")
+        assert toml_file.table(text, path.name, "") == tomllib.loads(text), path

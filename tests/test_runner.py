@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -159,3 +161,16 @@ def test_group_is_ended_even_when_it_ignores_sigterm() -> None:
     runner.end(child, grace_s=0.5)
 
     assert child.returncode == -signal.SIGKILL
+
+
+def test_those_that_wait_do_not_keep_others_from_beginning() -> None:
+    """A few begin, and all that may before the first of them ends; the results keep their order."""
+    together = threading.Barrier(machine.THREADS)
+
+    def waiting(n: int) -> int:
+        together.wait(30)
+        return n
+
+    jobs = [partial(waiting, n) for n in range(2 * machine.THREADS)]
+
+    assert machine.side_by_side(jobs) == list(range(len(jobs)))
