@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from envcheck import language
+
 ROOT = Path(__file__).parent.parent
 
 # pip's words when it reached no index at all.
@@ -35,6 +37,15 @@ for _name in ("COLUMNS", "LINES"):
 for _sign in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(_sign) is signal.SIG_IGN:
         signal.signal(_sign, lambda number, frame: None)
+
+
+@pytest.fixture
+def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Help stays as it is: commands are the same objects in the tests that come after."""
+    monkeypatch.setattr("envcheck.language.commands._translate", lambda command: None)
+    language.choose(["--lang", "zh"], {})
+    yield
+    language.choose([], {})
 
 
 # Minutes each: two versions of paddle as 16 cards, models of torch, cuts at every boundary, two nodes.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from gate_parts import situated
 from test_language import lacking
 from test_language_reports import english
 
-from envcheck import language
 from envcheck.language import width
 from envcheck.language.findings import localised
 from envcheck.model import Severity
@@ -24,13 +22,6 @@ from launch.gates import listing
 
 FOLDER = Path(gates.__file__).parent
 FILES = [file for file in sorted(FOLDER.glob("*.py")) if file.stem != "__main__"]
-
-
-@pytest.fixture
-def chinese() -> Iterator[None]:
-    language.choose(["--lang", "zh"], {})
-    yield
-    language.choose([], {})
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

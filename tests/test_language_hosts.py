@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import language_parts
@@ -56,13 +55,7 @@ REFUSED = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Help stays as it is: commands are the same objects in the tests that come after."""
-    monkeypatch.setattr("envcheck.language.commands._translate", lambda command: None)
-    language.choose(["--lang", "zh"], {})
-    yield
-    language.choose([], {})
+pytestmark = pytest.mark.usefixtures("chinese")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.stem}.{file.stem}")

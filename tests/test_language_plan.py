@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import language_parts
@@ -37,15 +36,6 @@ SCREENS = {
 KEPT = re.compile(
     r"--[\w-]+(?: [\w+./-]+)*|\([^()]*\)|\[[^\]]*\]|Hugging Face trainer|^  (?:loss|fused|adapter|gathered)  .*$", re.M
 )
-
-
-@pytest.fixture
-def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Help stays as it is: commands are the same objects in the tests that come after."""
-    monkeypatch.setattr("envcheck.language.commands._translate", lambda command: None)
-    language.choose(["--lang", "zh"], {})
-    yield
-    language.choose([], {})
 
 
 def screen(argv: tuple[str, ...]) -> str:

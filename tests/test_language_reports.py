@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import groupby
@@ -45,13 +44,7 @@ KEPT = (
 )
 
 
-@pytest.fixture(autouse=True)
-def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Help stays as it is: commands are the same objects in the tests that come after."""
-    monkeypatch.setattr("envcheck.language.commands._translate", lambda command: None)
-    language.choose(["--lang", "zh"], {})
-    yield
-    language.choose([], {})
+pytestmark = pytest.mark.usefixtures("chinese")
 
 
 def english(finding: Finding, *texts: str) -> list[str]:

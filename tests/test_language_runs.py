@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,11 +67,7 @@ GATES = {"envcheck: {} {} closed; nothing was started", "gate is", "gates are", 
 PASTED = re.compile(r"`[^`]*`|^  \| .*$|\$ .*$|envcheck runs \w+ \S+|set_env\.sh|tokens/s", re.M)
 
 
-@pytest.fixture(autouse=True)
-def chinese() -> Iterator[None]:
-    language.choose(["--lang", "zh"], {})
-    yield
-    language.choose([], {})
+pytestmark = pytest.mark.usefixtures("chinese")
 
 
 def english(text: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import language_parts
@@ -72,13 +71,7 @@ REFUSED = [
 MIXED = "npu*|up|infinite|8|npu:16\ngpu|up|2-00:00:00|4|gpu:h200:8\n"
 
 
-@pytest.fixture(autouse=True)
-def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Help stays as it is: commands are the same objects in the tests that come after."""
-    monkeypatch.setattr("envcheck.language.commands._translate", lambda command: None)
-    language.choose(["--lang", "zh"], {})
-    yield
-    language.choose([], {})
+pytestmark = pytest.mark.usefixtures("chinese")
 
 
 def is_chinese(text: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import language_parts
@@ -37,13 +36,6 @@ LOOSE = {
     "{} lacks a letter of {}: {}",
     "no model of the name {} is published: {}",
 }
-
-
-@pytest.fixture
-def chinese() -> Iterator[None]:
-    language.choose(["--lang", "zh"], {})
-    yield
-    language.choose([], {})
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
