@@ -203,7 +203,11 @@ def main() -> None:
     if args.time_doctor is not None:
         time_doctor(args.time_doctor)
         return
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, median of {RUNS} (5 for slow ones)")
+    bare = wall_s((sys.executable, "-c", "pass"))  # what a machine is worth today
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, bare Python {1000 * bare:.0f} ms, "
+        f"median of {RUNS} (5 for slow ones)"
+    )
     rows = [row for name in args.only or PARTS for row in PARTS[name]()]
     print(tabulate(rows, headers=("what", "took", "difference or memory", "goal")))
 

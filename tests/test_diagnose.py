@@ -205,15 +205,17 @@ def test_chinese_logs(tmp_path: Path, encoding: str) -> None:
     assert found.diagnoses[0].evidence[0].line == 2
 
 
-def test_compressed(tmp_path: Path) -> None:
-    """A compressed log is read, also when it was cut off."""
+def test_compressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A compressed log is read, also when it was cut off, which is said."""
     path = tmp_path / "a.log.gz"
     packed = gzip.compress(("\n".join(["x"] * 5 + [OOM]) + "\n").encode())
     path.write_bytes(packed)
     assert told(session.explain_files([path])) == ["memory.card"]
+    assert capsys.readouterr().err == ""
 
     path.write_bytes(packed[:-8])
     assert told(session.explain_files([path])) == ["memory.card"]
+    assert f"{path} is cut off" in capsys.readouterr().err
 
 
 def test_progress_bars(tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+import click
+
 from envcheck.errors import UsageError
+from envcheck.language import say
 
 CHUNK = 1 << 17  # bytes read at a time: what is made of them stays in a processor's cache
 LINE = 1 << 16  # bytes after which a line without an end is taken in pieces
@@ -59,13 +62,13 @@ def blocks(path: Path) -> Iterator[bytes]:
     """Whole lines, about CHUNK bytes at a time; `-` is standard input.  UsageError when it cannot be read."""
     try:
         if str(path) == "-":
-            yield from whole(_decoded(sys.stdin.buffer))
+            yield from whole(_decoded(sys.stdin.buffer, "-"))
             return
         with path.open("rb") as file:
             kind = os.fstat(file.fileno()).st_mode
             if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not file.isatty() and str(path) != os.devnull):
                 raise UsageError(f"{path} is a device, not a log", "name a file, a folder, or - for standard input")
-            yield from whole(_decoded(file))
+            yield from whole(_decoded(file, str(path)))
     except (OSError, ValueError) as err:  # ValueError: a NUL in the name
         why = (getattr(err, "strerror", None) or str(err)).lower()
         raise UsageError(
@@ -73,10 +76,10 @@ def blocks(path: Path) -> Iterator[bytes]:
         ) from None
 
 
-def _decoded(file: IO[bytes]) -> Iterator[bytes]:
+def _decoded(file: IO[bytes], name: str) -> Iterator[bytes]:
     first = file.read(CHUNK)
     if first[:2] == _GZ:
-        yield from _unzipped(first, file)
+        yield from _unzipped(first, file, name)
     elif code := _WIDE.get(first[:2]):
         decoder = codecs.getincrementaldecoder(code)("replace")
         yield from (decoder.decode(part).encode("utf-8", "replace") for part in _parts(first[2:], file))
@@ -90,13 +93,15 @@ def _parts(first: bytes, file: IO[bytes]) -> Iterator[bytes]:
         first = file.read(CHUNK)
 
 
-def _unzipped(first: bytes, file: IO[bytes]) -> Iterator[bytes]:
-    """A file that was cut off, or is damaged, is read as far as it goes."""
+def _unzipped(first: bytes, file: IO[bytes], name: str) -> Iterator[bytes]:
+    """A file that was cut off, or is damaged, is read as far as it goes, which is said."""
     with gzip.GzipFile(fileobj=_Joined(first, file)) as packed:  # type: ignore[call-overload]
         while True:
             try:
                 part = packed.read1(CHUNK)
             except (EOFError, OSError, zlib.error):
+                said = say(f"{name} is cut off, or damaged: what follows in it was not read")
+                click.echo(f"envcheck{say(': ')}{said}", err=True)
                 return
             if not part:
                 return
