@@ -285,6 +285,7 @@ STRANGE = {
     "options": b"python train.py " + b"--max_steps 1 " * 5000,
     "flags": b"".join(b"export FLAGS_abc%d=1\n" % n for n in range(5000)),
     "defaults": b"echo " + b"${a:-" * 3000 + b"}" * 3000,
+    "sweep": b"swift sft --model a/b --dataset c --max_length 2 --output_dir o\n" * 2000,
     "fences": b"```bash\necho\n" * 3000,
     "control": bytes(range(1, 32)) * 200,
 }  # fmt: skip

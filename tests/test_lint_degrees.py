@@ -91,6 +91,36 @@ def test_strange_files_beside(tmp_path: Path) -> None:
         assert told("run.sh", f"#!/bin/bash\nerniekit train '{name}'\n", Machine(folder=tmp_path)) == []
 
 
+SOME_CARDS = (
+    "docker exec -e ASCEND_RT_VISIBLE_DEVICES=0,1,2 box erniekit train conf.yaml",
+    "docker run -v /a:/a image:1 erniekit train conf.yaml",
+    "srun --gres=npu:3 erniekit train conf.yaml",
+    "deepspeed --exclude localhost:0,1 train.py --tensor-model-parallel-size 3",
+    "deepspeed -e localhost:0,1 train.py --tensor-model-parallel-size 3",
+    "deepspeed -i localhost:0,1,2 train.py --tensor-model-parallel-size 3",
+    "deepspeed -H hosts train.py --tensor-model-parallel-size 3 --pipeline-model-parallel-size 8",
+)
+
+
+@pytest.mark.parametrize("text", SOME_CARDS)
+def test_some_of_the_cards(text: str, eight: Facts, tmp_path: Path) -> None:
+    """Nothing fails where a container, Slurm or deepspeed's own options take fewer cards than the machine has."""
+    (tmp_path / "conf.yaml").write_text(f"{HEAD}tensor_parallel_degree: 3\n")
+    machine = Machine(lambda: eight, folder=tmp_path)
+
+    assert FAIL not in [severity for severity, _ in told("run.sh", f"#!/bin/bash\n{text}\n", machine)]
+
+
+def test_full_path_of_another_machine(eight: Facts, tmp_path: Path) -> None:
+    """A file in a full path is read where the machine that is meant is this one; a recorded one has its own."""
+    (tmp_path / "conf.yaml").write_text(f"{HEAD}tensor_parallel_degree: 3\n")
+    for start in (f"erniekit train {tmp_path}/conf.yaml", f"cd {tmp_path}\nerniekit train conf.yaml"):
+        text = f"#!/bin/bash\nexport ASCEND_RT_VISIBLE_DEVICES=0,1\n{start}\n"
+
+        assert told("run.sh", text, Machine(lambda: eight, folder=tmp_path)) == []
+        assert [each for each, _ in told("run.sh", text, Machine(lambda: eight, live=True, folder=tmp_path))] == [FAIL]
+
+
 ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_NPU\nnum_machines: 2\nnum_processes: 16\n"
 
 
@@ -104,3 +134,14 @@ def test_accelerates_file_beside(tmp_path: Path) -> None:
     assert [each for each, _ in told("run.sh", bare, machine, "launch.master")] == [FAIL]
     assert [each for each, _ in told("run.sh", bare, machine, "launch.rank")] == [FAIL]
     assert told("run.sh", whole, machine, "launch.master") == told("run.sh", whole, machine, "launch.rank") == []
+
+
+def test_command_line_beside_accelerates_file(tmp_path: Path) -> None:
+    """What the command line says otherwise than accelerate's file is not said twice; what it says twice is."""
+    (tmp_path / "acc.yaml").write_text(ACCELERATE)
+    start = "#!/bin/bash\naccelerate launch --config_file acc.yaml --num_processes 8 {}train.py --lr 1e-5\n"
+    machine = Machine(folder=tmp_path)
+    twice = told("run.sh", start.format("--num_processes $CARDS "), machine, "options.doubled")
+
+    assert told("run.sh", start.format(""), machine, "options.doubled") == []
+    assert [seen for _, seen in twice] == ["--num_processes stands twice: first 8, then ...; the last one counts"]

@@ -53,6 +53,44 @@ def test_too_many_cards() -> None:
     assert found(wanted, Machine(lambda: there), "launch.cards") == [FAIL]
 
 
+SIXTEEN = "torchrun --standalone --nproc_per_node=16 train.py --device npu"
+ELSEWHERE = (
+    (SIXTEEN, FAIL),
+    (f"docker exec box {SIXTEEN}", FAIL),
+    (f"srun --gres=npu:16 {SIXTEEN}", UNKNOWN),
+    (f"ssh large {SIXTEEN}", UNKNOWN),
+    (f"ssh large 'cd /work && {SIXTEEN}'", UNKNOWN),
+    (f"#SBATCH --gres=npu:16\n{SIXTEEN}", UNKNOWN),
+)
+
+
+@pytest.mark.parametrize(("text", "severity"), ELSEWHERE)
+def test_cards_of_another_machine(text: str, severity: Severity) -> None:
+    """Of what is started on another machine this one's cards tell nothing."""
+    with simulated("atlas-800t-a2") as answers:
+        there = facts.gather(answers, "auto")
+
+    assert found(text, Machine(lambda: there), "launch.cards") == [severity]
+
+
+EITHER = """if command -v npu-smi; then
+  CARDS=$(npu-smi info -l | grep -c NPU)
+else
+  CARDS=$(nvidia-smi -L | wc -l)
+fi
+torchrun --standalone --nproc_per_node="$CARDS" train.py"""
+
+
+@pytest.mark.parametrize(
+    ("vendor", "expected"), [("npu", [Severity.WARN]), ("nvidia", []), ("iluvatar", [Severity.WARN])]
+)
+def test_script_for_several_vendors(vendor: str, expected: list[Severity]) -> None:
+    """Where it names the cards of several vendors it is read for those that the machine has, if it has one's."""
+    machine = Machine(lambda: Facts(vendors=(VendorFacts(vendor),)))
+
+    assert found(EITHER, machine, "variables.set_env") == expected
+
+
 NAMELESS = "torchrun --nproc_per_node 9 train.py --optim adamw_bnb_8bit"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from envcheck.lint import configs, options
@@ -44,18 +45,25 @@ def _of_accelerate(job: Job, machine: Machine, written: Sequence[Config]) -> Job
 
 
 def read(word: Word, cwd: str, machine: Machine) -> Config | None:
-    """A relative path below the script's folder; an absolute one on the machine itself."""
+    """A relative path below the script's folder; an absolute one on the machine itself, where that is this one."""
     if machine.folder is None or not word.known or UNKNOWN in cwd or not word.text or "\0" in word.text + cwd:
         return None
-    path = Path(word.text) if word.text.startswith("/") else Path(machine.folder, cwd, word.text)
+    if (word.text.startswith("/") or cwd.startswith("/")) and not machine.live:
+        return None
+    path = Path(machine.folder, cwd, word.text)
     try:
         if not path.is_file() or path.stat().st_size > configs.LIMIT:
             return None
         raw = path.read_bytes()
     except OSError:
         return None
-    config = configs.read(Block("yaml", raw, ((0, 0),)), path.name)
+    config = _parsed(raw, path.name)
     return None if config.error else config
+
+
+@lru_cache(8)  # a sweep starts one file many times
+def _parsed(raw: bytes, name: str) -> Config:
+    return configs.read(Block("yaml", raw, ((0, 0),)), name)
 
 
 def _placed(config: Config, word: Word) -> tuple[Given, ...]:

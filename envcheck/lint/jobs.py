@@ -216,7 +216,8 @@ def _programmed(script: Script, command: Command, launcher: Launcher, rest: Sequ
         elif not word.many:
             break
     program = rest[cut] if cut < len(rest) else None
-    own, after = list(rest[:cut]), list(rest[cut + 1 :])
+    own = [replace(word, text=launcher.short.get(word.text, word.text)) for word in rest[:cut]]
+    after = list(rest[cut + 1 :])
     if launcher.name == "python" and not _looks(program, after):
         return None
     return Job(

@@ -28,6 +28,7 @@ class Launcher:
     master_default: str = ""
     total_processes: bool = False  # the count is that of all nodes
     modules: Names = ("-m", "--module")
+    short: Mapping[str, str] = field(default_factory=dict)  # -X for an option that counts here
     abbreviates: bool = True  # argparse takes the beginning of an option for it
     source: str = ""
 
@@ -186,6 +187,7 @@ LAUNCHERS = (
             ]
         ),
         modules=("--module",),
+        short={"-H": "--hostfile", "-i": "--include", "-e": "--exclude"},
         source="DeepSpeed's launcher/runner.py",
     ),
     Launcher(

@@ -12,6 +12,8 @@ from envcheck.lint.containers import ENGINES, Container, of_commands
 from envcheck.lint.jobs import Job, alone, jobs_of
 from envcheck.lint.machine import Machine
 from envcheck.lint.model import UNKNOWN, Command, Config, Script, Source
+from envcheck.lint.versions import Install, installs
+from envcheck.lint.walking.inner import AWAY
 from envcheck.lint.wrappers import bare
 
 FAMILIES_ALONE = ("llamafactory", "paddle", "swift", "accelerate")
@@ -45,6 +47,10 @@ class Paper:
         return (*of_commands(self.commands(*ENGINES)), *self.described)
 
     @cached_property
+    def installs(self) -> tuple[Install, ...]:
+        return tuple(installs(self.scripts))
+
+    @cached_property
     def jobs(self) -> tuple[Job, ...]:
         found = [
             lend(job, self.machine, self.configs) for script in self.scripts for job in jobs_of(script, self.configs)
@@ -63,13 +69,25 @@ class Paper:
         found = run or ([] if merged else services)
         return max(found, key=lambda each: each.command.start) if found else None
 
+    def away(self, job: Job) -> bool:
+        """Whether it starts on another machine than the script: by ssh, or where a scheduler puts it."""
+        if any(text.startswith("#SBATCH") for _, _, text in job.script.comments):
+            return True
+        return any(start <= job.start < end for start, end in self._away)
+
+    @cached_property
+    def _away(self) -> list[tuple[int, int]]:
+        return [(command.start, command.end) for _, command in self.commands(*AWAY)]
+
     @cached_property
     def device(self) -> str:
         if self.asked != "auto":
             return self.asked
         scores = {name: len(re.findall(pattern, self._code, re.IGNORECASE)) for name, pattern in _SIGNS.items()}
-        best = max(scores, key=lambda name: scores[name])
-        return best if scores[best] else self._of_machine
+        signed = [name for name in sorted(scores, key=lambda name: -scores[name]) if scores[name]]
+        if not signed or (len(signed) > 1 and self._of_machine in signed):  # of several, the cards that are there
+            return self._of_machine
+        return signed[0]
 
     @property
     def _of_machine(self) -> str:

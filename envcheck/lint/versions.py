@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,8 +58,8 @@ class Install:
         return next((word for name, word in self.options if name in names), None)
 
 
-def installs(paper: Paper) -> Iterator[Install]:
-    for script in paper.scripts:
+def installs(scripts: Iterable[Script]) -> Iterator[Install]:
+    for script in scripts:
         for command in script.commands:
             words = unwrapped(command.words)
             at = _after_install(words)
@@ -99,7 +99,7 @@ def _read(script: Script, command: Command, words: tuple[Word, ...]) -> Install:
 
 def installed(paper: Paper, package: str) -> str | None:
     """A version that the script pins exactly, else that of the machine; None: nobody says."""
-    for install in installs(paper):
+    for install in paper.installs:
         for name, _, specifier, _ in install.packages:
             found = re.match(r"==\s*([\w.+!-]+)$", specifier)
             if name == package and found:
@@ -109,7 +109,7 @@ def installed(paper: Paper, package: str) -> str | None:
 
 def wanted(paper: Paper, package: str) -> str | None:
     """What the script asks of a package: "" for any version; None where it installs none."""
-    for install in installs(paper):
+    for install in paper.installs:
         for name, _, specifier, _ in install.packages:
             if name == package:
                 return specifier

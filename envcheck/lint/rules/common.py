@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Protocol
 
-from envcheck.lint.model import Fix, Remark
+from envcheck.lint.model import UNKNOWN, Fix, Remark
 from envcheck.model import Severity
 
 
@@ -19,6 +19,7 @@ class Placed(Protocol):
 
 
 def _remark(severity: Severity, at: Placed, seen: str, do: str, fix: Fix | None) -> Remark:
+    seen, do = (text.replace(UNKNOWN, "...") for text in (seen, do))
     return Remark("", severity, seen, do, at.start, max(at.end, at.start + 1), fix)
 
 

@@ -14,6 +14,8 @@ from envcheck.lint.options import Given
 from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, unknown, warn
 from envcheck.lint.rules.training import PP, TP, at, whole
+from envcheck.lint.walking.inner import REMOTE
+from envcheck.lint.wrappers import bare
 
 if TYPE_CHECKING:
     from launch.catalogue.architecture import Model
@@ -87,6 +89,8 @@ def _each(paper: Paper, job: Job) -> int | None:
     if job.processes is not None or job.told("processes") is not None or job.told("devices") is not None:
         return job.processes if job.launcher.name and job.nodes else None
     if job.launcher.name not in _TAKE_ALL or job.command.elsewhere or (job.launcher.name and job.nodes is None):
+        return None
+    if bare(job.command) in REMOTE or paper.away(job) or job.says("exclude") is not None:
         return None
     visible = [word for name, word in job.command.environment.items() if name.endswith("_VISIBLE_DEVICES")]
     if visible:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from envcheck.lint import options
 from envcheck.lint.jobs import Job
-from envcheck.lint.model import Remark, Word
+from envcheck.lint.model import Remark, Script, Use, Word
 from envcheck.lint.paper import Paper, number
 from envcheck.lint.rules.common import fail, graded, near, swap, unknown, warn
 
 _LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|0\.0\.0\.0)(:\d+)?")
+_OF_TASK = ("SLURM_NODEID", "SLURM_PROCID")  # on a batch script's own shell 0, whatever the task
 _ADDRESS = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(?::(\d+))?")
 
 
@@ -106,8 +108,15 @@ def _how(job: Job, role: str) -> str:
 
 def rank_fixed(paper: Paper) -> Iterator[Remark]:
     """A number that stands in the script is the same on each node that runs it; or there is no such node."""
+    shown = {(job.nodes, number(told.plain)) for job in paper.jobs if (told := job.told("rank")) is not None}
+    early = sorted(use.start for script in paper.scripts for use in _before_srun(script))
     for job in paper.jobs:
         told = job.told("rank")
+        if told is not None and job.nodes != 1 and _within(told, early):
+            seen = "this is worked out before srun, by the first node's shell: each node takes itself for node 0"
+            do = "srun bash -c '...' in single quotes: so each node's own shell works it out."
+            yield graded(_several(job), told, seen, do)
+            continue
         rank, nodes = number(told.plain if told else None), job.nodes
         if told is None or rank is None or nodes is None or told.soft or rank < 0 or not job.trains:
             continue
@@ -116,9 +125,25 @@ def rank_fixed(paper: Paper) -> Iterator[Remark]:
             yield fail(told, seen, "Count the hosts, and hand each its own number.")
         elif rank >= nodes:
             yield fail(told, f"rank {rank} of {nodes} in all: they are counted from 0", f"0 to {nodes - 1}")
+        elif all((nodes, each) in shown for each in range(nodes)):
+            continue  # a start for each node stands here
         elif nodes > 1 and not _carried(job) and not _of_file(job) and (paper.document or not _role(job)):
             seen = f"rank {rank} stands in the script: on another node it is wrong, and copied there both wait or die"
             yield warn(told, seen, 'Take it from outside: "${NODE_RANK:?}".')
+
+
+def _before_srun(script: Script) -> Iterator[Use]:
+    """The numbers of a task and a node, and their copies, among srun's words: those of the shell that calls it."""
+    copied = re.compile(r'"?\$\{?(?:' + "|".join(_OF_TASK) + r')\}?"?')
+    names = {*_OF_TASK, *(each.name for each in script.assigns if copied.fullmatch(each.word.raw))}
+    for command in script.commands:
+        yield from (use for use in command.uses if use.name in names) if command.name == "srun" else ()
+
+
+def _within(word: Word, places: Sequence[int]) -> bool:
+    """Whether one of the places, which are in order, lies in the word."""
+    at = bisect_left(places, word.start)
+    return at < len(places) and places[at] < word.end
 
 
 def _of_file(job: Job) -> bool:
@@ -323,12 +348,14 @@ def cards(paper: Paper) -> Iterator[Remark]:
             else []
         )
         if there and (wanted or 0) > there:
-            yield fail(
-                job.told("processes") or listed or job,
-                f"{wanted} processes, and this machine has {there} devices",
-                f"At most {there}.",
-            )
-        elif there and numbers and max(numbers) >= there:
+            place = job.told("processes") or listed or job
+            if paper.away(job):
+                seen = f"{wanted} processes, and this machine has {there} devices; it is started on another"
+                yield unknown(place, seen, "envcheck lint on the machine itself.")
+            else:
+                seen = f"{wanted} processes, and this machine has {there} devices"
+                yield fail(place, seen, f"At most {there}.")
+        elif there and numbers and max(numbers) >= there and not paper.away(job):
             yield fail(
                 listed or job, f"device {max(numbers)}, and this machine has 0 to {there - 1}", f"0 to {there - 1}"
             )
@@ -345,7 +372,7 @@ def wrong_device(paper: Paper) -> Iterator[Remark]:
         found = paper.machine.vendors
         if option is None or vendor in (None, "cpu") or found is None or not found or not option.values:
             continue
-        if vendor not in found:
+        if vendor not in found and not paper.away(job):
             yield fail(
                 option.values[0],
                 f"--device {option.value}, and this machine has {' and '.join(found)} cards",

@@ -102,7 +102,6 @@ def _old(kit: Kit, given: Given, new: str) -> Remark:
 
 def other_version(paper: Paper) -> Iterator[Remark]:
     """Right for one version of the package, and the document installs whichever is newest."""
-    from envcheck.lint.versions import installs
     from launch.rendering import dialects, known
 
     for job in paper.jobs:
@@ -125,7 +124,7 @@ def other_version(paper: Paper) -> Iterator[Remark]:
                         f"{package} {machine} has no --{old[0].name}, nor {len(old) - 1} others of these options",
                         do,
                     )
-                for install in installs(paper):
+                for install in paper.installs:
                     for name, _, specifier, word in install.packages:
                         if old and name == package and not specifier and not machine:
                             limit = versions.replace(">=", "<")
@@ -140,9 +139,11 @@ def doubled(paper: Paper) -> Iterator[Remark]:
         for options in (job.own, job.options):
             first: dict[str, Given] = {}
             for given in options:
+                if given.key:
+                    continue  # a file's: the command line is there to say otherwise
                 before, plain = first.get(given.plain), given.plain
                 first[plain] = given
-                if before is None or given.key or (kit is None and _REPEATED.search(plain)):
+                if before is None or (kit is None and _REPEATED.search(plain)):
                     continue
                 if kit is not None and not kit.has(given.name) and _REPEATED.search(plain):
                     continue

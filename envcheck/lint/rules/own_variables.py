@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.lint.jobs import Job
 from envcheck.lint.model import Fix, Remark, Script, Use
 from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import graded, near, warn
@@ -124,6 +125,13 @@ _ENVIRONMENT = re.compile(
 )
 
 
+_COUNTS = ("NPROC_PER_NODE", "NNODES", "NODE_RANK")  # which torchrun and its like are told by options alone
+
+
+def _reads(job: Job, name: str) -> bool:
+    return any(name in names for names in job.launcher.variables.values())
+
+
 def not_exported(paper: Paper) -> Iterator[Remark]:
     """Set for the shell alone: the program that should read it does not see it."""
     for script in paper.scripts:
@@ -134,7 +142,8 @@ def not_exported(paper: Paper) -> Iterator[Remark]:
             name = assign.name
             if not _ENVIRONMENT.fullmatch(name) or name in read | exported | told or assign.prefix or name in ("PATH",):
                 continue
-            if not any(job.script is script and job.start > assign.end for job in paper.jobs):
+            starts = [job for job in paper.jobs if job.script is script and job.start > assign.end]
+            if not any(name not in _COUNTS or _reads(job, name) for job in starts):
                 continue
             told.add(name)
             seen = f"{name} is not exported: unless it was before, the training does not see it"

@@ -10,7 +10,6 @@ from envcheck.lint import tables
 from envcheck.lint.model import Remark, Word
 from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, graded, listed, unknown, warn
-from envcheck.lint.versions import installs
 from envcheck.lint.wrappers import bare, unwrapped
 
 # Packages whose newest version may want another toolkit, driver or torch.
@@ -64,7 +63,7 @@ def unpinned(paper: Paper) -> Iterator[Remark]:
         if {given.plain for given in job.options} & {*d.rename, *d.drop}
         for package in d.needs
     }
-    for install in installs(paper):
+    for install in paper.installs:
         for name, _, specifier, word in install.packages:
             if name not in _MATTER or (specifier and specifier != ">=0") or install.has("-c", "--constraint"):
                 continue
@@ -78,7 +77,7 @@ def unpinned(paper: Paper) -> Iterator[Remark]:
 
 
 def upgrade_all(paper: Paper) -> Iterator[Remark]:
-    for install in installs(paper):
+    for install in paper.installs:
         word = install.has("-U", "--upgrade")
         if word is not None and install.has("-r", "--requirement") and not install.has("-c", "--constraint"):
             yield warn(
@@ -93,7 +92,7 @@ def gpu_lists(paper: Paper) -> Iterator[Remark]:
     yield from cuda_packages(paper)
     if paper.device not in ("npu", "iluvatar") and not any(_foreign(job.option("device")) for job in paper.jobs):
         return
-    for install in installs(paper):
+    for install in paper.installs:
         for option, word in install.options:
             if option in ("-r", "--requirement") and re.search(r"(^|[/_.-])(gpu|cuda|cu\d+)([/_.-]|$)", word.text):
                 seen = f"{word.text[:80]} is the list for NVIDIA's cards: triton and others break here, or do not exist"
@@ -112,7 +111,7 @@ _CUDA = re.compile(r"flash-attn|xformers|bitsandbytes|transformer-engine|nvidia-
 def cuda_packages(paper: Paper) -> Iterator[Remark]:
     if paper.device != "npu":
         return
-    for install in installs(paper):
+    for install in paper.installs:
         for name, _, _, word in install.packages:
             if _CUDA.fullmatch(name):
                 seen = f"{name} is made for NVIDIA's cards: on an NPU it does not build, or does nothing"
@@ -134,7 +133,7 @@ PLUGINS = {
 def pairs(paper: Paper) -> Iterator[Remark]:
     """A plugin and what it is plugged into are of one version."""
     pinned: dict[str, tuple[str, Word]] = {}
-    for install in installs(paper):
+    for install in paper.installs:
         for name, _, specifier, word in install.packages:
             found = re.match(r"==\s*([\w.+!-]+)$", specifier)
             if found:
@@ -164,7 +163,7 @@ def _release(version: str, parts: int) -> str:
 
 def index_replaced(paper: Paper) -> Iterator[Remark]:
     """-i of a vendor: what else is wanted has to come from there too."""
-    for install in installs(paper):
+    for install in paper.installs:
         word = install.has("-i", "--index-url")
         vendors = word is not None and re.search(r"paddlepaddle\.org|pytorch\.org/whl|bcebos", word.text)
         kept = install.has("--no-deps", "--extra-index-url", "-c", "--constraint")
@@ -189,7 +188,7 @@ def global_config(paper: Paper) -> Iterator[Remark]:
 
 def extras(paper: Paper) -> Iterator[Remark]:
     """Extras and files that a project does not have: by its name, or below its clone where the document has one."""
-    for install in installs(paper):
+    for install in paper.installs:
         for name, given, _, word in install.packages:
             row = next((row for row in tables.load("projects")["projects"] if row["name"] == name), None)
             wrong = _lacking(row, given.strip("[]")) if row is not None else []
@@ -199,7 +198,7 @@ def extras(paper: Paper) -> Iterator[Remark]:
     project = _project(paper)
     if project is None:
         return
-    for install in installs(paper):
+    for install in paper.installs:
         editable = install.has("-e", "--editable") is not None
         for option, word in [*install.options, *(("", w) for _, _, _, w in install.packages)]:
             found = re.fullmatch(r"\.\[([\w,\s.-]+)\]", word.text.strip("'\""))
@@ -256,7 +255,7 @@ def tracked(paper: Paper) -> Iterator[Remark]:
             or "checkout" in words
         ):
             continue
-        if any(each.has("-e", "--editable") or {".", "./"} & set(each.command.texts()) for each in installs(paper)):
+        if any(each.has("-e", "--editable") or {".", "./"} & set(each.command.texts()) for each in paper.installs):
             yield warn(
                 command,
                 "the clone is whatever stands there today, and is installed as it is",
@@ -281,7 +280,7 @@ def image_reinstalled(paper: Paper) -> Iterator[Remark]:
     )
     if image is None:
         return
-    for install in installs(paper):
+    for install in paper.installs:
         word = install.has("-e", "--editable")
         if word is not None and not install.has("--no-deps", "-c", "--constraint"):
             yield warn(

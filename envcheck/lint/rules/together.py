@@ -11,7 +11,7 @@ from envcheck.lint.model import Remark, Word
 from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, graded, near, warn
 from envcheck.lint.rules.packages import PLUGINS
-from envcheck.lint.versions import Install, installs
+from envcheck.lint.versions import Install
 
 if TYPE_CHECKING:
     from envcheck.compat.model import Verdict
@@ -39,7 +39,7 @@ def together(paper: Paper) -> Iterator[Remark]:
 
 def _pins(paper: Paper) -> dict[str, tuple[str, Word]]:
     found: dict[str, tuple[str, Word]] = {}
-    for install in installs(paper):
+    for install in paper.installs:
         for name, _, specifier, word in install.packages:
             exact = re.match(r"==\s*([\w.+!-]+)$", specifier)
             if exact:
@@ -73,8 +73,8 @@ def _bad(verdict: Verdict, word: Word) -> Remark:
 def project(paper: Paper) -> Iterator[Remark]:
     """A project of which only the list of packages is installed, or a wheel that wants the project's files."""
     for row in tables.load("projects")["projects"]:
-        own = [install for install in installs(paper) if _of(install, row["name"])]
-        for install in installs(paper):
+        own = [install for install in paper.installs if _of(install, row["name"])]
+        for install in paper.installs:
             list_ = install.has("-r", "--requirement")
             if not own and list_ is not None and _entered(install, row) and not _on_path(paper):
                 seen = f"the packages of {row['name']}'s list are installed, and {row['name']} itself is not"

@@ -268,7 +268,6 @@ def _debugs(paper: Paper) -> bool:
 def interfaces(paper: Paper) -> Iterator[Remark]:
     """*_SOCKET_IFNAME against the interfaces of the machine; prefixes and exclusions as NCCL reads them."""
     for script, assign in environment(paper):
-        slurm = any(text.startswith("#SBATCH") for _, _, text in script.comments)
         if not assign.name.endswith("_SOCKET_IFNAME") or not assign.word.known or not assign.word.text:
             continue
         text = assign.word.text
@@ -282,10 +281,12 @@ def interfaces(paper: Paper) -> Iterator[Remark]:
                 f"whether {listed(names)} is an interface was not looked up, for {paper.unasked}",
                 "envcheck lint there, or --replay of its snapshot; ip -br address",
             )
-        elif not any(each.startswith(name) for name in names for each in there) and slurm:
+        elif any(each.startswith(name) for name in names for each in there):
+            continue
+        elif any(comment.startswith("#SBATCH") for _, _, comment in script.comments):
             seen = f"no interface of this machine is named {listed(names)}, and Slurm starts this on another"
             yield unknown(assign, seen, "ip -br address there")
-        elif not any(each.startswith(name) for name in names for each in there):
+        else:
             seen = f"no interface of this machine is named {listed(names)}: it has {listed(sorted(there))}"
             yield fail(assign, seen, "ip -br address names them; each host has its own.")
 

@@ -13,6 +13,7 @@ from envcheck.lint.walking.walk import Walk
 
 _HOSTS = ("ssh", "pdsh", "pssh", "parallel-ssh", "clush", "dsh")
 REMOTE = ("docker", "podman", "nerdctl", "kubectl", *_HOSTS)
+AWAY = ("kubectl", "srun", "mpirun", "mpiexec", *_HOSTS)  # on another machine than the one at hand
 _HOOKS = re.compile(r"\$\(\s*(\S*/)?(conda|mamba|micromamba|pyenv|ssh-agent|direnv|dircolors|brew|modulecmd)\b")
 NESTED = 3  # shells in shells
 
