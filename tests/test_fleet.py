@@ -35,6 +35,8 @@ from envcheck.reports.judged import exit_code
         (["node1,node2", "node2"], [], ["node1", "node2"]),
         (["node[01-04]"], ["node[02-03]"], ["node01", "node04"]),
         (["node[1-4]!node3"], [], ["node1", "node2", "node4"]),
+        (["r[1-2]n[08-09]"], [], ["r1n08", "r1n09", "r2n08", "r2n09"]),
+        (["n[0-900000000/900000000]"], [], ["n0", "n900000000"]),
         (["10.0.0.[9-11]"], [], ["10.0.0.9", "10.0.0.10", "10.0.0.11"]),
         (["a.example.org"], [], ["a.example.org"]),
     ),
@@ -56,6 +58,11 @@ def test_sets(sets: list[str], without: list[str], expected: list[str]) -> None:
         (["$(reboot)"], "no host's name"),
         (["a b"], "no host's name"),
         (["node[1-200000]"], "more than"),
+        (["node[1-999999999]"], "more than"),  # which ClusterShell would make one by one
+        (["node[1-4,9-8000]-[1-4000]"], "more than"),
+        ([f"node[1-{'9' * 5000}]"], "more than"),
+        (["node[1-99999],rack[1-2]"], "more than"),
+        (["node[1-99999]", "rack[1-2]"], "more than"),
     ),
 )
 def test_what_is_no_set(sets: list[str], words: str) -> None:

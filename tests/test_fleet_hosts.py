@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -316,9 +317,13 @@ def test_snapshots_of_a_fleet(fleet: Fleet, tmp_path: Path) -> None:
     made = fleet.run("snapshot", "--hosts", "node[01-04]", "-o", str(tmp_path / "kept"))
     later = fleet.run("doctor", "--replay", str(tmp_path / "kept"), "--json")
     said = json.loads(later.stdout)
+    chinese = fleet.run("snapshot", "--hosts", "node03", "-o", str(tmp_path / "none"), "--lang", "zh")
 
     assert made.returncode == 1
     assert "node03: nobody listens at its ssh port: ssh: connect to host" in made.stderr
+    assert "  next: Start sshd there" in made.stderr and "    $ ssh -v node03 true" in made.stderr
+    assert re.search("node03：.*[一-鿿].*\n  下一步：.*\n    \\$ ssh", chinese.stderr)
+    assert "共 1 台主机，0 台的记录" in chinese.stderr
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["node01.json", "node02.json", "node04.json"]
     assert odd(said)["cards"][1] == ("7 × 910B3", "node02")
 

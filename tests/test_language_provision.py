@@ -22,6 +22,7 @@ from installers.telling import MARGIN, as_text
 ROOT = Path(installers.__path__[0])
 FILES = [
     *(ROOT / f"{name}.py" for name in ("plan", "hosted_plan", "by_hand", "session", "telling")),
+    ROOT / "bundles" / "bundle_make.py",
     ROOT / "images" / "engine_problems.py",
     *(ROOT / "containers" / f"{name}.py" for name in ("container_compare", "container_telling")),
 ]
@@ -33,6 +34,7 @@ SAYERS = {
     "ByHand": (1,),
     "EnvcheckError": (0, 1),
     "Step": (1, 2, 3, 4),
+    "Part": (0, 1),
 }
 LABELS = (
     *("already so", "by hand", "not asked", "mind", "in the way", "driver", "container", "packages", "sources"),
@@ -42,7 +44,7 @@ LABELS = (
 KEPT = {
     *("{} -m pip uninstall {}", "sudo mkdir -p {} && sudo chown $USER {}", "docker rm --force {}"),
     *("driver {} is here", "none is seen here", "{}, {} or newer is wanted; with the vendor's file:"),
-    "lend the environment {} from {}{}",
+    *("lend the environment {} from {}{}", "docker pull {} {}"),
 }
 PASTED = re.compile(
     r"\$ .*|docker exec .*|\S+/python3? -m pip .*|https?://\S+|安装 .*|envcheck \w+ -.*|docker \w+|sudo \w+ .*"
@@ -80,6 +82,16 @@ def test_a_plan_is_chinese(recipe: str, tmp_path: Path, monkeypatch: pytest.Monk
     assert "第 1 步" in texts[60] and "撤销" in texts[60]
     assert [line for line in long if "$ " not in line] == []
     assert ENGLISH.findall(PASTED.sub("|", texts[1000].replace(str(tmp_path), "HOME"))) == []
+
+
+def test_what_a_bundle_would_hold_is_chinese(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part and where it comes from, in lines that fit the terminal."""
+    monkeypatch.setenv("COLUMNS", "60")
+    words = ["bundle", "--recipe", "tiny-cpu", "--dry-run", "-o", str(tmp_path / "x")]
+    told = CliRunner().invoke(cli.main, words).output.replace(str(tmp_path), "HOME")
+
+    assert "来自" in told and ENGLISH.findall(PASTED.sub("|", told)) == []
+    assert [line for line in told.splitlines() if width.columns(line) > 60] == []
 
 
 def test_heads_stand_in_one_column() -> None:

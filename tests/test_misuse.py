@@ -136,7 +136,11 @@ TINY = ("train", "--model", "tiny", "--method", "lora", "--device", "cpu")
         (("--write", "there", "--no-stop", "los"), "did you mean loss"),
         (("--dry-run", "--limit", "stalled.secs=9"), "did you mean stalled.seconds"),
         (("--as-script", "--write", "there"), "leave one of them out"),
+        (("--json", "--write", "there"), "--dry-run --json holds all of them"),
+        (("--on", "slurm", "--json", "--write", "there"), "--dry-run --json holds all of them"),
         (("--detach", "--watch"), "leave one of them out"),
+        (("--hosts", "a,b", "--dry-run", "--json"), "leave --json out"),
+        (("--hosts", "a,b", "--dry-run", "--gates"), "leave one out"),
     ],
 )
 def test_what_is_only_shown_is_refused_as_well(

@@ -11,10 +11,12 @@ import sys
 import xml.etree.ElementTree as Xml
 from pathlib import Path
 
+import click
 import pytest
 
+from envcheck.commands.plan import plan as command
 from envcheck.errors import UsageError
-from launch.planner import asked, machines, png
+from launch.planner import asked, legal, machines, png
 
 ROOT = Path(__file__).parent.parent
 DIES = ("--device", "iluvatar", "--cards", "16", "--memory-gib", "32", "--tp", "4", "--pp", "4")
@@ -202,7 +204,7 @@ REFUSED = [
     (("--sharding", "fsdp"), "paddle has none, stage1, stage2, stage3"),
     (("--optimizer", "adamw8bit", "--device", "npu"), "bitsandbytes has no kernels for ascend-910b"),
     (("--cards", "1000000001"), "is not in the range"),
-    (("--cards", "1000001"), "from 1 to 1000000"),
+    (("--cards", "1000001"), "1<=x<=1000000"),
     (("--etp", "3", "--ep", "2"), "--etp 3 does not divide"),
     (("--calibrate", ".", "--search"), "--calibrate corrects one plan, no --sweep or --search"),
     (("-o", "plan.jpg"), "only .svg and .png can be drawn"),
@@ -329,6 +331,31 @@ def test_narrow_terminals(columns: int) -> None:
     wide = [line for line in done.stdout.splitlines() if len(line) > columns and " " in line.strip()]
 
     assert not [line for line in wide if "step x" not in line]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rows", "rows.csv", "-o", "out.csv", "--model", "21b"), "--model would not be read beside --rows"),
+        (("--rows", "rows.csv", "-o", "out.csv", "--json"), "--json would not be read beside --rows"),
+        (("--list-models", "--search"), "--search would not be read beside --list-models"),
+    ],
+)
+def test_no_option_is_left_unread(words: tuple[str, ...], said: str) -> None:
+    """What a table's jobs, or the list of models, have no use for is refused."""
+    done = plan(*words)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr and "leave one of them out" in done.stderr
+
+
+def test_the_largest_numbers_are_those_of_the_planner() -> None:
+    """What the help tells as the range of an option is what a job may have."""
+    params = {param.name: param.type for param in command.params}
+    ranges = {name: kind.max for name, kind in params.items() if isinstance(kind, click.IntRange)}
+
+    assert {name: ranges[name] for name in legal.LARGEST} == legal.LARGEST
+    assert ranges["grad_accum"] == ranges["micro_batch"]
 
 
 def test_no_output_is_lost(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def test_malformed(old: str, new: str, words: list[str], tmp_path: Path) -> None
     said = f"{caught.value.message} {caught.value.next_step}"
     assert [word for word in [str(file), *words] if word not in said] == []
     assert len(said) < 1000 + 2 * len(str(file))
+    assert caught.value.next_step
 
 
 @pytest.mark.parametrize(

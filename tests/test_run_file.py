@@ -63,7 +63,9 @@ def test_special_files() -> None:
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(path))
         try:
-            with pytest.raises(UsageError, match="not a file"):
+            with pytest.raises(UsageError, match="not a file") as caught:
                 run_file.read(path)
         finally:
             path.unlink()
+
+    assert str(path.parent) in caught.value.next_step

@@ -11,9 +11,13 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from launch.runs import shown
+from envcheck import cli
+from launch import watch
+from launch.runs import follow, shown
 from launch.runs.known import Run
 from tests.test_train import left, record, train, variables
 
@@ -159,9 +163,33 @@ def test_names(tmp_path: Path) -> None:
 
     for name in ("20261121-2", "latest", "runs/20261121-2-b", str(tmp_path / "runs/20261121-2-b")):
         assert "20261121-2-b" in runs(tmp_path / "home", tmp_path, "show", name).stdout, name
-    for name, words in (("20261121", "means 2 runs"), ("2026x", "there is no run"), ("/etc", "holds no run")):
+    for name, words in (
+        ("20261121", "means 2 runs"),
+        ("2026x", "near it: 2026"),
+        ("/etc", "holds no run"),
+        ("zz", "the newest: 2026"),
+    ):
         done = runs(tmp_path / "home", tmp_path, "show", name)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("where", ["begun", "follow"])
+def test_who_stops_looking_hears_that_the_run_goes_on(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while a job waits, or between its steps: told after the last of them, which is still held back."""
+
+    def interrupted(*_: object) -> Run:
+        raise KeyboardInterrupt
+
+    (tmp_path / "a-run").mkdir()
+    (tmp_path / "a-run" / "run.json").write_text('{"state": "finished"}')
+    monkeypatch.setattr(follow, where, interrupted)
+    monkeypatch.setattr(watch.Teller, "close", lambda _: click.echo("step 9", err=True))
+    done = CliRunner().invoke(cli.main, ["runs", "--runs", str(tmp_path), "follow", "a-run"])
+
+    said = "step 9\n" * (where == "follow") + "envcheck: the run goes on; envcheck runs stop a-run ends it\n"
+    assert done.output.startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,7 @@ JOB = ("train", "--on", "slurm", "--model", "tiny", "--method", "lora", "--devic
     ("more", "code", "words"),
     [
         (("--rank", "1"), 2, "--rank has no place in --on slurm: Slurm numbers the nodes"),
+        (("--rank", "0"), 2, "--rank has no place in --on slurm: Slurm numbers the nodes"),
         (("--provision",), 2, "--provision has no place"),
         (("--gres", "npu:8", "--on", "local"), 2, "--gres is for Slurm"),
         ((), 4, "sbatch takes no job: there is no sbatch here"),

@@ -103,11 +103,20 @@ def _here() -> str:
 
 
 def _as_text(plan: Plan) -> str:
+    import shutil
+
+    from envcheck.language.width import wrap
     from envcheck.units import mib
 
-    lines = [f"{plan.recipe.name} for {plan.aim.architecture} in {plan.path}, about {mib(plan.size_mib)}"]
+    width = max(50, shutil.get_terminal_size((100, 24)).columns)
+    whole = say("{} for {} in {}, about {}").format(
+        plan.recipe.name, plan.aim.architecture, plan.path, mib(plan.size_mib)
+    )
+    lines = wrap(whole, width, "", "    ")
     for part in plan.parts:
-        lines += [f"  {part.what}", f"      from {part.where_from}, about {mib(part.size_mib)}"]
+        lines += wrap(say(part.what), width, "  ", "      ")
+        where = say("from {}, about {}").format(say(part.where_from), mib(part.size_mib))
+        lines += wrap(where, width, "      ", "        ")
     return "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envcheck.errors import EnvcheckError, UsageError
+from envcheck.language import say
 
 if TYPE_CHECKING:
     from envcheck.fleet.judging import Bench, Host
@@ -49,10 +50,10 @@ def snapshot(asked: dict[str, Any]) -> int:
     from pathlib import Path
 
     from envcheck import snapshot as recording
-    from envcheck.checks.common import plural
     from envcheck.errors import FIT, UNFIT
     from envcheck.fleet import judging, reach
     from envcheck.model import Severity
+    from envcheck.reports import safe
 
     folder = Path(asked["output"])
     if asked["output"] == "-" or (folder.exists() and not folder.is_dir()):
@@ -74,8 +75,13 @@ def snapshot(asked: dict[str, Any]) -> int:
     told = each_asked(asked, written, ())
     bad = [(host, found) for host, found in told if found.severity in (Severity.FAIL, Severity.UNKNOWN)]
     for host, found in bad:
-        click.echo(f"envcheck: {host}: {found.seen}{f': {found.evidence[-1]}' if found.evidence else ''}", err=True)
-    click.echo(f"{len(told) - len(bad)} of {plural(len(told), 'host')} in {folder}", err=True)
+        said = ("envcheck", host, say(found.seen), *found.evidence[:1])  # ssh's word, else what it printed
+        click.echo(safe(say(": ").join(said)), err=True)
+        if found.remedy:
+            next_step = f"{say('next: ')}{say(found.remedy.words)}"
+            click.echo("\n    $ ".join((f"  {next_step}", *found.remedy.commands)), err=True)
+    counted = say("{} of {} hosts in {}" if len(told) != 1 else "{} of {} host in {}")
+    click.echo(counted.format(len(told) - len(bad), len(told), folder), err=True)
     return UNFIT if bad else FIT
 
 
@@ -123,7 +129,7 @@ def _progress(total: int) -> Iterator[Callable[[], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("asking the hosts"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn(say("asking the hosts")), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda: bar.advance(task)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from launch.planner.asked import Machine
     from launch.planner.spread import Spread
 
-NUMBER = click.IntRange(1, 1_000_000_000)
+NUMBER = click.IntRange(1, 1_000_000)
+TOKENS, BATCH = click.IntRange(1, 100_000_000), click.IntRange(1, 65_536)  # as launch.planner.legal has them
 DESCRIBED = ("cards", "nodes", "memory_gib", "used_gib")  # of machines that are not asked
 
 
@@ -39,9 +40,9 @@ DESCRIBED = ("cards", "nodes", "memory_gib", "used_gib")  # of machines that are
 @click.option("--sharding", "--zero", "sharding", help="none, stage1, stage2, stage3 (or 0 to 3), fsdp.")
 @click.option("--offload", help="optimizer, tensorwise, params, activations; joined by +.")
 @click.option("--recompute", help="full, selective, none.")
-@click.option("--seq-len", type=NUMBER, help="Tokens of the longest sample.")
-@click.option("--micro-batch", type=NUMBER, help="Samples of one forward pass of one card.")
-@click.option("--grad-accum", type=NUMBER, help="Micro batches of one step.")
+@click.option("--seq-len", type=TOKENS, help="Tokens of the longest sample.")
+@click.option("--micro-batch", type=BATCH, help="Samples of one forward pass of one card.")
+@click.option("--grad-accum", type=BATCH, help="Micro batches of one step.")
 @click.option("--lora-rank", type=NUMBER)
 @click.option("--lora-targets", help="all-linear, qkv, qv, attn, mlp, or modules: q_proj,v_proj.")
 @click.option("--quant", help="nf4, int4, int8, wint4/8, ...: a quantised base under adapters.")
@@ -74,8 +75,10 @@ def plan(**asked: Any) -> int:
     from envcheck.errors import UsageError
 
     if asked["list_models"]:
+        _alone("--list-models", "--json")
         return _models(asked["as_json"])
     if asked["rows"]:
+        _alone("--rows", "-o")
         return _rows(asked)
     if not (asked["model"] and asked["method"]):
         raise UsageError("plan needs --model and --method", "as in envcheck plan --model 21b --method lora")
@@ -91,6 +94,16 @@ def plan(**asked: Any) -> int:
     if asked["sweep"]:
         return _sweep(job, asked)
     return _search(job, asked) if asked["search"] else _one(machine, job, asked, found)
+
+
+def _alone(option: str, with_it: str) -> None:
+    """UsageError for what would not be read beside the option."""
+    from envcheck.commands.provision import _given
+    from envcheck.errors import UsageError
+
+    for other in _given():
+        if other not in (option, with_it):
+            raise UsageError(f"{other} would not be read beside {option}", "leave one of them out")
 
 
 def _models(as_json: bool) -> int:

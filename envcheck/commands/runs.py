@@ -95,19 +95,20 @@ def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None) -> i
     \b
     envcheck runs follow latest
     """
+    from contextlib import closing
+
     from launch.runs import follow as following
     from launch.runs import known, shown
     from launch.watch import Teller
 
-    run = following.begun(known.find(name, folder or outer[0]), lambda text: click.echo(text, err=True))
-    teller = Teller(of=following.of(run))
+    run = known.find(name, folder or outer[0])
     try:
-        ended = following.follow(run, teller)
+        run = following.begun(run, lambda text: click.echo(text, err=True))
+        with closing(Teller(of=following.of(run))) as teller:
+            ended = following.follow(run, teller)
     except KeyboardInterrupt:
         click.echo(say(f"envcheck: the run goes on; envcheck runs stop {run.id} ends it"), err=True)
         raise
-    finally:
-        teller.close()
     click.echo(shown.as_page(ended))
     return following.code(ended)
 

@@ -14,6 +14,7 @@ from envcheck.language import say
 
 CARRIED = ("recipes",)  # goes along to other hosts; all other paths are theirs
 OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # said of the whole, and to each host in its own words
+GATES_LOOK = "--gates looks at this machine, and what only shows the command does not", "leave one out"
 ALONE = ("rank", "host", "nnodes", "provision", "yes", "detach", "watch", "as_script", "write")
 
 
@@ -101,7 +102,7 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
     own, asked = engines.split(on, asked)
     wish = request.Request(**asked)  # click has the same names and kinds
     if wish.gates and (dry_run or as_script or write is not None):
-        raise UsageError("--gates looks at this machine, and what only shows the command does not", "leave one out")
+        raise UsageError(*GATES_LOOK)
     if as_script and write is not None:
         raise UsageError("--as-script prints the script, --write keeps it as a file", "leave one of them out")
     if wish.detach and wish.watch:
@@ -110,6 +111,10 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
     if dry_run and write is not None:
         click.echo(say(f"envcheck: --dry-run only shows: nothing is written to {write}"), err=True)
         write = None
+    if wish.as_json and write is not None:
+        raise UsageError(
+            "--json prints a document, --write keeps files", "leave one of them out; --dry-run --json holds all of them"
+        )
     if on != "local" or dry_run or as_script or write is not None:
         preview.sound(wish)
     if (engine := engines.module(on)) is not None:
@@ -147,6 +152,10 @@ def _many(asked: dict[str, Any]) -> int:
         )
     if asked["on"] != "local":
         raise UsageError(f"--hosts and --on {asked['on']} are two ways to the nodes", "leave one of them out")
+    if asked["dry_run"] and asked["gates"]:
+        raise UsageError(*GATES_LOOK)
+    if asked["dry_run"] and asked["as_json"]:
+        raise UsageError("--dry-run prints the command of each host, and no document", "leave --json out")
     _named(asked)
     carried = {name: Path(given[name]) for name in CARRIED if name in given}
     words, said = fleet_words.words(given, carried)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +20,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,252}")
 # ClusterShell puts a group's name into a line for the shell, as it stands; a list of hosts may be a stranger's.
 _SHELL = re.compile(r"""[\s$`'"\\;|<>(){}#~]""")
 
+# node[01-08,10]-[1-2], among others: the words of a set, and the ranges of a word.
+_WORD, _RANGES = re.compile(r"(?:[^\s,!&^\[]|\[[^\]]*\]?)+"), re.compile(r"\[([^\]]*)")
+
 
 def chosen(sets: Iterable[str], hostfile: str | None = None, exclude: Iterable[str] = ()) -> list[str]:
     """The hosts' names, each once, in the order of node sets; UsageError for what is none, or nobody."""
@@ -28,8 +32,6 @@ def chosen(sets: Iterable[str], hostfile: str | None = None, exclude: Iterable[s
         found.difference_update(_set([text]))
     if not found:
         raise UsageError("these host sets hold no host", NEXT)
-    if len(found) > HOSTS_LIMIT:
-        raise UsageError(f"{len(found)} hosts are more than {HOSTS_LIMIT}", "ask a part of them at a time")
     names = [str(name) for name in found]
     for name in names:
         if not _NAME.fullmatch(name):
@@ -59,13 +61,36 @@ def _set(texts: Iterable[str]) -> NodeSet:
         try:
             if "@" in text and _SHELL.search(text):
                 raise NodeSetException("no group has such a name")
-            found.update(NodeSet(text, resolver=known))
+            most = _most(text)
+            if most <= HOSTS_LIMIT:
+                found.update(NodeSet(text, resolver=known))
+                most = len(found)
+            if most > HOSTS_LIMIT:
+                raise UsageError(f"{text[:80]!r} makes more than {HOSTS_LIMIT} hosts", "ask a part of them at a time")
         except GroupResolverSourceError as err:
             named = f"ClusterShell has no groups called {err} here"
             raise _none(text, "ClusterShell has no groups here" if str(err).startswith("<") else named) from None
         except (NodeSetException, GroupResolverError) as err:
             raise _none(text, str(err)) from None
     return found
+
+
+def _most(text: str) -> int:
+    """How many hosts it can mean, told before they are all made: that of a thousand million takes minutes."""
+    return sum(math.prod(map(_counted, _RANGES.findall(word))) for word in _WORD.findall(text))
+
+
+def _counted(ranges: str) -> int:
+    count = 0
+    for part in ranges.split(","):
+        ends, _, step = part.partition("/")
+        first, _, last = ends.partition("-")
+        if len(ends) > 40:
+            return HOSTS_LIMIT + 1
+        whole = first.isdecimal() and last.isdecimal()
+        by = int(step[:9]) if step.isdecimal() else 1
+        count += max(1, (int(last) - int(first)) // max(1, by) + 1) if whole else 1
+    return count
 
 
 def _none(text: str, why: str) -> UsageError:

@@ -28,7 +28,7 @@ def name_of(url: str) -> str:
     """The last part of the path, if it can be a file's name; UsageError for what is no http address."""
     parsed = urllib.parse.urlsplit(url)
     if parsed.scheme not in ("http", "https") or not parsed.hostname:
-        raise UsageError(f"{shown(url)}: not an http:// or https:// address")
+        raise UsageError(f"{shown(url)}: not an http:// or https:// address", "look at the address")
     name = urllib.parse.unquote(parsed.path.rpartition("/")[2])
     return name if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._+~-]{0,199}", name) else "download"
 

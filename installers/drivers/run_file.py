@@ -51,11 +51,11 @@ def read(path: Path, tell: Callable[[int, int], None] = lambda done, total: None
     """One pass over the file; `tell` hears (bytes done, of).  UsageError when it is no file of this kind."""
     try:
         if not path.is_file():
-            raise UsageError(f"{path}: not a file")
+            raise UsageError(f"{path}: not a file", f"name the installer itself; ls -l {path.parent}")
         with path.open("rb") as file:
             return _read(path, file, tell)
     except OSError as err:
-        raise UsageError(f"{path}: cannot be read: {(err.strerror or str(err)).lower()}") from None
+        raise UsageError(f"{path}: cannot be read: {(err.strerror or str(err)).lower()}", f"ls -l {path}") from None
 
 
 def _read(path: Path, file: BinaryIO, tell: Callable[[int, int], None]) -> RunFile:

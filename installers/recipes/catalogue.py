@@ -228,9 +228,10 @@ def _load_folder(folder: Path) -> list[Recipe]:
         if not folder.is_dir():
             raise UsageError(f"{folder}: not a folder", "--recipes takes a folder of recipe files (*.toml)")
     except OSError as err:
-        raise UsageError(f"{folder}: cannot be read: {(err.strerror or str(err)).lower()}") from None
+        why = (err.strerror or str(err)).lower()
+        raise UsageError(f"{folder}: cannot be read: {why}", f"ls -ld {folder}") from None
     if len(files) > FILES_LIMIT:
-        raise UsageError(f"{folder}: more than {FILES_LIMIT} recipe files")
+        raise UsageError(f"{folder}: more than {FILES_LIMIT} recipe files", "name a folder that holds recipes alone")
     recipes = [load(file) for file in files]
     for name, number in Counter(recipe.name for recipe in recipes).items():
         if number > 1:

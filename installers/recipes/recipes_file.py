@@ -30,6 +30,7 @@ OURS = Path(__file__).parent
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _ANNOTATED = {"value", "source", "seed_value", "reason"}
 _OURS = {"notes", "file"}  # fields of Recipe that the loader fills in
+COMPARE = "compare with a file of ours: envcheck recipes show tiny-cpu names it"
 _KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -37,14 +38,17 @@ def load(path: Path) -> Recipe:
     """The recipe in `path`; UsageError when it is not one."""
     from installers.recipes.recipe_rules import check
 
-    recipe = parse(toml_file.text(path, SIZE_LIMIT, "recipe"), str(path))
-    check(recipe)
+    text = toml_file.text(path, SIZE_LIMIT, "recipe")
+    try:
+        check(recipe := parse(text, str(path)))
+    except UsageError as err:
+        raise UsageError(err.message, err.next_step or COMPARE) from None
     return recipe
 
 
 def parse(text: str, file: str) -> Recipe:
     """The recipe in `text`, its rules not yet checked; `file` only names it."""
-    table = toml_file.table(text, file, "compare with what `envcheck recipes show` prints")
+    table = toml_file.table(text, file, COMPARE)
     return from_table(table, file)
 
 
@@ -63,7 +67,7 @@ def _named(file: str, name: str) -> Mapping[str, Any]:
     path = next((f for f in (Path(file).parent / f"{name}.toml", OURS / f"{name}.toml") if f.is_file()), None)
     if path is None:
         raise UsageError(f"{file}: like: there is no recipe {name!r}", f"put {name}.toml beside the file that names it")
-    return toml_file.table(toml_file.text(path, SIZE_LIMIT, "recipe"), str(path), "compare with ours")
+    return toml_file.table(toml_file.text(path, SIZE_LIMIT, "recipe"), str(path), COMPARE)
 
 
 def of_kind(cls: type[Any], table: Mapping[str, Any], file: str) -> Any:

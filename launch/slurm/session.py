@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -52,15 +53,13 @@ def _submitted(request: Request, planned: Plan) -> int:
     if request.detach:
         _echo(request, said)
         return errors.FIT
-    run = follow.begun(_found(plan), telling.say)
-    teller = Teller(of=follow.of(run))
     try:
-        ended = follow.follow(run, teller)
+        run = follow.begun(_found(plan), telling.say)
+        with contextlib.closing(Teller(of=follow.of(run))) as teller:
+            ended = follow.follow(run, teller)
     except KeyboardInterrupt:
         telling.spoken_aside(f"envcheck: the job goes on; envcheck runs stop {name} ends it")
         raise
-    finally:
-        teller.close()
     _ended(ended)
     _echo(request, ended.said)
     return follow.code(ended)

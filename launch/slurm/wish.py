@@ -69,5 +69,6 @@ REFUSED = {
 def refuse(request: Request) -> None:
     """UsageError for what has no meaning in a job of Slurm's."""
     for name, why in REFUSED.items():
-        if getattr(request, name) not in (None, False):
+        value = getattr(request, name)
+        if value is not None and value is not False:  # rank 0 is one, too
             raise UsageError(f"--{name.replace('_', '-')} has no place in --on slurm: {why}", "leave it out")
