@@ -54,10 +54,16 @@ class Verbs(misuse.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise StoppedError from None  # click would end the line of the ^C even where there is no terminal
+        except BrokenPipeError:
+            raise UnreadError from None  # click has an exit code of its own for it
 
 
 class StoppedError(Exception):
     """By Ctrl-C or a signal, in the middle of a command."""
+
+
+class UnreadError(Exception):
+    """Whoever read what the command prints went away."""
 
 
 @click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -108,7 +114,7 @@ def _code(argv: list[str] | None) -> int:
         say = language.say
         click.echo(f"{open_line * chr(10)}envcheck{say(': ')}{say('interrupted')}", err=True)
         return errors.INTERRUPTED
-    except BrokenPipeError:
+    except (UnreadError, BrokenPipeError):
         _give_up_stdout()  # whoever read us has enough; what was not read is not "fit"
         return errors.UNTOLD
     except OSError as err:

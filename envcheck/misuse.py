@@ -79,7 +79,8 @@ def _consuming(param: click.Parameter) -> Any:
 
 
 def _look(param: click.Parameter, values: Iterable[object]) -> None:
-    """UsageError for an empty text, which as a path would mean this folder, and for a path that no file can have."""
+    """UsageError for an empty text, which as a path would mean this folder, for a path that no file can have, and for
+    nan, which no range refuses."""
     name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name.strip("[]")
     of_file = isinstance(param.type, click.Path) or param.metavar in PLACES
     for value in values:
@@ -87,6 +88,9 @@ def _look(param: click.Parameter, values: Iterable[object]) -> None:
             raise errors.UsageError(f"{name}: an empty text", EMPTY)
         if of_file and isinstance(value, str):
             places.can_be(value, name)
+        if isinstance(param.type, click.FloatRange) and str(value).strip().lstrip("+-").lower() == "nan":
+            ends = param.type
+            raise errors.UsageError(f"{name}: {value} is no number", f"give one from {ends.min:g} to {ends.max:g}")
 
 
 PLACES = ("FILE", "DIR", "VENV", "FILE.run")  # metavars of options that are paths without click's type for them

@@ -218,6 +218,15 @@ def test_compressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{path} is cut off" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("text", "count"), [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("a" * 200_000 + "\nb\n", 2)])
+def test_lines_are_counted(text: str, count: int, tmp_path: Path) -> None:
+    """The last one also where no end of line follows it."""
+    path = tmp_path / "a.log"
+    path.write_text(text)
+
+    assert [lines for _, lines, _ in session.explain_files([path]).read] == [count]
+
+
 def test_progress_bars(tmp_path: Path) -> None:
     """What a progress bar overwrote on the same line is read."""
     path = tmp_path / "a.log"

@@ -217,6 +217,14 @@ def test_no_file_can_be_so(words: tuple[str, ...], tmp_path: Path, capsys: pytes
         assert ": no file can be '" in said and len(said) < 500
 
 
+@pytest.mark.parametrize("nan", ["nan", "-NaN"])
+def test_nan_is_in_no_range(nan: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is neither below the least nor above the most."""
+    said = refused(capsys, "doctor", "--hosts", "n1", f"--deadline={nan}")
+
+    assert f"--deadline: {nan} is no number" in said and "from 1 to 86400" in said
+
+
 @pytest.mark.parametrize("words", [("plan", "--model", LONG, "--device", "npu"), ("parse", LONG), ("lint", LONG)])
 def test_names_without_end(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """A name as long as no file has one is a sentence of a readable length wherever it is taken for one."""

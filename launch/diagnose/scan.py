@@ -100,6 +100,11 @@ class Scan:
     def __post_init__(self) -> None:
         self._gists = Gists(self.index.words)
 
+    @property
+    def read(self) -> int:
+        """Lines, with the last one where no end of line follows it."""
+        return self.lines + bool(self._end and not self._end.endswith(b"\n"))
+
     def feed(self, block: bytes) -> None:
         """Whole lines, or a piece of a very long one."""
         self.size += len(block)

@@ -103,7 +103,7 @@ def report(scans: Sequence[Scan]) -> Report:
         diagnoses=told,
         raised=raised,
         telling=() if known else telling(scans),
-        read=tuple((one.name, one.lines, one.size) for one in scans),
+        read=tuple((one.name, one.read, one.size) for one in scans),
         first=_first(told, raised) if len(scans) > 1 else "",
     )
 
