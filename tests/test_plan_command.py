@@ -194,7 +194,7 @@ REFUSED = [
     (("--sweep", "seq-len=1..8", "--search"), "--sweep and --search are two questions"),
     (("--optimizer", "frob"), "--optimizer frob is not known"),
     (("--used-gib", "32"), "--used-gib 32: a card has 32 GiB"),
-    (("--used-gib", "nan"), "--used-gib nan: a card has 32 GiB"),
+    (("--used-gib", "nan"), "--used-gib: nan is no number"),
     (("--quant", "int3"), "--quant int3 is not known"),
     (("--quant", "awq-int4"), "--quant awq-int4: paddle does not have it"),
     (("--lora-targets", "q_proj,kv_b_proj"), "--lora-targets kv_b_proj: ernie-4.5-21b-a3b has no such module"),

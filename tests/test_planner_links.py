@@ -304,3 +304,16 @@ def test_search_says_step_and_links() -> None:
     assert "8 cards HCCS 196 GB/s, 16 cards SYS 9.6 GB/s" in done.stdout
     assert document["step_samples"] == speed.SAMPLES
     assert {"ranks": 8, "apart": 1, "gbs": 196, "kind": "HCCS"} in document["links"]
+
+
+@pytest.mark.parametrize(
+    ("faults_here", "said"),
+    [((), ""), (("card-lost=3",), "7 cards, though more are in it: lspci 8"), (("truncated",), "was cut off")],
+)
+def test_cards_that_are_not_listed(faults_here: tuple[str, ...], said: str) -> None:
+    """A plan of the cards that the tool lists says that there are more, unless a number was asked for."""
+    with simulated("atlas-800t-a2", list(faults_here)) as here:
+        told = facts.gather(here, "npu")
+
+    assert said in machines.of_facts(told, "npu").said and bool(machines.of_facts(told, "npu").said) == bool(said)
+    assert machines.of_facts(told, "npu", 4).said == ""

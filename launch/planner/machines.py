@@ -86,7 +86,19 @@ def here(facts: Facts, device: str, cards: int | None) -> Machine | None:
     if device == "cpu":
         return of_host(facts)
     some = (v for v in facts.vendors if device in ("auto", v.name))
-    return next((found for v in some if (found := of_vendor(v, cards))), None)
+    found = next(((v, machine) for v in some if (machine := of_vendor(v, cards))), None)
+    return replace(found[1], said="" if cards else lost(facts, found[0])) if found else None
+
+
+def lost(facts: Facts, v: VendorFacts) -> str:
+    """What there is to say where the machine has more cards than its tool lists; else nothing."""
+    from envcheck.checks.devices import count
+    from envcheck.model import Severity
+
+    if v.document and v.document.truncated:
+        return f"machine: {len(v.devices)} cards; the tool's answer was cut off, there may be more"
+    seen = next((f.seen for f in count(facts, v) if f.severity is Severity.FAIL), "")
+    return f"machine: {len(v.devices)} cards, though more are in it: {seen}" if seen else ""
 
 
 def of_host(facts: Facts) -> Machine:
