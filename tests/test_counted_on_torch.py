@@ -85,7 +85,7 @@ def counts(torch_environment: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Every case's configuration, as transformers completes it, and bytes."""
     argv = [str(torch_environment / "bin" / "python"), str(PROGRAM)]
     asked = json.dumps([case(*one) for one in CASES])
-    done = subprocess.run(argv, input=asked, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(argv, input=asked, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     return dict(zip(CASES, json.loads(done.stdout), strict=True))
 
