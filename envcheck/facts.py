@@ -124,9 +124,10 @@ def _worth_asking(vendor: Vendor, seen: Mapping[str, Answer]) -> bool:
 
 
 def follow_ups(vendor: Vendor, answers: Mapping[str, Answer]) -> list[Question]:
-    """The per-device questions, for the devices that the answers list."""
+    """The per-device questions, for the devices that the answers list, but for what the list has told already."""
     devices = _listing(vendor, answers)[2] if vendor.per_device else ()
-    return [question for question, _, _ in _per_device(vendor, devices)]
+    wanted = {kind: {d.npu for d in devices if needed(d)} for kind, needed in vendor.only_if.items()}
+    return [q for q, number, kind in _per_device(vendor, devices) if number in wanted.get(kind, (number,))]
 
 
 def _per_device(vendor: Vendor, devices: Iterable[Device]) -> tuple[tuple[Question, int, str], ...]:

@@ -6,24 +6,23 @@ import re
 from collections.abc import Iterable
 
 BLANK = "***"
-_NAME = re.compile(
-    r"TOKEN(?!IZER)|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH", re.IGNORECASE
-)  # TOKENIZERS_PARALLELISM is none
+# Patterns as text: most of what is read needs none of them, and they take longer to compile than to apply.
+# TOKENIZERS_PARALLELISM is none.
+_NAME = r"(?i)TOKEN(?!IZER)|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH"
 # https://user:word@host, also with JSON's \/\/; a word with / or @ in it when a colon stands before (no port does).
-_USERINFO = re.compile(r"(:(?:\\?/){2})(?:[^\s/@:\"'<>]{1,256}:(?!\d{1,5}/)[^\s\"'<>]{0,512}|[^\s/@\"'<>]{1,512})@")
+_USERINFO = r"(:(?:\\?/){2})(?:[^\s/@:\"'<>]{1,256}:(?!\d{1,5}/)[^\s\"'<>]{0,512}|[^\s/@\"'<>]{1,512})@"
 # HttpProxy: user:word@host, without a scheme.
-_PROXY = re.compile(r"(proxy\w{0,10}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)[^\s\"'@,;/]{1,512}@", re.IGNORECASE)
+_PROXY = r"(?i)(proxy\w{0,10}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)[^\s\"'@,;/]{1,512}@"
 # Figures of trainings, "tokens_per_s": 4963, are no secrets: a plural that is given a plain number is a count.
 _COUNT = r"tokens[\w-]{0,40}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?\d{1,12}(?:\.\d{1,12})?(?![\w.+/=-])"
-_ASSIGNED = re.compile(
-    rf"((?!{_COUNT})(?:token(?!izer)|secret|passw(?:or)?d|credential|api_?key|access_?key|private_?key"
-    r"|auth(?:orization)?(?=\\?[\"']?\s{0,4}[:=]))[\w-]{0,40}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)[^\s\"',;}\\]+",
-    re.IGNORECASE,
+_ASSIGNED = (
+    rf"(?i)((?!{_COUNT})(?:token(?!izer)|secret|passw(?:or)?d|credential|api_?key|access_?key|private_?key"
+    r"|auth(?:orization)?(?=\\?[\"']?\s{0,4}[:=]))[\w-]{0,40}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)[^\s\"',;}\\]+"
 )
-_OPTION = re.compile(r"(--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api-?key)\s{1,4})[^\s\"'-][^\s\"']*", re.IGNORECASE)
-_OPTION_NAME = re.compile(r"--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api[-_]?key)", re.IGNORECASE)
-_BEARER = re.compile(r"\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
-_KNOWN = re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16})\b")
+_OPTION = r"(?i)(--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api-?key)\s{1,4})[^\s\"'-][^\s\"']*"
+_OPTION_NAME = r"(?i)--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api[-_]?key)"
+_BEARER = r"(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
+_KNOWN = r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16})\b"
 # One of these stands in all that the patterns find, but for letters beyond ASCII that are s or i in another case.
 _SIGNS = ("token", "secret", "passw", "credential", "key", "auth", "bearer", "basic")
 _KNOWN_SIGNS = ("_", "sk-", "AKIA")
@@ -32,12 +31,12 @@ _KNOWN_SIGNS = ("_", "sk-", "AKIA")
 def redact(text: str) -> str:
     """The text without passwords in URLs, assigned tokens, and tokens known by their shape."""
     if "@" in text:
-        text = _PROXY.sub(rf"\1{BLANK}@", _USERINFO.sub(rf"\1{BLANK}@", text))
+        text = re.sub(_PROXY, rf"\1{BLANK}@", re.sub(_USERINFO, rf"\1{BLANK}@", text))
     low = text.lower()
     if not text.isascii() or any(sign in low for sign in _SIGNS):
         for pattern in (_BEARER, _ASSIGNED, _OPTION):  # a bearer's word first: it is the second one after the colon
-            text = pattern.sub(r"\1" + BLANK, text)
-    return _KNOWN.sub(BLANK, text) if any(sign in text for sign in _KNOWN_SIGNS) else text
+            text = re.sub(pattern, r"\1" + BLANK, text)
+    return re.sub(_KNOWN, BLANK, text) if any(sign in text for sign in _KNOWN_SIGNS) else text
 
 
 def blank_words(words: Iterable[str]) -> tuple[str, ...]:
@@ -46,7 +45,7 @@ def blank_words(words: Iterable[str]) -> tuple[str, ...]:
     behind = False
     for word in words:
         found.append(BLANK if behind and not word.startswith("-") else redact(word))
-        behind = bool(_OPTION_NAME.fullmatch(word))
+        behind = bool(re.fullmatch(_OPTION_NAME, word))
     return tuple(found)
 
 
@@ -54,4 +53,4 @@ def blank_value(name: str, value: str) -> str:
     """A variable's value; blanked when the name says that it is a secret."""
     if name.lower().endswith("_proxy"):
         value = value.rpartition("@")[2] if "://" not in value and "@" in value else value
-    return BLANK if _NAME.search(name) else redact(value)
+    return BLANK if re.search(_NAME, name) else redact(value)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from envcheck.model import Question
+from envcheck.model import Device, Question
 
 PER_DEVICE = "{id}"  # stands in a follow-up question for the id of one device
 PER_DIE = "{phy}"  # as above, for the physical id of one die: what hccn_tool counts, where npu-smi -i counts NPUs
+
+
+def _ill(device: Device) -> bool:
+    return (device.health or "").upper() != "OK"
+
+
+def _load_unsaid(device: Device) -> bool:
+    return device.utilization_percent is None
 
 
 def _run(*argv: str, timeout_s: float = 20.0) -> Question:
@@ -29,17 +37,17 @@ class Vendor:
     """One vendor's names and figures.
 
     `idle_memory_mib` is what the driver itself holds of an idle device; `plugin_index` the only package index that has
-    the plugin;
-    `commands` are ready to paste, by what they are for; `pci_classes` how the
-    classes of accelerators begin (pci.ids).  `devices` are the questions that list
-    devices, steadiest first (the first that answers counts); `samples` ask for memory, load, power and health alone,
-    every few seconds of a run, where that is cheaper; `details` go with them; `per_device` are asked once for
-    each id, `{id}` replaced.  `device_type` is paddle's name for the device, `launch_option` the launcher's,
-    `chips_per_card` how many devices the tool lists for a card that is bought.  Cards come into a container by names of
-    `cdi_kind`, by the engine's `runtime`, which reads `runtime_env`, or, where `nodes_suffice`, by the nodes alone.
-    The collectives of several devices open ports on the host, from `port_base` or what `port_env` says on, as many as
-    `port_spans` has for the toolkit's version (newest first).  `mixes`: they work in one job with other vendors' cards;
-    cards that `module_link` joins are a module, and over two modules the collectives want pairs of cards.
+    the plugin; `commands` are ready to paste, by what they are for; `pci_classes` how the classes of accelerators begin
+    (pci.ids).  `devices` are the questions that list devices, steadiest first (the first that answers counts);
+    `samples` ask for memory, load, power and health alone, every few seconds of a run, where that is cheaper; `details`
+    go with them; `per_device` are asked once for each id, `{id}` replaced, where `only_if` names their kind of such
+    devices alone: the list has told it of others.  `device_type` is paddle's name for the device, `launch_option` the
+    launcher's, `chips_per_card` how many devices the tool lists for a card that is bought.  Cards come into a container
+    by names of `cdi_kind`, by the engine's `runtime`, which reads `runtime_env`, or, where `nodes_suffice`, by the
+    nodes alone.  The collectives of several devices open ports on the host, from `port_base` or what `port_env` says
+    on, as many as `port_spans` has for the toolkit's version (newest first).  `mixes`: they work in one job with other
+    vendors' cards; cards that `module_link` joins are a module, and over two modules the collectives want pairs of
+    cards.
     A program opens `control_nodes` beside the cards' own; the driver is `kernel_modules` (patterns), any of which shows
     it, and `libraries`: (name, documented place), tried by name first; a container that gets its cards by hand gets
     `driver_mounts` from the host.  Of a site's names for its cards (Slurm's GRES) those are this vendor's that hold one
@@ -62,6 +70,7 @@ class Vendor:
     samples: tuple[Question, ...] = ()
     details: tuple[Question, ...] = ()
     per_device: tuple[Question, ...] = ()
+    only_if: Mapping[str, Callable[[Device], bool]] = field(default_factory=dict)
     pci_classes: tuple[str, ...] = ("12", "03", "0b4")
     idle_memory_mib: int = 0
     architectures: tuple[str, ...] = ("x86_64", "aarch64")
@@ -157,6 +166,7 @@ VENDORS: dict[str, Vendor] = {
             *(_run("npu-smi", "info", "-t", kind, "-i", PER_DEVICE) for kind in ("board", "usages", "health", "ecc")),
             *(_run("hccn_tool", "-i", PER_DIE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health", "tls")),
         ),
+        only_if={"health": _ill, "usages": _load_unsaid},
         pci_classes=("12",),  # Huawei's [0300] is the board's own console (Hi171x), on each Kunpeng server
         toolkit_variables=("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"),
         toolkit_folder="/usr/local/Ascend",

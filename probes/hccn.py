@@ -19,7 +19,7 @@ _ROUTE = ("destination", "gateway", "genmask", "flags", "metric", "ref", "use", 
 _LIMIT = 20_000  # fields kept of one text
 _PING = re.compile(r"(\d{1,9}) (packets transmitted), (\d{1,9}) (received), ([\d.]{1,9}%) (packet loss)")
 
-# The option that answers with such keys, for answers without their command line.
+# The option that answers with such keys, for answers without their command line; compiled when there is such a one.
 _OPTIONS: tuple[tuple[str, str], ...] = (
     ("-link_stat", r"link (?:up|down) count|link change records"),
     ("-link", r"link status"),
@@ -44,8 +44,7 @@ _OPTIONS: tuple[tuple[str, str], ...] = (
     ("-dscp_to_tc", r"dscp[ \w]{0,30}"),
     ("-netdetect", r"detect"),
 )
-_ANSWERS = tuple((option, re.compile(rf"(?im)^(?:{keys})\b")) for option, keys in _OPTIONS)
-_STARTS = re.compile(
+_STARTS = (
     r"(?im)^[ \t]*(?:\[dev\w* ?\d+\][ \t]*)?(?:dev_id:\d+, )?(?:"
     + "|".join(pattern for _, pattern in _OPTIONS)
     + r")\s*[:\[\n]"
@@ -73,7 +72,7 @@ def read(page: Page) -> Document | None:
     if ":" not in page.body and "TLV" not in page.body and "packet" not in page.body and "LINK" not in page.body:
         return None
     named = page.command.startswith("hccn_tool")
-    if not named and not _STARTS.search(page.body + "\n"):
+    if not named and not re.search(_STARTS, page.body + "\n"):
         return None
     answers = _Answers()
     events: list[dict[str, str]] = []
@@ -105,14 +104,15 @@ def _option(page: Page, fields: dict[str, Any]) -> str | None:
     if typed := re.search(r"\s(-(?!i\b|g\b|s\b|t\b|h\b)[a-z]\w*)", page.command):
         return typed[1]
     head = (*fields, *(line.strip() for line in page.lines[:40]))
-    first = min(map(_told, head), default=len(_ANSWERS))
-    return _ANSWERS[first][0] if first < len(_ANSWERS) else None
+    first = min(map(_told, head), default=len(_OPTIONS))
+    return _OPTIONS[first][0] if first < len(_OPTIONS) else None
 
 
 @lru_cache(maxsize=1024)  # the ports of a host answer with the same words
 def _told(line: str) -> int:
-    """The place among _ANSWERS of the first that has such a key."""
-    return next((at for at, (_, keys) in enumerate(_ANSWERS) if keys.search(line)), len(_ANSWERS))
+    """The place among _OPTIONS of the first that has such a key."""
+    found = (at for at, (_, keys) in enumerate(_OPTIONS) if re.search(rf"(?im)^(?:{keys})\b", line))
+    return next(found, len(_OPTIONS))
 
 
 def _take(answers: _Answers, line: str, heading: str) -> str:

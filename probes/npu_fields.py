@@ -42,7 +42,8 @@ _KNOWN = re.compile(
     re.IGNORECASE,
 )
 
-# kind → what its keys tell, tried in order; the patterns are searched in the keys joined by newlines.
+# kind → what its keys tell, tried in order; the patterns are searched in the keys joined by newlines.  Compiled when a
+# text asks for them, as is _IN_LINE: doctor reads what it asked for itself without.
 _SIGNATURES: tuple[tuple[str, str], ...] = (
     ("fault-event", r"^Fault Event"),
     ("vnpu-mode", r"^vnpu-mode$"),
@@ -74,7 +75,6 @@ _SIGNATURES: tuple[tuple[str, str], ...] = (
     ("fields", r"^NPU ID$|^Chip ID$"),
 )
 _TYPES = {name for name, _ in _SIGNATURES}
-_TELL = tuple((name, re.compile(keys, re.IGNORECASE | re.MULTILINE)) for name, keys in _SIGNATURES)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _kind(page: Page, entries: list[Entry]) -> str | None:
     keys = "\n".join(entry.key for entry in entries[:200])
     if not keys:
         return None
-    told = next((name for name, keys_like in _TELL if keys_like.search(keys)), None)
+    told = next((name for name, like in _SIGNATURES if re.search(like, keys, re.IGNORECASE | re.MULTILINE)), None)
     named = {"current-fault-event": "fault-event"}.get(page.asked, page.asked)
     if named and told is None and npu_errors.read(page) is not None:
         return None
@@ -271,10 +271,9 @@ _SHAPES = {
 }
 
 # In a text whose blanks are all single: a terminal may have broken the line, or a page collapsed it.
-_IN_LINE = re.compile(
-    r"Process id ?: ?(\d{1,9}) ?Process name ?: ?(.{0,256}?) ?Process memory\(MB\) ?: ?(\d{1,12}|NA)"
-    r"|\b(NPU ID|Chip ID|Chip Count) ?: ?(\d{1,9}|NA)\b|(No process) in device",
-    re.IGNORECASE,
+_IN_LINE = (
+    r"(?i)Process id ?: ?(\d{1,9}) ?Process name ?: ?(.{0,256}?) ?Process memory\(MB\) ?: ?(\d{1,12}|NA)"
+    r"|\b(NPU ID|Chip ID|Chip Count) ?: ?(\d{1,9}|NA)\b|(No process) in device"
 )
 _BROKEN_NUMBER = re.compile(r"(?<=\d)\n(?=\d)")
 
@@ -285,7 +284,7 @@ def processes(page: Page) -> Document | None:
         return None
     entries: list[Entry] = []
     whole = _BROKEN_NUMBER.sub("", page.body)
-    for found in _IN_LINE.finditer(" ".join(whole.split())):
+    for found in re.finditer(_IN_LINE, " ".join(whole.split())):
         if found[6]:
             entries.append(Entry(found[6], ""))
         elif found[4]:

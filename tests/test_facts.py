@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -85,6 +87,22 @@ def test_follow_ups_start_before_slow_details_end() -> None:
         facts.gather(slow)
 
     assert asked["run npu-smi info -t board -i 7"] - began < 1.0
+
+
+def test_what_the_list_has_told_is_not_asked_again() -> None:
+    """Each call takes long: the error code is asked of ill devices, the load where the table leaves it out."""
+    with simulated("atlas-800t-a2", ["health-alarm=3"]) as there:
+        asked = facts.ask(there)
+        listed = asked["run npu-smi info"]
+        silent = replace(listed, out=re.sub(r"(\| 0000:[^|]*\|) \d+ ", r"\1 - ", listed.out))
+        unsaid = facts.ask(lambda q: silent if q.key == listed.key else there(q))
+
+    def of(kind: str, answers: Mapping[str, Answer]) -> list[str]:
+        return [key.split()[-1] for key in answers if f"-t {kind} -i" in key]
+
+    assert (of("health", asked), of("usages", asked)) == (["3"], [])
+    assert of("board", asked) == of("usages", unsaid) == list("01234567")
+    assert any("error code" in f.seen for f in run_all(facts.read(asked), only=["devices.health"]))
 
 
 def test_each_die_has_its_port() -> None:

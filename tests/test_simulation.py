@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def test_every_question_has_an_answer(name: str, door: Callable[..., tuple[Machi
     vendor = VENDORS[machine.vendor]
     presence = vendor.presence if vendor.pci_vendor else ()
     first = ask_all(at, (*vendor.devices, *vendor.details, *presence, *HOST_QUESTIONS))
-    answers = first | ask_all(at, follow_ups(vendor, first))
+    answers = first | ask_all(at, follow_ups(replace(vendor, only_if={}), first))
     wrong = {key: a.outcome for key, a in answers.items() if a.outcome in (Outcome.FAILED, Outcome.HUNG)}
     missing = [key for key, a in answers.items() if a.outcome is Outcome.ABSENT and key.startswith(("run", "ask"))]
     missing = [key for key in missing if "nv-fabricmanager" not in key or network.switches(machine)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -18,6 +19,7 @@ def fits(component: str, version: str, patterns: Iterable[str]) -> bool | None:
     return True if True in answers else None if None in answers else False
 
 
+@functools.lru_cache(maxsize=4096)  # the tables say the same ones often
 def readable(component: str, pattern: str) -> bool:
     """Whether the pattern is one at all: a version, a range, 25.5.X, any; for a word, any text."""
     return COMPONENTS[component].word or pattern == "any" or versions.fits("1.0", pattern) is not None
