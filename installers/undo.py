@@ -14,6 +14,7 @@ from installers import environment, journal, lock, mark, steps, venv_parts
 from installers.software import clone_back
 
 Entry = Mapping[str, object]
+BY_HAND = "delete it yourself if it is not needed"
 REMOVE_S = 600.0  # the engine answers when all files are deleted: those of a vendor's image of 39 GB, on a busy disk
 
 
@@ -25,7 +26,7 @@ def removable(folder: Path) -> tuple[str, ...]:
     if env.mark and env.mark.elsewhere:
         raise UsageError(
             f"{folder} was copied or moved there, or comes from somebody else: its mark is not of this place",
-            "delete it yourself if it is not needed",
+            BY_HAND,
         )
     if env.mark and not env.mark.made:
         added = " ".join(env.mark.added)
@@ -36,7 +37,7 @@ def removable(folder: Path) -> tuple[str, ...]:
     if _barely_begun(folder):
         return (f"{folder}: the lock of a run that was cut off before its first step",)
     if not env.mark:
-        raise UsageError(f"{folder} does not carry envcheck's mark", "delete it yourself if it is not needed")
+        raise UsageError(f"{folder} does not carry envcheck's mark", BY_HAND)
     outside = tuple(words(entry) for entry in reversed(journal.made(folder)))
     if outside and env.kind is not environment.Kind.ENVIRONMENT:
         return (*outside, f"{folder}: the notes for {env.mark.recipe}")
@@ -82,7 +83,7 @@ def undo(folder: Path) -> tuple[str, ...]:
             return _own_notes(folder)
         ours = mark.load(folder)
         if ours is None or not ours.made:
-            raise UsageError(f"{folder} does not carry envcheck's mark")
+            raise UsageError(f"{folder} does not carry envcheck's mark", BY_HAND)
         parts, stay = venv_parts.own(folder), venv_parts.others(folder)
         mark.save(folder, replace(ours, doing="undo" if parts else ours.doing))
         told = tuple(filter(None, (_back(folder, entry) for entry in reversed(journal.made(folder)))))

@@ -155,12 +155,12 @@ def test_a_closed_gate_on_one_host(job: Job) -> None:
     job.begin(second, "127.0.0.1 localhost node02\n")
     try:
         done = job.run()
-        none = job.fleet.run("train", "--recipe", "none-such", "--hosts", "node[01-02]")
+        none = job.fleet.run("train", "--recipe", "tiny-cpu", "--limit", "none-such.s=1", "--hosts", "node[01-02]")
     finally:
         job.begin(second)
 
     assert none.returncode == 2
-    assert "fail    node[01-02]: fleet.command: there is no recipe" in none.stderr, none.stderr
+    assert "fail    node[01-02]: fleet.command: " in none.stderr and "none-such" in none.stderr, none.stderr
     assert done.returncode == 1, done.stderr
     assert "fail    node02: gate.name: " in done.stderr
     assert "nothing was started on any host" in done.stderr
@@ -193,3 +193,13 @@ def test_ctrl_c(job: Job) -> None:
     assert "interrupted node[01-02]" in err, err
     assert all((job.folder(host) / "run.json").exists() for host in job.fleet.hosts)
     assert left(job.runs) == []
+
+
+@pytest.mark.parametrize("asked", [("--model", "nosuch"), ("--recipe", "nosuch"), ("--model", "21b", "--method", "x")])
+def test_a_job_that_nobody_knows_is_refused_here(asked: tuple[str, ...]) -> None:
+    """What no recipe has is on no host either: no host is asked, nor shown a command for it."""
+    argv = [sys.executable, "-m", "envcheck", "train", "--hosts", "node[1-2]", "--dry-run", *asked]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no recipe" in done.stderr

@@ -206,3 +206,17 @@ def test_folder_that_is_none(folder: str, words: str, more: tuple[str, ...], tmp
 
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
+
+
+def test_a_record_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    """A record that a full disk cut off: its run is no run that was never there."""
+    for name, said in (("good", '{"state": "finished"}'), ("cut", '{"state": "fin'), ("other", "[]")):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").write_text(said)
+    done = runs(tmp_path / "home", tmp_path)
+
+    assert done.returncode == 0
+    assert "good" in done.stdout and "cut" not in done.stdout
+    assert [line.split()[1] for line in done.stderr.splitlines()] == [
+        str(tmp_path / "runs" / name / "run.json") for name in ("cut", "other")
+    ]

@@ -57,6 +57,8 @@ def runs(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
         found = known.every(folder)
         width = shutil.get_terminal_size((100, 24)).columns
         click.echo(shown.as_json(found) if as_json else shown.as_table(found, width))
+        for record in known.unreadable(folder):
+            click.echo(say(f"envcheck: {record} cannot be read: this run is not listed"), err=True)
 
 
 @runs.command(short_help="How a run went, or goes.")

@@ -138,6 +138,16 @@ def _named(asked: dict[str, Any]) -> None:
         )
 
 
+def _known(asked: dict[str, Any]) -> None:
+    """A job that no recipe has is on no host either."""
+    from installers.recipes import catalogue
+
+    recipes = catalogue.load_all(asked["recipes"])
+    recipes = (catalogue.by_name(recipes, asked["recipe"]),) if asked["recipe"] else recipes
+    of_it = catalogue.Shape(asked["variant"], asked["node_role"])
+    catalogue.possible(recipes, asked["model"], asked["method"], asked["device"], asked["framework"], of_it)
+
+
 def _many(asked: dict[str, Any]) -> int:
     """A node of the job on each of other machines."""
     from envcheck.fleet import luggage
@@ -157,6 +167,7 @@ def _many(asked: dict[str, Any]) -> int:
     if asked["dry_run"] and asked["as_json"]:
         raise UsageError("--dry-run prints the command of each host, and no document", "leave --json out")
     _named(asked)
+    _known(asked)
     carried = {name: Path(given[name]) for name in CARRIED if name in given}
     words, said = fleet_words.words(given, carried)
     only = {name: asked[name] for name in ("fanout", "forget", "as_json", "gates", "dry_run")}

@@ -26,6 +26,9 @@ TAILS = (", ", "; ", ": ", "(")  # how a fragment begins that another text stand
 MARKS = {". ": "", "; ": "；", ": ": "：", ", ": "，"}  # the most that parts first
 UNSAID = {": {}": "：{}", " ({})": "（{}）", " ({}).": "（{}）。"}  # ends of sentences that may lack their value
 SOURCE = "Source: "
+AREAS = "driver devices links toolkit network host engine python job deep own fleet gate"
+QUOTED = re.compile(rf"((?:{'|'.join(AREAS.split())})\.\w+): (?=\S)")  # a finding, told by its name
+KEPT = re.compile(r"\{(\d*)(!s)?\}")
 LETTERS = re.compile("[A-Za-z]{2}")
 ENGLISH = re.compile(r"[A-Za-z]{2,} (?:[a-z]|\d+\b(?!\.))")
 LOOSE = 9  # letters of its own; a pattern with fewer could take a tool's words for ours
@@ -33,17 +36,21 @@ LOOSE = 9  # letters of its own; a pattern with fewer could take a tool's words 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A sentence with values: `letters` counts those of its own, the more the better a match."""
+    """A sentence with values: `letters` counts those of its own, the more the better a match; `kept` stay as they are."""
 
     parts: tuple[str, ...]
     into: str
     letters: int
+    kept: frozenset[int]
 
     @classmethod
     def of(cls, source: str, into: str) -> Pattern:
         parts = tuple(source.split("{}"))
         letters = sum(c.isalpha() for part in parts for c in part)
-        return cls(parts, into, letters)
+        holes = enumerate(KEPT.findall(into))
+        kept = {int(place or n) for n, (place, mark) in holes if mark}
+        hyphened = {n for n, part in enumerate(parts) if part.endswith("-")}  # an option's name, in all languages
+        return cls(parts, into, letters, frozenset(kept | hyphened))
 
     @property
     def vague(self) -> bool:
@@ -97,8 +104,10 @@ class Translator:
         if depth > DEPTH or len(text) > TEXT_LIMIT or " " not in bare or not LETTERS.search(bare):
             return text
         whole = (
-            self._sourced(bare, depth)
+            self._quoted(bare, depth)
+            or self._sourced(bare, depth)
             or self._listed(bare, depth)
+            or self._sentences(bare, depth)
             or self._whole(bare, depth)
             or self._parts(bare, depth)
         )
@@ -120,6 +129,11 @@ class Translator:
             return None
         return f"{self._said(before.strip(), depth + 1)} {into.format(source[:-1])}".strip()
 
+    def _quoted(self, text: str, depth: int) -> str | None:
+        """A finding by its name: no sentence about a value takes the name for the value's beginning."""
+        name = QUOTED.match(text)
+        return f"{name[1]}{MARKS[': ']}{self._said(text[name.end() :], depth + 1)}" if name else None
+
     def _listed(self, text: str, depth: int) -> str | None:
         """Clauses that each stand in a table: no value of the first takes the others in."""
         clauses = text.split("; ", SPLITS_LIMIT)
@@ -128,6 +142,14 @@ class Translator:
         said = [self._said(clause, depth + 1) for clause in clauses]
         return None if any(a == b for a, b in zip(clauses, said, strict=True)) else MARKS["; "].join(said)
 
+    def _sentences(self, text: str, depth: int) -> str | None:
+        """Two that each stand in a table: no value at the end of the first takes the second in."""
+        before, mark, behind = text.partition(". ")
+        if not (mark and behind[:1].isupper()) or text.count(mark) > SPLITS_LIMIT:
+            return None
+        first, then = self._stopped(before, depth + 1), self._said(behind, depth + 1)
+        return f"{first}{then}" if first.endswith("。") and then != behind else None
+
     def _parts(self, text: str, depth: int) -> str | None:
         """What stands before a mark and behind it, by themselves; None where none is known: a tool's words keep theirs.
 
@@ -135,13 +157,18 @@ class Translator:
         """
         for mark, said in MARKS.items():
             before, found, behind = text.partition(mark)
-            before += "." if mark == ". " else ""
             if not found or not before or text.count(mark) > SPLITS_LIMIT:
                 continue
-            known = self._said(before, depth + 1), self._said(behind, depth + (mark == ": "))
-            if known != (before, behind):
-                return said.join(known)
+            first = self._stopped(before, depth + 1) if mark == ". " else self._said(before, depth + 1)
+            then = self._said(behind, depth + (mark == ": "))
+            if (first.removesuffix("."), then) != (before, behind):
+                return f"{first}{' ' if first.endswith('.') else said}{then}"
         return None
+
+    def _stopped(self, text: str, depth: int) -> str:
+        """The sentence with its full stop, which many a table's lacks; of a tool's words a full stop as they have it."""
+        said, bare = self._said(f"{text}.", depth), self._said(text, depth)
+        return said if bare == text or said.endswith("。") else f"{bare}。"
 
     def _whole(self, text: str, depth: int) -> str | None:
         starts, ends, rest = self._patterns
@@ -150,8 +177,7 @@ class Translator:
             (p, values) for p in candidates if (values := p.values(text)) is not None and all(map(_closed, values))
         ]
         for pattern, values in sorted(found, key=lambda pair: (-pair[0].letters, -sum(map(len, pair[0].parts)))):
-            pairs = zip(pattern.parts, values, strict=False)  # behind a hyphen: an option's name, in all languages
-            said = [value if part.endswith("-") else self._said(value, depth + 1) for part, value in pairs]
+            said = [v if n in pattern.kept else self._said(v, depth + 1) for n, v in enumerate(values)]
             if not (pattern.vague and any(map(ENGLISH.search, said))):
                 return str(pattern.into.format(*said))
         return None

@@ -71,7 +71,8 @@ def target(recipe: Recipe, architecture: str) -> Target:
     known = [_minor(here), *(f"3.{minor}" for minor in MINORS)]
     fitting = [p for p in known if any(wanted.contains(f"{p}.{patch}", prereleases=True) for patch in range(30))]
     if not fitting:
-        raise EnvcheckError(f"{recipe.name} takes Python {recipe.python}, which is none that envcheck knows of")
+        what = f"{recipe.name} takes Python {recipe.python}, which is none that envcheck knows of"
+        raise EnvcheckError(what, f"let the recipe take one of 3.{MINORS[0]} to 3.{MINORS[-1]}")
     return Target(architecture, fitting[0])
 
 

@@ -66,7 +66,7 @@ def agreeing(
     """The recipe that was named, which one of its jobs must let be what else was said."""
     asked = {"model": model, "method": method, "framework": framework, "device": None if device == "auto" else device}
     try:
-        _fitting([recipe], model, method, device, framework)
+        possible([recipe], model, method, device, framework)
     except UsageError:
         said = " ".join(f"--{what} {text[:80]}" for what, text in asked.items() if text is not None)
         table = _table(((recipe, job) for job in recipe.jobs), variants=False)
@@ -89,7 +89,7 @@ def select(
     in a job of mixed hardware is offered only where nothing else fits, or where it, the recipe or its framework was
     asked for by name; a variant only where no job without one fits, and then the first of the recipe's.
     """
-    offers = _fitting(recipes, model, method, device, framework, shape or Shape())
+    offers = possible(recipes, model, method, device, framework, shape or Shape())
     if len(offers) != 1:
         raise UsageError(f"{len(offers)} jobs fit this request; say which one", f"{_choice(offers)}:\n{_table(offers)}")
     return offers[0]
@@ -102,7 +102,7 @@ def select_recipe(
 
     A device alone means the vendor's usual one.
     """
-    offers = _fitting(recipes, model, method, device, framework)
+    offers = possible(recipes, model, method, device, framework)
     if model is None and method is None and framework is None:
         offers = [offer for offer in offers if offer[0].usual] or offers
     fitting = list(dict.fromkeys(recipe.name for recipe, _ in offers))
@@ -111,7 +111,7 @@ def select_recipe(
     return offers[0][0]
 
 
-def _fitting(
+def possible(
     recipes: Sequence[Recipe],
     model: str | None,
     method: str | None,
@@ -119,7 +119,10 @@ def _fitting(
     framework: str | None,
     shape: Shape | None = None,
 ) -> list[Offer]:
-    """`shape` is None where the command knows neither variants nor roles as such: then none is advised."""
+    """The jobs that the request may mean; UsageError where there is none.
+
+    `shape` is None where the command knows neither variants nor roles as such: then none is advised.
+    """
     told, shape = shape is not None, shape or Shape()
     offers = [(recipe, job) for recipe in recipes for job in recipe.jobs]
     said: list[str] = []

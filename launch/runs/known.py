@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,16 +76,20 @@ def _index() -> list[str]:
 
 def every(runs: Path | None) -> tuple[Run, ...]:
     """Newest first: of that folder, or of all that are known and ./runs."""
-    folders = [runs] if runs else [*map(Path, _index()), Path("runs").absolute()]
-    found = (run for folder in dict.fromkeys(folders) for run in of(folder))
+    found = (run for folder in _inside(runs) if (run := read(folder)) is not None)
     return tuple(sorted(found, key=lambda run: (run.text("started"), run.id), reverse=True))
 
 
-def of(runs: Path) -> Iterable[Run]:
-    with contextlib.suppress(OSError):
-        for folder in sorted(runs.iterdir()):
-            if (run := read(folder)) is not None:
-                yield run
+def unreadable(runs: Path | None) -> tuple[Path, ...]:
+    """The records among them that are cut off, too large, may not be read, or are none of ours."""
+    records = (folder / NAME for folder in _inside(runs))
+    return tuple(path for path in records if os.access(path, os.F_OK) and _record(path.parent) is None)
+
+
+def _inside(runs: Path | None) -> Iterable[Path]:
+    for folder in dict.fromkeys([runs] if runs else [*map(Path, _index()), Path("runs").absolute()]):
+        with contextlib.suppress(OSError):
+            yield from sorted(folder.iterdir())
 
 
 def read(folder: Path) -> Run | None:
