@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from envcheck import options, settings
+from envcheck.commands import looked
 from envcheck.fleet import words as fleet_words
 
 # as in reports.formats, which is imported when there is something to report
 FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")
 
-QUICK_S = 0.3  # a machine's tools answer in this time, or wait for their driver and leave a processor idle
-
 if TYPE_CHECKING:
     from envcheck.checks.check import Check
-    from envcheck.model import Facts, Finding, Wanted
+    from envcheck.model import Facts, Finding
     from envcheck.settings import Settings
-    from installers.recipes.catalogue import Offer
 
 
 @click.command(short_help="What stands between this machine and training.")
@@ -90,7 +85,7 @@ def doctor(**asked: Any) -> None:
         from envcheck.commands import fleet
 
         raise SystemExit(
-            fleet.doctor(asked, site, lambda found: _findings(asked, _completed(asked, site, found), site))
+            fleet.doctor(asked, site, lambda found: _findings(asked, looked.completed(asked, site, found), site))
         )
     _of_fleets(asked)
     if asked["fix"] and asked["undo"]:
@@ -98,9 +93,9 @@ def doctor(**asked: Any) -> None:
 
         raise UsageError("--fix applies remedies, --undo takes them back", "leave one of them out")
     if asked["undo"]:
-        raise SystemExit(_fixes().undo(_terms(asked)))
+        raise SystemExit(_fixing().undo(asked))
     if asked["fix"]:
-        _fixable(asked)
+        _fixing().refuse(asked)
     if asked["deep"]:
         _deep_tests().refuse(asked)
     if asked["only"] or asked["skip"]:
@@ -108,12 +103,12 @@ def doctor(**asked: Any) -> None:
     if asked["watch"]:
         raise SystemExit(_watch(asked, site))
     written_as = _format(asked)
-    facts = _facts(asked, site)
+    facts = looked.gathered(asked, site)
     if asked["deep"] and asked["dry_run"]:
         raise SystemExit(_deep_shown(asked, facts, site))
     findings = _findings(asked, facts, site)
     if asked["fix"]:
-        raise SystemExit(_fix(asked, findings, facts, site))
+        raise SystemExit(_fixing().fix(asked, findings, facts, lambda: _looked(asked, site)))
     raise SystemExit(_report(asked, written_as, findings, facts))
 
 
@@ -149,7 +144,7 @@ def _watch(asked: dict[str, Any], site: Settings) -> int:
     from envcheck.reports import Report, watch
 
     def look() -> Report:
-        facts = _facts(asked, site)
+        facts = looked.gathered(asked, site)
         return Report(localised(_findings(asked, facts, site)), facts, asked["strict"])
 
     watch.refuse(asked, sys.stdout.isatty())
@@ -194,47 +189,6 @@ def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], fac
     return exit_code(findings, asked["strict"])
 
 
-def _fixes() -> Any:
-    from installers.fixes import session
-
-    return session
-
-
-def _terms(asked: dict[str, Any]) -> Any:
-    return _fixes().Terms(dry_run=asked["dry_run"], yes=asked["yes"])
-
-
-def _fixable(asked: dict[str, Any]) -> None:
-    """Only this machine can be mended, and only in words."""
-    import os
-
-    from envcheck.errors import UsageError
-    from envcheck.machine import SYSROOT
-
-    if asked["replay"] or os.environ.get(SYSROOT):
-        what = "a recording" if asked["replay"] else "a simulated machine"
-        raise UsageError(f"--fix mends this machine, not {what}", "leave --fix out: the report says what to do")
-    if asked["as_json"]:
-        raise UsageError("--fix asks, and --json does not", "leave --json out; the journal is one document a line")
-
-
-def _fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, site: Settings) -> int:
-    from envcheck import language
-    from envcheck.model import Severity
-    from installers.fixes.proposed import by_hand, proposed
-
-    def look() -> list[Finding]:
-        return _findings(asked, _facts(asked, site), site)
-
-    fixes = proposed(findings, facts)
-    code: int = _fixes().fix(fixes, look, _terms(asked), by_hand(findings, facts))
-    mended = {one.finding.name for one in fixes}
-    left = sorted({f.name for f in findings if f.severity is Severity.FAIL and not f.waived} - mended)
-    if left:
-        click.echo(language.say(f"left for you, as envcheck doctor tells: {', '.join(left)}"))
-    return max(code, int(bool(left)))
-
-
 def _listing(asked: dict[str, Any], site: Settings) -> str:
     """--list-checks, --show-thresholds: for people, or one document."""
     as_json = asked["as_json"] or asked["format"] == "json"
@@ -261,6 +215,17 @@ def _named(asked: dict[str, Any], site: Settings) -> None:
 
     deep = table.checks() if asked["deep"] else ()
     checks.named((*asked["only"], *asked["skip"]), (*own.checks(site), *deep))
+
+
+def _fixing() -> Any:
+    from envcheck.commands import fixing
+
+    return fixing
+
+
+def _looked(asked: dict[str, Any], site: Settings) -> list[Finding]:
+    """Once more, for what was mended."""
+    return _findings(asked, looked.gathered(asked, site), site)
 
 
 def _deep_tests() -> Any:
@@ -294,7 +259,7 @@ def _of_deep(asked: dict[str, Any], facts: Facts, more: tuple[Check, ...]) -> tu
     known = (*more, *table.checks())
     chosen, left_out = checks.named(asked["only"], known), checks.named(asked["skip"], known)
     names = frozenset(n for n in table.NAMES if (not chosen or n in chosen) and n not in left_out)
-    offer = _offer_here(asked, facts)
+    offer = looked.offer_here(asked, facts)
     return facts, asked, names, offer[0] if offer else None
 
 
@@ -310,101 +275,3 @@ def _findings(asked: dict[str, Any], facts: Facts, site: Settings) -> list[Findi
     more = (*more, *_deep(asked, facts, more))
     found = checks.run_all(facts, asked["only"], asked["skip"], more)
     return own.waived(found, site, datetime.date.today())
-
-
-def _facts(asked: dict[str, Any], site: Settings) -> Facts:
-    """What the machine or the recording says, and what the named job wants of it."""
-    from envcheck import facts, machine, screen
-
-    early = None if asked["device"] == "auto" else _offer(asked, asked["device"])
-    if asked["replay"]:
-        found = _replayed(asked["replay"], asked["device"])
-    else:
-        words = "" if asked["watch"] else "asking the machine ..."
-        with screen.hint(words), _meanwhile():
-            found = facts.gather(machine.here(), asked["device"], more=site.questions)
-    return _completed(asked, site, found, early)
-
-
-@contextlib.contextmanager
-def _meanwhile() -> Iterator[None]:
-    """While slow tools are at work, getting ready to judge; quick ones would wait for it."""
-    import threading
-
-    getting_ready = threading.Timer(QUICK_S, _ready)
-    getting_ready.daemon = True
-    getting_ready.start()
-    try:
-        yield
-    finally:
-        getting_ready.cancel()
-
-
-def _ready() -> None:
-    """Reads the checks, and the versions that belong together; what is wrong with them is told where they are used."""
-    with contextlib.suppress(Exception):
-        from envcheck.checks import own  # noqa: F401
-        from envcheck.compat import loading
-
-        loading.table()
-
-
-def _completed(asked: dict[str, Any], site: Settings, found: Facts, early: Offer | None = None) -> Facts:
-    """With what the named job wants of that machine, and the site's thresholds."""
-    from dataclasses import replace
-
-    offer = early or _offer_here(asked, found)
-    return replace(found, wanted=_wanted(offer, found) if offer else None, thresholds=site.thresholds)
-
-
-def _offer_here(asked: dict[str, Any], found: Facts) -> Offer | None:
-    """As `_offer`, where no device was named: that of the one job that fits, else the machine's own."""
-    from envcheck.errors import UsageError
-
-    try:
-        return _offer(asked, "auto")
-    except UsageError:
-        return _offer(asked, next((v.name for v in found.vendors), "cpu"))
-
-
-def _wanted(offer: Offer, found: Facts) -> Wanted:
-    """What the job asks of a machine, and whether the planner fits it on this one's cards."""
-    from dataclasses import replace
-
-    from installers.recipes import recipe
-    from launch.planner import fit, laid
-
-    return replace(recipe.wanted(*offer), fit=fit.fit(*offer, found), degrees=laid.judged(*offer, found))
-
-
-def _offer(asked: dict[str, Any], device: str) -> Offer | None:
-    """The named job and its recipe; None when none is named."""
-    if not (asked["model"] or asked["method"] or asked["framework"]):
-        return None
-    from installers.recipes import catalogue
-
-    return catalogue.select(
-        _recipes(asked["recipes_folder"]), asked["model"], asked["method"], device, asked["framework"]
-    )
-
-
-@functools.lru_cache(maxsize=1)
-def _recipes(folder: str | None) -> Any:
-    """Read once: they are asked for each machine of a fleet."""
-    from pathlib import Path
-
-    from installers.recipes import catalogue
-
-    return catalogue.load_all(Path(folder) if folder else None)
-
-
-def _replayed(path: str, device: str) -> Facts:
-    from pathlib import Path
-
-    from envcheck import facts, snapshot
-    from envcheck.errors import UsageError
-
-    answers, recorded = snapshot.load(Path(path))
-    if device not in ("auto", recorded) and recorded != "auto":
-        raise UsageError(f"the snapshot was taken with --device {recorded}", f"leave --device {device} out")
-    return facts.read(answers, recorded if device == "auto" else device)

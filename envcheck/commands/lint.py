@@ -113,9 +113,9 @@ def _gathered() -> Any:
 
 
 def _replayed(path: str, device: str) -> Any:
-    from envcheck.commands.doctor import _replayed as replayed
+    from envcheck.commands import looked
 
-    return replayed(path, "auto" if device == "auto" else device)
+    return looked.replayed(path, "auto" if device == "auto" else device)
 
 
 def _listing() -> str:
