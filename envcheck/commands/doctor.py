@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envcheck import options, settings
-from envcheck.commands import looked
 from envcheck.fleet import words as fleet_words
 
 # as in reports.formats, which is imported when there is something to report
@@ -85,7 +84,7 @@ def doctor(**asked: Any) -> None:
         from envcheck.commands import fleet
 
         raise SystemExit(
-            fleet.doctor(asked, site, lambda found: _findings(asked, looked.completed(asked, site, found), site))
+            fleet.doctor(asked, site, lambda found: _findings(asked, _looking().completed(asked, site, found), site))
         )
     _of_fleets(asked)
     if asked["fix"] and asked["undo"]:
@@ -103,12 +102,12 @@ def doctor(**asked: Any) -> None:
     if asked["watch"]:
         raise SystemExit(_watch(asked, site))
     written_as = _format(asked)
-    facts = looked.gathered(asked, site)
+    facts = _facts(asked, site)
     if asked["deep"] and asked["dry_run"]:
         raise SystemExit(_deep_shown(asked, facts, site))
     findings = _findings(asked, facts, site)
     if asked["fix"]:
-        raise SystemExit(_fixing().fix(asked, findings, facts, lambda: _looked(asked, site)))
+        raise SystemExit(_fixing().fix(asked, findings, facts, lambda: _findings(asked, _facts(asked, site), site)))
     raise SystemExit(_report(asked, written_as, findings, facts))
 
 
@@ -144,7 +143,7 @@ def _watch(asked: dict[str, Any], site: Settings) -> int:
     from envcheck.reports import Report, watch
 
     def look() -> Report:
-        facts = looked.gathered(asked, site)
+        facts = _facts(asked, site)
         return Report(localised(_findings(asked, facts, site)), facts, asked["strict"])
 
     watch.refuse(asked, sys.stdout.isatty())
@@ -223,9 +222,15 @@ def _fixing() -> Any:
     return fixing
 
 
-def _looked(asked: dict[str, Any], site: Settings) -> list[Finding]:
-    """Once more, for what was mended."""
-    return _findings(asked, looked.gathered(asked, site), site)
+def _looking() -> Any:
+    from envcheck.commands import looked
+
+    return looked
+
+
+def _facts(asked: dict[str, Any], site: Settings) -> Facts:
+    found: Facts = _looking().gathered(asked, site)
+    return found
 
 
 def _deep_tests() -> Any:
@@ -259,7 +264,7 @@ def _of_deep(asked: dict[str, Any], facts: Facts, more: tuple[Check, ...]) -> tu
     known = (*more, *table.checks())
     chosen, left_out = checks.named(asked["only"], known), checks.named(asked["skip"], known)
     names = frozenset(n for n in table.NAMES if (not chosen or n in chosen) and n not in left_out)
-    offer = looked.offer_here(asked, facts)
+    offer = _looking().offer_here(asked, facts)
     return facts, asked, names, offer[0] if offer else None
 
 
