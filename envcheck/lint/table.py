@@ -102,6 +102,7 @@ JUDGES: dict[str, Callable[[Paper], Iterator[Remark]]] = {
     "training.world": degrees.world,
     "training.batch": training.batch,
     "training.heads": degrees.heads,
+    "training.best": training.best,
     "training.sequence": training.sequence,
     "training.bubble": training.bubble,
     "training.mixture": training.mixture,

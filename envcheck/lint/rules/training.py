@@ -82,6 +82,24 @@ def evaluation(paper: Paper) -> Iterator[Remark]:
             yield warn(at(data), "data to evaluate on, and no do_eval", "Say do_eval, or take them away.")
 
 
+def best(paper: Paper) -> Iterator[Remark]:
+    """The best model is known only where a save falls on each evaluation that may be the best."""
+    for job in paper.jobs:
+        keep = job.option("load_best_model_at_end")
+        how, when = job.option("save_strategy"), job.option("eval_strategy", "evaluation_strategy")
+        given = job.option("save_steps")
+        every, looked = whole(given) or 0, whole(job.option("eval_steps")) or 0
+        ways = {each.value for each in (how, when) if each is not None}
+        if keep is None or not keep.on or None in ways or "best" in ways:
+            continue
+        if how is not None and when is not None and len(ways) == 2:
+            seen = f"evaluated by {when.value}, saved by {how.value}: load_best_model_at_end is refused"
+            yield fail(at(when), seen, "The same for both.")
+        elif given is not None and ways <= {"steps"} and min(every, looked) > 0 and every % looked:
+            seen = f"saved every {every} steps, evaluated every {looked}: load_best_model_at_end is refused"
+            yield fail(at(given), seen, f"A multiple: {-(-every // looked) * looked}.")
+
+
 def sequence(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
         parallel, tp = job.option("sequence_parallel"), whole(job.option(*TP))
