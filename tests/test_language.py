@@ -167,6 +167,38 @@ def test_chinese_has_full_width_marks() -> None:
         ("Write --devices.", "请写成 --devices。"),
         ("the launcher torchrun has no --device", "启动器 torchrun 没有 --device"),
         ("device 0: 3 uncorrectable memory errors", "设备 0：3 个不可纠正的内存错误"),
+        ("device 7 chip 1: Alarm", "设备 7 芯片 1：Alarm"),
+        (
+            "job.architecture: aarch64, the job's image and wheels are for x86_64. Use another host or image.",
+            "job.architecture：处理器为 aarch64，任务的镜像和 wheel 面向 x86_64。请使用其他主机或镜像。",
+        ),
+        (
+            "engine.reachable: docker is not there. Use another host or image.",
+            "engine.reachable：docker 不存在。请使用其他主机或镜像。",
+        ),
+        (
+            "driver.tool: ixsmi: Failed to ask: mismatch. Use another host or image.",
+            "driver.tool：ixsmi: Failed to ask: mismatch. 请使用其他主机或镜像。",
+        ),
+        ("network.host_ip: HCCL_IF_IP is not set", "network.host_ip：未设置 HCCL_IF_IP"),
+        (
+            "layout: that of the recipe job (LoRA of rank 32 on one machine of 8 GPUs), with 2 stages for 4 cards",
+            "布局：取自配方 job（单机 8 GPU LoRA，秩 32），4 张卡用 2 级",
+        ),
+        (
+            "links of this machine: 2 cards NV 450 GB/s, 4 cards NV 450 GB/s",
+            "本机的链路：2 张卡 NV 450 GB/s，4 张卡 NV 450 GB/s",
+        ),
+        ("there is no check devices", "没有检查 devices"),
+        ("devices is not there", "devices 不存在"),
+        ("2 of 3 files are wrong, seen from /workspace", "2/3 个文件有误，查看位置：/workspace"),
+        ("2 of 3 files are wrong, seen from /workspace in job", "2/3 个文件有误，查看位置：job 中的 /workspace"),
+        ("there: envcheck provision --bundle job", "在那里运行：envcheck provision --bundle job"),
+        ("did you mean devices, devices.order?", "您是否要找 devices, devices.order？"),
+        (
+            'for one run, and on its record, --waive NAME --because "why" opens: devices.count, devices',
+            '只对一次运行并记录在案，--waive NAME --because "理由" 可打开：devices.count, devices',
+        ),
         ("nvidia-smi: Failed to initialize NVML: x", "nvidia-smi: Failed to initialize NVML: x"),
         ("error in line 3 of the tool", "error in line 3 of the tool"),
         ("dcmi module initialize failed. ret is -8005", "dcmi module initialize failed. ret is -8005"),
@@ -175,6 +207,11 @@ def test_chinese_has_full_width_marks() -> None:
 def test_values_are_kept_and_known_words_among_them_are_said(english: str, chinese: str) -> None:
     """Values find their place, sentences in them are said in turn, and a tool's own words stay."""
     assert translator.load("zh")(english) == chinese
+
+
+def test_each_area_is_known_as_one_where_a_finding_is_quoted() -> None:
+    """What stands before a finding's words is its name, and no value of theirs, in each area that reports have."""
+    assert {*translator.AREAS.split()} == {*judged.TITLES, "gate"}
 
 
 @pytest.mark.parametrize("mark", ["; ", ", ", ": ", ". ", " of ", " in ", "(", "{}", " and ", " free"])
@@ -241,7 +278,7 @@ def test_english_needs_no_table() -> None:
 
 def _numbers(said: str) -> list[int]:
     """Of the values, in order; those without a number go by their place, and the two ways do not mix."""
-    named = re.findall(r"\{(\d?)\}", said)
+    named = re.findall(r"\{(\d?)(?:!s)?\}", said)
     return sorted(map(int, named)) if all(named) else [] if any(named) else list(range(len(named)))
 
 

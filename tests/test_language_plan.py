@@ -32,9 +32,9 @@ SCREENS = {
     "refused": (*FULL, "--cards", "16", "--tp", "3"),
     "wrong": (*LORA, "--cards", "1", "--sharding", "much"),
 }
-# Not ours to say: options as they are typed, a recipe's title, a product, the sources of a framework's figures.
+# Not ours to say: options as they are typed, a product, the sources of a framework's figures.
 KEPT = re.compile(
-    r"--[\w-]+(?: [\w+./-]+)*|\([^()]*\)|\[[^\]]*\]|Hugging Face trainer|^  (?:loss|fused|adapter|gathered)  .*$", re.M
+    r"--[\w-]+(?: [\w+./-]+)*|\[[^\]]*\]|Hugging Face trainer|^  (?:loss|fused|adapter|gathered)  .*$", re.M
 )
 
 

@@ -125,6 +125,15 @@ def test_lines_of_a_report_are_no_wider_than_the_terminal() -> None:
     assert any(width.columns(ln) > 50 for ln in lines)
 
 
+def test_the_second_line_of_the_next_step_stands_below_the_first() -> None:
+    """As far in as the label is wide, in columns."""
+    with simulated("cpu") as machine:
+        known = facts.gather(machine)
+    *_, above, below = formats.render("table", Report(localised(checks.run_all(known)), known)).splitlines()
+
+    assert width.columns(above.partition("envcheck")[0]) == len(below) - len(below.lstrip())
+
+
 @pytest.mark.parametrize("written_as", ["table", "html", "markdown", "junit", "sarif"])
 def test_every_format_for_people_speaks_chinese(written_as: str) -> None:
     """Verdict, area and next step are Chinese in each format that a person reads."""
@@ -134,6 +143,14 @@ def test_every_format_for_people_speaks_chinese(written_as: str) -> None:
     assert "不能训练。" in text
     assert "请" in text
     assert not re.search(r"Not fit to train|Next:|checks need|could not be told", text)
+
+
+def test_the_next_step_of_a_ci_server_is_one_line_without_a_blank_behind_a_wide_mark() -> None:
+    """Words and command stand together as Chinese is written."""
+    known, (_, wrong, _, _, _) = test_checks.case("host.shm")
+    text = formats.render("junit", Report(localised(checks.run_all(wrong(known))), known))
+
+    assert re.search('name="next_step" value="[^"]*：sudo mount', text)
 
 
 def test_json_is_english_unless_chinese_is_asked_for() -> None:

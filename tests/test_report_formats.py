@@ -178,6 +178,7 @@ def test_markdown_shows_what_is_wrong() -> None:
     assert "**✗ Not fit to train.**" in text
     assert "| ✗ | Devices |" in text
     assert "| 0 | 910B3 | OK | 23794 / 65536 | 93 |" in text
+    assert "| 0 | NVIDIA H200 | - | 0 / 143771 |" in formats.render("markdown", report_of("h200x8"))
     assert "```text\nsudo mount -o remount,size=64G /dev/shm\n```" in text
 
 

@@ -289,16 +289,18 @@ def test_a_waived_finding_is_called_waived() -> None:
     """It applies, and somebody accepted it: the page says so, and until when."""
     finding = Finding("host.memory", Severity.WARN, "3 GiB free", waived="until 2027-01-31: known")
     page = formats.render("html", Report([finding], Facts()))
+    (pill,) = re.findall(r'<li class="pill waived"><span aria-hidden="true">~</span> (.*?)</li>', page)
     said = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page[page.index('<p class="name">') :]))
 
     assert said.startswith(" waived · host.memory · until 2027-01-31: known ")
+    assert pill == "1 waived"
 
 
 def test_a_small_shm_is_seen_on_the_page() -> None:
     """By its colour, and by a sign for those who see none."""
     text = page_of("faulty")
 
-    assert re.search(r'<span>/dev/shm</span><span class="word fail">✗ [\d.]+ / 0\.1 GiB</span>', text)
+    assert re.search(r'<span>/dev/shm</span><span class="word fail">✗ [\d.]+ / 64 MiB</span>', text)
     assert '<svg class="bar fail"' in text and '<svg class="bar fail"' not in page_of("healthy")
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from envcheck.language.pattern import HOLE, Pattern
 from envcheck.language.width import tidy
 
 LINE = re.compile(r'^(".*?(?<!\\)") = (".*")$', re.MULTILINE)
@@ -28,50 +29,8 @@ UNSAID = {": {}": "：{}", " ({})": "（{}）", " ({}).": "（{}）。"}  # ends
 SOURCE = "Source: "
 AREAS = "driver devices links toolkit network host engine python job deep own fleet gate"
 QUOTED = re.compile(rf"((?:{'|'.join(AREAS.split())})\.\w+): (?=\S)")  # a finding, told by its name
-KEPT = re.compile(r"\{(\d*)(!s)?\}")
 LETTERS = re.compile("[A-Za-z]{2}")
 ENGLISH = re.compile(r"[A-Za-z]{2,} (?:[a-z]|\d+\b(?!\.))")
-LOOSE = 9  # letters of its own; a pattern with fewer could take a tool's words for ours
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """A sentence with values: `letters` counts those of its own, the more the better a match; `kept` stay as they are."""
-
-    parts: tuple[str, ...]
-    into: str
-    letters: int
-    kept: frozenset[int]
-
-    @classmethod
-    def of(cls, source: str, into: str) -> Pattern:
-        parts = tuple(source.split("{}"))
-        letters = sum(c.isalpha() for part in parts for c in part)
-        holes = enumerate(KEPT.findall(into))
-        kept = {int(place or n) for n, (place, mark) in holes if mark}
-        hyphened = {n for n, part in enumerate(parts) if part.endswith("-")}  # an option's name, in all languages
-        return cls(parts, into, letters, frozenset(kept | hyphened))
-
-    @property
-    def vague(self) -> bool:
-        """Whether a tool's words may look like it."""
-        bounded = self.parts[0][:4].isalpha() and self.parts[-1]
-        return self.letters < (LOOSE // 2 if bounded else LOOSE)
-
-    def values(self, text: str) -> list[str] | None:
-        """What stands for each {}, each as short as can be; None where the text is another sentence."""
-        first, *between, last = self.parts
-        at, end = len(first), len(text) - len(last)
-        if end < at or not text.startswith(first) or not text.endswith(last):
-            return None
-        found = []
-        for part in between:
-            there = text.find(part, at, end)
-            if there < 0:
-                return None
-            found.append(text[at:there])
-            at = there + len(part)
-        return [*found, text[at:end]]
 
 
 @dataclass(frozen=True)
@@ -116,7 +75,7 @@ class Translator:
     def _without_value(self, text: str) -> str:
         """A sentence whose last value was not told: "A library is not found" of "A library is not found: {}"."""
         if said := self.sentences.get(f"{text} {{}}"):
-            return said.replace("{}", "").strip()
+            return HOLE.sub("", said).strip()
         tails = UNSAID if " " in text and len(text) <= TEXT_LIMIT else {}
         known = ((self.sentences.get(text + tail, ""), into) for tail, into in tails.items())
         return next((said.removesuffix(into) for said, into in known if said.endswith(into)), "")
@@ -166,7 +125,7 @@ class Translator:
         return None
 
     def _stopped(self, text: str, depth: int) -> str:
-        """The sentence with its full stop, which many a table's lacks; of a tool's words a full stop as they have it."""
+        """The sentence with its full stop, which many a table's lacks; a tool's words keep theirs."""
         said, bare = self._said(f"{text}.", depth), self._said(text, depth)
         return said if bare == text or said.endswith("。") else f"{bare}。"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from envcheck.checks.engine import nearest_disk, root_folder
 from envcheck.model import Disk, Facts, Finding, Severity
 from envcheck.reports.judged import counted, safe
-from envcheck.units import GIB
+from envcheck.units import GIB, MIB
 
 DISKS_LIMIT = 8
 MEMORY = ("host.memory", "job.host_memory")
@@ -60,5 +60,6 @@ def _state(findings: Sequence[Finding], names: Iterator[str] | tuple[str, ...]) 
 
 
 def _bar(name: str, used: int, total: int, state: str) -> Bar:
-    text = f"{used / GIB:,.1f} / {total / GIB:,.1f} GiB".replace(".0 ", " ")
+    unit, name_of_unit = (GIB, "GiB") if total >= GIB else (MIB, "MiB")
+    text = f"{used / unit:,.1f} / {total / unit:,.1f} {name_of_unit}".replace(".0 ", " ")
     return Bar(name, text, round(min(100.0, max(0.0, 100 * used / total)), 1), state)

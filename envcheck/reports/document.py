@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from envcheck.model import Facts, Finding, Severity
-from envcheck.reports.judged import Report, exit_code, explains, next_step, safe, verdict
+from envcheck.reports.judged import Report, exit_code, explains, next_line, safe, verdict
 
 SCHEMA = 1
 
@@ -25,7 +25,7 @@ def as_json(findings: Sequence[Finding], facts: Facts, strict: bool = False) -> 
         "device": [v.name for v in facts.vendors] or ["cpu"],
         "job": {"recipe": facts.wanted.recipe, "method": facts.wanted.method} if facts.wanted else None,
         "findings": [finding_object(f, explained.get(f.name, [])) for f in findings],
-        "next_step": next_step(findings).replace("\n", " "),
+        "next_step": next_line(findings),
     }
     return json.dumps(document, indent=1, ensure_ascii=True)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from envcheck.errors import FIT, UNFIT, UNTOLD
 from envcheck.language import say
+from envcheck.language.width import tidy
 from envcheck.model import Facts, Finding, Remedy, Severity, VendorFacts
 from envcheck.vendors import VENDORS
 from probes.text import plain
@@ -89,6 +90,11 @@ def next_step(findings: Sequence[Finding]) -> str:
     words = _SENTENCE.match(safe(remedy.words))
     said = words[0].rstrip(".: 。：") if words else say("Look")
     return f"{said}{say(':')}\n{safe(remedy.commands[0])}" if remedy.commands else f"{said}{say('.')}"
+
+
+def next_line(findings: Sequence[Finding]) -> str:
+    """The next step with its command in one line, for programs."""
+    return tidy(next_step(findings).replace("\n", " "))
 
 
 def summary(findings: Sequence[Finding]) -> str:

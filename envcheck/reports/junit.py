@@ -12,7 +12,7 @@ from xml.etree import ElementTree  # it writes here; nothing is read
 
 from envcheck.language import say
 from envcheck.model import Finding, Severity
-from envcheck.reports.judged import Report, head, next_step, safe, summary
+from envcheck.reports.judged import Report, head, next_line, safe, summary
 
 # Severity -> the element that says so, none: the case passes.
 ELEMENTS = {Severity.SKIP: "skipped", Severity.UNKNOWN: "error", Severity.FAIL: "failure"}
@@ -35,7 +35,7 @@ def _suite(root: ElementTree.Element, area: str, findings: list[Finding], report
         suite.set("timestamp", report.made.strftime("%Y-%m-%dT%H:%M:%S"))
     told = ElementTree.SubElement(suite, "properties")
     ElementTree.SubElement(told, "property", name="verdict", value=summary(report.findings))
-    ElementTree.SubElement(told, "property", name="next_step", value=next_step(report.findings).replace("\n", " "))
+    ElementTree.SubElement(told, "property", name="next_step", value=next_line(report.findings))
     for finding in findings:
         _case(suite, finding, report.strict)
 

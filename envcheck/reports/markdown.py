@@ -75,7 +75,7 @@ def _cards(v: VendorFacts) -> Iterator[str]:
     for d in v.devices:
         memory = f"{_figure(d.memory_used_mib)} / {_figure(d.memory_total_mib)}"
         figures = " | ".join(map(_figure, (d.temperature_c, d.power_w, d.utilization_percent)))
-        yield f"| {label(d)} | {_words(d.name or '-')} | {_words(d.health or '-')} | {memory} | {figures} |"
+        yield f"| {label(d)} | {_words(d.name or '') or '-'} | {_words(d.health or '') or '-'} | {memory} | {figures} |"
 
 
 def _figure(value: float | None) -> str:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 EVIDENCE_LIMIT = 40  # lines; --json has them all
-MARK = {severity.name.lower(): mark for severity, mark in MARKS.items()}
+MARK = {**{severity.name.lower(): mark for severity, mark in MARKS.items()}, "waived": "~"}
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,9 @@ def _next(report: Report) -> str:
 
 
 def _counts(findings: Sequence[Finding]) -> list[tuple[str, int]]:
-    """Worst first."""
+    """Worst first, and the waived at the end."""
     told = [(s.name.lower(), sum(f.severity is s and not f.waived for f in findings)) for s in reversed(Severity)]
+    told.append(("waived", sum(bool(f.waived) for f in findings)))
     return [pair for pair in told if pair[1]]
 
 
@@ -173,9 +174,7 @@ def _areas(findings: Sequence[Finding]) -> Iterator[Area]:
             title=title(key),
             state=area_state(all_of_it).name.lower(),
             says=area_line(all_of_it),
-            wrong=[
-                one for f, one in sorted(shown, key=lambda pair: -counted(pair[0])) if f.severity >= Severity.UNKNOWN
-            ],
+            wrong=[one for f, one in shown if f.severity >= Severity.UNKNOWN],
             well=[one for f, one in shown if f.severity is Severity.OK],
             idle=[one for f, one in shown if f.severity is Severity.SKIP],
         )
@@ -205,7 +204,6 @@ def _cards(facts: Facts, v: VendorFacts, findings: Sequence[Finding]) -> Cards:
     columns, rows = topology.matrix(tied) if tied else ([], [])
     states = [tile.state for tile in shown] if tied and len(tied.names) == len(v.devices) else []
     seen = {(cell.kind, cell.text) for _, row in rows for cell in row if cell.kind != "self"}
-    order = {link: n for n, link in enumerate(palette.LINKS)}
     kinds = [(link, ", ".join(sorted(t for k, t in seen if k == link))) for link in palette.LINKS]
     return Cards(
         title=say(VENDORS[v.name].title),
@@ -215,7 +213,7 @@ def _cards(facts: Facts, v: VendorFacts, findings: Sequence[Finding]) -> Cards:
         columns=columns,
         rows=rows,
         graph=topology.graph(tied, states) if tied else None,
-        kinds=sorted((pair for pair in kinds if pair[1]), key=lambda pair: order[pair[0]]),
+        kinds=[pair for pair in kinds if pair[1]],
     )
 
 

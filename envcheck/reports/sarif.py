@@ -14,7 +14,7 @@ from envcheck import __version__
 from envcheck.checks.check import Check
 from envcheck.language import chosen, say
 from envcheck.model import Finding, Severity
-from envcheck.reports.judged import Report, exit_code, head, next_step, safe, summary, title
+from envcheck.reports.judged import Report, exit_code, head, next_line, safe, summary, title
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # Severity -> kind and level; a level other than none goes with kind fail alone (3.27.10).
@@ -39,7 +39,7 @@ def render(report: Report) -> str:
         "invocations": [_invocation(report)],
         "columnKind": "unicodeCodePoints",
         "results": [_result(f, names, _machine(report)) for f in report.findings],
-        "properties": {"verdict": summary(report.findings), "nextStep": next_step(report.findings).replace("\n", " ")},
+        "properties": {"verdict": summary(report.findings), "nextStep": next_line(report.findings)},
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, ensure_ascii=True) + "\n"
 

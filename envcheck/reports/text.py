@@ -181,7 +181,8 @@ def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[st
     else:
         yield f"{say('Next: ')}{train_command(facts)}"
         if not facts.wanted:
-            yield from _wrapped(say("or ask about your own job, with --model and --method"), style, "      ", 6)
+            under = " " * columns(say("Next: "))
+            yield from _wrapped(say("or ask about your own job, with --model and --method"), style, under, len(under))
 
 
 def _wrapped(text: str, style: Style, lead: str, indent: int = 0) -> list[str]:
