@@ -143,6 +143,15 @@ def test_tiles_say_what_is_wrong() -> None:
     assert "On the bus, not listed by the tool" in text
 
 
+@pytest.mark.parametrize("name", ["atlas-800t-a2", "atlas-800t-a3", "h200x8"])
+def test_a_worn_memory_marks_its_tile(name: str) -> None:
+    """A device that calls itself OK and counts uncorrectable errors fails, and its tile says so."""
+    text = formats.render("html", report_of(name, ("ecc=3",)))
+
+    assert "Memory errors✗ 3" in Page(text).text
+    assert 1 <= text.count("card tile fail") <= 2  # an NPU counts for both its dies
+
+
 def test_colour_is_never_alone() -> None:
     """Each state that colours a tile, a pill or a mark is there as a word, too, and each link's cell has its text."""
     text = page_of("box16")

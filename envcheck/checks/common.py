@@ -117,7 +117,7 @@ def quote(answer: Answer | None, *words: object) -> tuple[str, ...]:
 
 
 def label(device: Device) -> str:
-    """What the vendor's tool calls it: "3", or "NPU 3 chip 1" where dies share an NPU."""
+    """What the vendor's tool calls it: "3", or "3 chip 1" where dies share an NPU."""
     if device.npu is None:
         return "?" if device.index is None else str(device.index)
     return f"{device.npu}" if not device.chip else f"{device.npu} chip {device.chip}"

@@ -34,7 +34,7 @@ def health(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def ecc(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """No device has counted uncorrectable memory errors."""
-    told = dict(_ecc_counts(v))
+    told = dict(ecc_counts(v))
     bad = {number: n for number, n in told.items() if n > 0}
     if bad:
         first = next(iter(bad))
@@ -78,8 +78,8 @@ def _codes(v: VendorFacts, devices: list[Device]) -> str:
     return f", error code {', '.join(dict.fromkeys(said))}" if said else ""
 
 
-def _ecc_counts(v: VendorFacts) -> Iterator[tuple[str, int]]:
-    """Uncorrectable errors by device: the table's own column, or the double-bit counters of -t ecc."""
+def ecc_counts(v: VendorFacts) -> Iterator[tuple[str, int]]:
+    """Uncorrectable errors by device's label: the table's own column, or by NPU the double-bit counters of -t ecc."""
     for d in v.devices:
         if d.ecc_uncorrected is not None:
             yield label(d), d.ecc_uncorrected

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envcheck.checks import occupied
 from envcheck.checks.common import label
+from envcheck.checks.device_health import ecc_counts
 from envcheck.checks.thresholds import limit
 from envcheck.model import Device, Facts, Finding, Severity, VendorFacts
 from envcheck.reports.judged import counted, safe
@@ -19,7 +20,10 @@ OWNERS_LIMIT = 4
 
 @dataclass(frozen=True)
 class Tile:
-    """One device; states are Severity's names in lower case, figures are texts, `used_percent` is of its memory."""
+    """One device; states are Severity's names in lower case, figures are texts, `used_percent` is of its memory.
+
+    `errors` are uncorrectable ones of its memory, or of its NPU's; None where there is none, or none is told.
+    """
 
     number: str
     name: str
@@ -33,12 +37,18 @@ class Tile:
     temperature_state: str
     power: str
     busy: str
+    errors: int | None
     owners: tuple[str, ...]
 
 
 def tiles(facts: Facts, v: VendorFacts, findings: Sequence[Finding]) -> list[Tile]:
     bad = max((counted(f) for f in findings if f.name == "devices.health" and f.device == v.name), default=Severity.OK)
-    return [_tile(facts, v, d, max(bad, Severity.WARN)) for d in v.devices[:TILES_LIMIT]]
+    counts = dict(ecc_counts(v))
+    errors = [counts.get(label(d)) or counts.get(str(d.npu)) or None for d in v.devices]
+    return [
+        _tile(facts, v, d, max(bad, Severity.WARN), n)
+        for d, n in list(zip(v.devices, errors, strict=True))[:TILES_LIMIT]
+    ]
 
 
 def ghosts(v: VendorFacts) -> list[str]:
@@ -50,15 +60,16 @@ def ghosts(v: VendorFacts) -> list[str]:
     return [safe(one) for address, one in on_bus.items() if address not in listed][:TILES_LIMIT]
 
 
-def _tile(facts: Facts, v: VendorFacts, d: Device, bad: Severity) -> Tile:
+def _tile(facts: Facts, v: VendorFacts, d: Device, bad: Severity, errors: int | None) -> Tile:
     health = Severity.SKIP if d.health is None else Severity.OK if d.health.upper() == "OK" else bad
     held = (d.memory_used_mib or 0) > VENDORS[v.name].idle_memory_mib
     memory = Severity.SKIP if d.memory_used_mib is None else Severity.WARN if held else Severity.OK
     warmth = _warmth(facts, d.temperature_c)
+    worn = Severity.FAIL if errors else Severity.SKIP
     return Tile(
         number=label(d),
         name=safe(d.name or ""),
-        state=max(health, memory, warmth, key=lambda s: (s is not Severity.SKIP, s)).name.lower(),
+        state=max(health, memory, warmth, worn, key=lambda s: (s is not Severity.SKIP, s)).name.lower(),
         health=safe(d.health or ""),
         health_state=health.name.lower(),
         memory=_memory(d),
@@ -68,6 +79,7 @@ def _tile(facts: Facts, v: VendorFacts, d: Device, bad: Severity) -> Tile:
         temperature_state=warmth.name.lower(),
         power=_power(d),
         busy="" if d.utilization_percent is None else f"{d.utilization_percent:g} %",
+        errors=errors,
         owners=tuple(_owners(v, d)),
     )
 

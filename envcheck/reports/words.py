@@ -45,6 +45,7 @@ EN = {
     "temperature": "Temperature",
     "power": "Power",
     "busy": "Busy",
+    "errors": "Memory errors",
     "held_by": "Held by",
     "not_told": "could not be told",
     "on_bus": "On the bus, not listed by the tool",

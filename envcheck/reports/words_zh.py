@@ -38,6 +38,7 @@ ZH = {
     "temperature": "温度",
     "power": "功率",
     "busy": "利用率",
+    "errors": "显存错误",
     "held_by": "占用者：",
     "not_told": "无法判断",
     "on_bus": "在总线上，但工具未列出",
