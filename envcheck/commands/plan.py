@@ -118,7 +118,7 @@ def _models(as_json: bool) -> int:
         click.echo(json.dumps({"schema": 1, "models": rows}, indent=1))
         return 0
     for name, hub_id, count in found:
-        also = f"  (also {short[name]})" if name in short else ""
+        also = "  " + language.say(f"(also {short[name]})") if name in short else ""
         click.echo(f"{name:24} {count / 1e9:8.2f}e9  {hub_id}{also}")
     return 0
 
