@@ -1,10 +1,12 @@
-"""What `envcheck explain` costs on logs of 1 GB: seconds of processor time and peak memory, of many kinds of log.
+"""What `envcheck explain` costs on logs of 1 GB: seconds by the clock and of the processors, and the peak of the memory
+of all its processes (each page that they share counts once), of many kinds of log.
 
 python benchmarks/explain.py [MiB, else 1024] [of which kinds: words of their names, else all]
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import resource
@@ -13,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -137,40 +140,76 @@ KINDS = {
 }
 
 
-def measure(path: Path) -> tuple[float, float, float, str]:
-    """Seconds by the clock, of the processor, peak MiB, and the diagnosis, of one run in a process of its own."""
-    began = time.perf_counter()
+@dataclass(frozen=True)
+class Cost:
+    """Seconds by the clock and of all processors, MiB of all processes together, and what was said first."""
+
+    clock: float
+    busy: float
+    memory: float
+    said: str
+
+    def of_gb(self, least: Cost, size: int) -> tuple[float, float]:
+        """By the clock and of the processors; what it costs in any case is not multiplied."""
+        times = 1e9 / size
+        return (
+            least.clock + (self.clock - least.clock) * times,
+            least.busy + (self.busy - least.busy) * times,
+        )
+
+
+def measure(path: Path) -> Cost:
+    """Of one run."""
+    began, before = time.perf_counter(), os.times()
     argv = [sys.executable, "-m", "envcheck", "explain", str(path)]
-    child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    said = child.stdout.read()
-    _, _, used = os.wait4(child.pid, 0)
-    return time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, said.split("\n")[0]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
+        peak = 0.0
+        while child.poll() is None:
+            peak = max(peak, memory(child.pid))
+            time.sleep(0.05)
+        assert child.stdout is not None
+        said = child.stdout.readline().strip()
+    after = os.times()
+    busy = after.children_user + after.children_system - before.children_user - before.children_system
+    return Cost(time.perf_counter() - began, busy, peak, said)
+
+
+def memory(session: int) -> float:
+    """MiB of the processes of a session; of pages that several have, each has its share."""
+    sizes = []
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, IndexError):
+            if folder.name.isdigit() and os.getsid(int(folder.name)) == session:
+                sizes.append(int((folder / "smaps_rollup").read_text().split("\nPss:")[1].split()[0]))
+    return sum(sizes) / 1024
 
 
 def main() -> None:
     mib = int(sys.argv[1]) if len(sys.argv) > 1 else 1024
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    print(
-        f"{f'log of {mib} MiB':24}{'clock':>9}{'processor':>11}{'of 1 GB':>11}{'memory':>11}   goal: 20 s and 200 MiB"
-    )
+    print(f"{f'log of {mib} MiB':24}{'clock':>9}{'processor':>11}{'of 1 GB: clock':>16}{'processor':>11}{'memory':>10}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.log"
         path.touch()
-        begin = min(measure(path)[1] for _ in range(3))  # of processor time, whatever the log
+        least = min((measure(path) for _ in range(3)), key=lambda cost: cost.busy)  # whatever the log
         for name, made in KINDS.items():
             if not sys.argv[2:] or any(word in name for word in sys.argv[2:]):
-                row(name, made(mib), path, begin)
+                row(name, made(mib), path, least)
+    print("goal: 20 s by the clock, 200 MB")
 
 
-def row(name: str, blocks: Iterator[bytes], path: Path, begin: float) -> None:
+def row(name: str, blocks: Iterator[bytes], path: Path, least: Cost) -> None:
     with path.open("wb") as file:
         for block in blocks:
             file.write(block)
         file.write(b"\n" + LAST)
-    clock, busy, memory, said = measure(path)
-    of_gb = begin + (busy - begin) * 1e9 / path.stat().st_size
-    print(f"{name:24}{clock:7.1f} s{busy:9.1f} s{of_gb:9.1f} s{memory:7.0f} MiB   {said[:50]}", flush=True)
+    cost = measure(path)
+    clock, busy = cost.of_gb(least, path.stat().st_size)
+    print(
+        f"{name:24}{cost.clock:7.1f} s{cost.busy:9.1f} s{clock:14.1f} s{busy:9.1f} s{cost.memory:6.0f} MiB"
+        f"   {cost.said[:50]}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -123,3 +123,38 @@ def test_long_lines_are_forgotten() -> None:
         one.feed(WORDS[number].encode() * (1 << 15) + b"\n")
 
     assert sum(map(len, one._dull | one._hot)) < 20 << 20
+
+
+def test_known_lines_in_other_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of lines of one entry few are compared with the catalogue, all are counted; codes always are."""
+    asked, of = Counter[str](), Index.of
+
+    def asking(self: Index, text: str, around: Callable[[], str]) -> Iterator[tuple[Entry, dict[str, str]]]:
+        asked["lines"] += 1
+        return of(self, text, around)
+
+    monkeypatch.setattr(Index, "of", asking)
+    lines = list(flood("{} no space left on device {}"))
+    lines[LINES - 9 : LINES - 9] = [
+        "bad no space left on device, error code is 507033",
+        "Address already in use",
+        "xshmx no space left on device",  # which an entry for it excludes, and another one claims
+    ]
+    found = read(tmp_path, lines)
+
+    assert asked["lines"] < 2000
+    assert {one.name: one.count for one in found.diagnoses}.items() >= {
+        "host.disk_full": LINES + 1,
+        "acl.device_setup": 1,
+        "memory.shm": 1,
+        "network.port_in_use": 1,
+    }.items()
+
+
+def test_an_error_among_warnings_of_the_same_words(tmp_path: Path) -> None:
+    """A cause that was said as a warning thousands of times is a cause when it is said as an error once."""
+    lines = list(flood("[WARNING] {} no space left on device {}"))
+    told = read(tmp_path, [*lines, "[SEVERE] no space left on device"])
+
+    assert [(one.name, one.kind) for one in read(tmp_path, lines).diagnoses] == [("host.disk_full", "warning")]
+    assert [(one.name, one.kind, one.count) for one in told.diagnoses] == [("host.disk_full", "cause", LINES + 1)]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from envcheck import toml_file
 from launch.diagnose import catalogue, session, triggers
+from launch.diagnose.found import Found
 from launch.diagnose.needles import may, needles, zeros
-from launch.diagnose.scan import Scan
 from launch.diagnose.words import Words
 
 SOUGHT = tuple(word.encode(code) for word in (*triggers.WORDS, *triggers.CHINESE) for code in ("utf-8", "gb18030"))
@@ -87,7 +87,7 @@ def test_nothing_is_dropped(way: object, lines: list[str]) -> None:
     assert told(few) == told(every)
 
 
-def told(scan: Scan) -> dict[str, tuple[int, bool, list[int]]]:
+def told(scan: Found) -> dict[str, tuple[int, bool, list[int]]]:
     return {name: (hit.count, hit.mild, [one.line for one in hit.first]) for name, hit in scan.hits.items()}
 
 

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from launch.diagnose.triggers import CHINESE
 
+PATIENCE = 200  # lines of the same known words that are looked at before the rest are taken to be like them
+ALIKE = 20_000  # gists of such lines that are remembered
+_NEVER: tuple[tuple[str, ...], int] = ((), 0)
 _KEPT = {*b"abcdefghijklmnopqrstuvwxyz_", *range(128, 256)}
 _END = b"\x01"  # of a line: a word of its own, unlike the blanks around it
 _FOLD = bytes(low if (low := c + 32 if 65 <= c <= 90 else c) in _KEPT else 32 for c in range(256))
@@ -37,3 +40,27 @@ class Gists:
                 yield word
             elif not word.isascii():
                 yield from (part for part in _WIDE if part in word)
+
+
+class Fared:
+    """What lines that are alike were of: once many were all of the same entries, the next is taken to be so, too.
+
+    `alike` is the same for such lines; None of a line that is like no other, as one with figures, which may be codes.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[tuple[str, ...], int]] = {}
+
+    def sure(self, alike: int | None) -> tuple[str, ...]:
+        """The entries; empty where that is not sure."""
+        names, times = self._of.get(alike, _NEVER) if alike is not None else _NEVER
+        return names if times > PATIENCE else ()
+
+    def note(self, alike: int | None, names: tuple[str, ...]) -> None:
+        """How a line fared that was looked at."""
+        if alike is None:
+            return
+        if len(self._of) > ALIKE:
+            self._of.clear()
+        before, times = self._of.get(alike, (names, 0))
+        self._of[alike] = (names, times + 1 if before == names else -(1 << 40))

@@ -87,13 +87,17 @@ class Index:
         near = {entry.name: entry for entry in self._of_words(low)}
         if not near or _QUOTES.match(text):
             return
-        if _TOLD.match(text):
-            near = {name: entry for name, entry in near.items() if name in SPOKEN}
         low = zeros(low)
+        if may(_TOLD, low) and _TOLD.match(text):
+            near = {name: entry for name, entry in near.items() if name in SPOKEN}
         found = [(entry, _matched(entry, text, low, around)) for entry in near.values()]
-        for entry, groups in found:
-            if groups is not None and not _NONE.search(text):
-                yield entry, groups
+        if any(groups is not None for _, groups in found) and not (may(_NONE, low) and _NONE.search(text)):
+            yield from ((entry, groups) for entry, groups in found if groups is not None)
+
+    def traits(self, line: bytes) -> tuple[object, ...]:
+        """Of an ASCII line: which words of `near` stand in it, and whose `unless` is found."""
+        near, text = self._words.within(line.lower()), line.decode("ascii")
+        return tuple((at, *(bool(e.unless and e.unless.search(text)) for e in self._near[at])) for at in near)
 
     def _of_words(self, low: str) -> Iterator[Entry]:
         """Those of which a word of `near` stands in the text, always in the same order."""

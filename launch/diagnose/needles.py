@@ -18,12 +18,12 @@ from typing import Any
 _parser = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 MOST = 24  # words of one set: more cost as much as the pattern
 _DIGIT = re.compile(r"\d")
-_ZEROS = dict.fromkeys(b"0123456789", "0")
+_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 
 
 def zeros(low: str) -> str:
     """The text with 0 for each digit."""
-    return low.translate(_ZEROS) if low.isascii() else _DIGIT.sub("0", low)
+    return low.encode("ascii").translate(_ZEROS).decode("ascii") if low.isascii() else _DIGIT.sub("0", low)
 
 
 def may(pattern: re.Pattern[str], low: str) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from launch.diagnose import codes, times
+from launch.diagnose.found import Found
 from launch.diagnose.model import KINDS, Diagnosis, Entry, Evidence
-from launch.diagnose.scan import Scan
 
 SHOWN = 3
 LONGEST = 160  # characters of what a line named, in our words
@@ -24,7 +24,7 @@ class _Found:
     key: tuple[float, int, int]
 
 
-def diagnoses(scans: Sequence[Scan], entries: Mapping[str, Entry]) -> tuple[Diagnosis, ...]:
+def diagnoses(scans: Sequence[Found], entries: Mapping[str, Entry]) -> tuple[Diagnosis, ...]:
     """What the logs say, in the order in which it is told."""
     places = {scan.name: at for at, scan in enumerate(scans)}
     firsts = [seen.time for scan in scans for hit in scan.hits.values() for seen in hit.first[:1]]
@@ -34,11 +34,11 @@ def diagnoses(scans: Sequence[Scan], entries: Mapping[str, Entry]) -> tuple[Diag
     return _related(_causes_first(found))
 
 
-def _names(scans: Iterable[Scan]) -> list[str]:
+def _names(scans: Iterable[Found]) -> list[str]:
     return list(dict.fromkeys(name for scan in scans for name in scan.hits))
 
 
-def _found(entry: Entry, scans: Sequence[Scan], places: Mapping[str, int], timed: bool) -> _Found:
+def _found(entry: Entry, scans: Sequence[Found], places: Mapping[str, int], timed: bool) -> _Found:
     hits = [scan.hits[entry.name] for scan in scans if entry.name in scan.hits]
     seen = [line for hit in hits for line in hit.first]
 

@@ -58,8 +58,11 @@ def _natural(text: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d{1,9}|\D+", text)]
 
 
-def blocks(path: Path) -> Iterator[bytes]:
-    """Whole lines, about CHUNK bytes at a time; `-` is standard input.  UsageError when it cannot be read."""
+def blocks(path: Path, start: int = 0) -> Iterator[bytes]:
+    """Whole lines, about CHUNK bytes at a time; `-` is standard input.  UsageError when it cannot be read.
+
+    From `start`, a number of CHUNKs of a plain file, they are the blocks that come there from its beginning, too.
+    """
     try:
         if str(path) == "-":
             yield from whole(_decoded(sys.stdin.buffer, "-"))
@@ -68,12 +71,38 @@ def blocks(path: Path) -> Iterator[bytes]:
             kind = os.fstat(file.fileno()).st_mode
             if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not file.isatty() and str(path) != os.devnull):
                 raise UsageError(f"{path} is a device, not a log", "name a file, a folder, or - for standard input")
-            yield from whole(_decoded(file, str(path)))
+            yield from _from(file, start) if start else whole(_decoded(file, str(path)))
     except (OSError, ValueError) as err:  # ValueError: a NUL in the name
         why = (getattr(err, "strerror", None) or str(err)).lower()
         raise UsageError(
             f"cannot read {path}: {why}", "name a file that you may read, or - for standard input"
         ) from None
+
+
+def size(path: Path) -> int:
+    """Bytes of a regular file, which another process may read; 0 of all else, and where that cannot be told."""
+    try:
+        said = path.stat()
+    except (OSError, ValueError):
+        return 0
+    return said.st_size if str(path) != "-" and stat.S_ISREG(said.st_mode) else 0
+
+
+def is_plain(path: Path) -> bool:
+    """Neither compressed nor in UTF-16, as far as can be read: then it can be read from the middle."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(2)
+    except OSError:
+        return False
+    return first != _GZ and first not in _WIDE
+
+
+def _from(file: IO[bytes], start: int) -> Iterator[bytes]:
+    file.seek(start - CHUNK)
+    before = file.read(CHUNK)
+    if len(before) == CHUNK:  # else it was cut off meanwhile
+        yield from whole(_parts(file.read(CHUNK), file), _cut(before)[1])
 
 
 def _decoded(file: IO[bytes], name: str) -> Iterator[bytes]:
@@ -122,21 +151,21 @@ class _Joined:
         return part
 
 
-def whole(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut at ends of lines.  A line that is longer than LINE is cut as it comes, without an end of line."""
-    rest = b""
+def whole(parts: Iterable[bytes], rest: bytes = b"") -> Iterator[bytes]:
+    """Cut at ends of lines, a block for each part that is as long as LINE; `rest` is what came before the parts."""
     for part in parts:
-        block = rest + part
-        cut = block.rfind(b"\n") + 1
-        if not cut and len(block) < LINE:
-            rest = block
-            continue
-        rest = block[cut:] if cut else b""
-        if len(rest) > LINE:
-            cut, rest = len(block), b""
-        yield block[:cut] if cut else block
+        block, rest = _cut(rest + part)
+        if block:
+            yield block
     if rest:
         yield rest
+
+
+def _cut(block: bytes) -> tuple[bytes, bytes]:
+    """Whole lines, and the beginning of the next one.  A line that is longer than LINE is cut as it comes, without an
+    end of line."""
+    cut = block.rfind(b"\n") + 1
+    return (block, b"") if len(block) - cut >= LINE else (block[:cut], block[cut:])
 
 
 def gathered(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -3,51 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
 from launch.diagnose import times
 from launch.diagnose.exceptions import Reader
-from launch.diagnose.gists import Gists
+from launch.diagnose.found import ODD, SHOWN, TAIL, Found, Hit, Shown
+from launch.diagnose.gists import ALIKE, PATIENCE, Fared, Gists
 from launch.diagnose.index import Index
+from launch.diagnose.kinds import WINDOW, codes, kind
 from launch.diagnose.model import Evidence, Raised
 from launch.diagnose.text import readable
 from launch.diagnose.triggers import DIGITS, hot
 
 # Lines (without digits) that were found dull or looked at, and their bytes; then they are forgotten and begun anew.
 KNOWN, ROOM = 100_000, 16 << 20
-WINDOW = 2048  # bytes of a long line around what was found
 AROUND = 12  # lines before and after, in which `needs` is sought
-PATIENCE = 200  # lines of the same known words that are looked at before the rest are taken to be like them
-ALIKE, GIST = 20_000, 512  # gists of such lines that are remembered, and bytes of one
+GIST = 512  # bytes of a gist that is remembered
 FLOOD = 0.25  # of new lines that alarm: then their gists are asked for first, which cost less than the lines
 MANY = 0.06  # of a block's lines: as many new ones of alarm are asked together whether any entry may know them
 ZEROS = bytes.maketrans(DIGITS, b"0" * 10)
-TAIL = 1 << 15  # bytes
-ODD, ODD_WIDTH = 150, 600  # unknown lines of alarm that are kept, at the beginning and at the end, and bytes of each
-SHOWN = 3  # first lines of each entry that are kept
-# Figures that tell two lines apart: codes of CANN, CUDA, DCMI, exit statuses.  All others do not.
-_CODES = re.compile(
-    rb"(?<![A-Za-z0-9])(?:E[A-Z1-9]\d{4}|ERR\d{5}|[1-5]\d{5}|-8\d{3})(?!\d)"
-    rb"|(?i:(?:code|status|signal|error|xid|ret|errno)[^\d\n]{1,16}-?\d{1,6})"
-)
+ODD_WIDTH = 600  # bytes of an unknown line of alarm that are kept
+HEAD = b"Traceback (most recent call last)"
 
 # A line that calls itself a warning is no cause; NCCL calls its errors so.
 _MILD = re.compile(
     r"^(?!.{0,120}NCCL WARN).{0,160}?(?:\bWARN(?:ING)?\b|\w{0,40}Warning: |(?:^|[\s:])\[?W\d{4} |\[W(?:\d{3,4})? )"
 )
-
-
-@dataclass
-class Hit:
-    """Lines of one entry in one log."""
-
-    count: int = 0
-    mild: bool = True  # said at the level of a warning, each time
-    first: list[Evidence] = field(default_factory=list)
-    groups: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -60,54 +44,37 @@ class _Seen:
 
     def of(self, line: bytes) -> tuple[str, ...] | None:
         """None for codes that were not seen yet."""
-        codes = _codes(line)
-        if codes in self.others:
-            return self.others[codes]
-        return self.names if codes == _codes(self.line) else None
-
-
-def _codes(line: bytes) -> bytes:
-    return b" ".join(_CODES.findall(line[:WINDOW])[:8])
+        its = codes(line)
+        if its in self.others:
+            return self.others[its]
+        return self.names if its == codes(self.line) else None
 
 
 @dataclass
 class Scan:
-    """What one log says, as far as it was read."""
+    """What is remembered of a log while it is read, besides what is found."""
 
     name: str
     index: Index
     every: bool = False  # look at each line: where there are few
-    lines: int = 0
-    size: int = 0
-    hits: dict[str, Hit] = field(default_factory=dict)
-    raised: list[Raised] = field(default_factory=list)
-    odd: list[Evidence] = field(default_factory=list)  # lines with a word of alarm that no entry knows
-    odd_seen: Counter[bytes] = field(default_factory=Counter)
-    tail: deque[Evidence] = field(default_factory=lambda: deque(maxlen=24))
     _dull: set[bytes] = field(default_factory=set)
     _hot: set[bytes] = field(default_factory=set)
     _held: int = 0
     _told: dict[bytes, _Seen] = field(default_factory=dict)
-    _odd_last: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=ODD))
     _vain: Counter[int] = field(default_factory=Counter)  # hashes of words of lines that were looked at for nothing
     _alike: set[bytes] = field(default_factory=set)  # gists of such words: nothing more is done for lines of these
     _gist_of: dict[bytes, bytes] = field(default_factory=dict)  # of the block that is read
+    _fared: Fared = field(default_factory=Fared)
     _flood: bool = False
+    _alarm: bool = False  # so many of the last block's lines
     _reader: Reader = field(default_factory=Reader)
-    _time: float | None = None
-    _end: bytes = b""
 
     def __post_init__(self) -> None:
+        self.found = Found(self.name)
         self._gists = Gists(self.index.words)
-
-    @property
-    def read(self) -> int:
-        """Lines, with the last one where no end of line follows it."""
-        return self.lines + bool(self._end and not self._end.endswith(b"\n"))
 
     def feed(self, block: bytes) -> None:
         """Whole lines, or a piece of a very long one."""
-        self.size += len(block)
         keys = block.translate(None, DIGITS).split(b"\n")
         distinct = set(keys)
         new = distinct - self._dull - self._hot
@@ -116,17 +83,22 @@ class Scan:
             self._forget()
             new = distinct
             self._held = sum(map(len, new))
-        found, dull = (new, set()) if self.every else self._sorted(block, keys, new)
-        self._hot |= found
+        hot, dull = (new, set()) if self.every else self._sorted(block, keys, new)
+        self._hot |= hot
         self._dull |= dull
         if self._reader.open or not distinct.isdisjoint(self._hot):
             self._look(block.split(b"\n"), keys)
-        self.lines += len(keys) - 1
-        self._end = block[-TAIL:] if len(block) >= TAIL else (self._end + block)[-TAIL:]
+        found = self.found
+        found.size += len(block)
+        found.lines += len(keys) - 1
+        found.end = block[-TAIL:] if len(block) >= TAIL else (found.end + block)[-TAIL:]
 
     def _sorted(self, block: bytes, keys: list[bytes], new: set[bytes]) -> tuple[set[bytes], set[bytes]]:
         """What was not seen before: what to look at, and what is dull.  In a flood nearly all is neither."""
-        fresh, quiet = (list(new), set[bytes]()) if self._flood else self._loud(block, keys, hot(new))
+        if self._flood:
+            fresh, quiet = list(new), set[bytes]()
+        else:
+            fresh, quiet = self._alarmed(block, keys, new) if self._alarm else self._loud(block, keys, hot(new))
         gists = self._gists.of(fresh)
         kinds = set(gists)
         alike = self._alike & kinds
@@ -147,21 +119,39 @@ class Scan:
 
     def _loud(self, block: bytes, keys: list[bytes], some: list[bytes]) -> tuple[list[bytes], set[bytes]]:
         """Which of some to look at, and those of no entry where they are so many that a step for each is too much."""
-        if len(self.odd) < ODD or len(some) < MANY * len(keys):
+        self._alarm = len(self.found.odd_first) >= ODD and len(some) >= MANY * len(keys)
+        if not self._alarm:
             return some, set()
         asked = set(some)
-        lines = [line for line, key in zip(block.translate(ZEROS).split(b"\n"), keys, strict=True) if key in asked]
-        possible = {line.translate(None, DIGITS) for line in self.index.possible(lines)}
+        possible = self._possible(block, keys, asked)
         return [key for key in some if key in possible], asked - possible
+
+    def _alarmed(self, block: bytes, keys: list[bytes], new: set[bytes]) -> tuple[list[bytes], set[bytes]]:
+        """The same, after a block of so many: first those that an entry may know; of the others the last of alarm."""
+        possible = self._possible(block, keys, new)
+        quiet, last = new - possible, list[bytes]()
+        for at in range(len(keys), 0, -2 * ODD):
+            last += hot(key for key in keys[max(0, at - 2 * ODD) : at] if key in quiet)
+            if len(last) >= ODD:
+                break
+        self._alarm = len(last) >= ODD
+        return hot(possible), set(last)
+
+    def _possible(self, block: bytes, keys: list[bytes], asked: set[bytes]) -> set[bytes]:
+        """Those that an entry may know."""
+        lines = [line for line, key in zip(block.translate(ZEROS).split(b"\n"), keys, strict=True) if key in asked]
+        return {line.translate(None, DIGITS) for line in self.index.possible(lines)}
 
     def _pass_over(self, block: bytes, keys: list[bytes], passed: set[bytes]) -> None:
         """Lines like many that no entry knew: the last of them are kept."""
         places = list(islice((at for at in range(len(keys) - 1, -1, -1) if keys[at] in passed), ODD))
         lines = block.rsplit(b"\n", len(keys) - places[-1])
-        self._odd_last += [(self.lines + at + 1, lines[at - len(keys)][:ODD_WIDTH]) for at in reversed(places)]
+        before = self.found.lines + 1
+        self.found.odd_last += [(before + at, lines[at - len(keys)][:ODD_WIDTH]) for at in reversed(places)]
 
     def _forget(self) -> None:
-        self.odd_seen = Counter(dict(self.odd_seen.most_common(ODD)))
+        seen = Counter({key: n for key, n in self.found.odd_seen.items() if len(key) < WINDOW})  # so long is none told
+        self.found.odd_seen = Counter(dict(seen.most_common(ODD)))
         self._dull.clear()
         self._hot.clear()
         self._told.clear()
@@ -176,15 +166,14 @@ class Scan:
     def _read(self, raised: Raised | None) -> None:
         if raised is None:
             return
-        if len(self.raised) > 1:
-            self.raised.pop()  # the first and the last are told
-        self.raised.append(raised)
+        self.found.raised = [*self.found.raised[:1], raised]  # the first and the last are told
 
     def _line(self, lines: list[bytes], at: int, key: bytes) -> None:
         line = lines[at]
-        number = self.lines + at + 1
-        if b"Traceback (most recent call last)" in line:
-            self._reader.begin(line, self.name, number, self._when(lines, at))
+        number = self.found.lines + at + 1
+        if HEAD in line:
+            self.found.time = self._when(lines, at)
+            self._reader.begin(line, self.name, number, self.found.time)
         seen = self._told.get(key)
         if seen is None:
             seen = self._told[key] = _Seen(line if len(line) < WINDOW // 4 else line[:WINDOW])
@@ -192,42 +181,59 @@ class Scan:
             return
         names = seen.of(line)
         if names is None:
-            seen.others[_codes(line)] = self._first(lines, at, number, key)
+            seen.others[codes(line)] = self._first(lines, at, number, key)
             return
         for name in names:
-            self.hits[name].count += 1
+            self.found.hits[name].count += 1
         if not names:
-            self.odd_seen[key] += 1
+            self.found.odd_seen[key] += 1
 
     def _first(self, lines: list[bytes], at: int, number: int, key: bytes) -> tuple[str, ...]:
         """A line that was not seen before, but for its figures."""
-        names: list[str] = []
         gist = self._gist_of[key] if key in self._gist_of else self._gists.of([key])[0]
         words = hash(frozenset(gist.split()))
         if self._vain[words] > PATIENCE:
             self._give_up(key, gist)
-            self._odd_last.append((number, lines[at][:ODD_WIDTH]))
+            self.found.odd_last.append((number, lines[at][:ODD_WIDTH]))
             return ()
-        for piece in _pieces(lines[at]):
-            text = readable(piece)
-            around = self._around(lines, at)
-            for entry, groups in self.index.of(text, around):
-                names.append(entry.name)
-                hit = self.hits.setdefault(entry.name, Hit())
-                hit.count += 1
-                hit.mild = hit.mild and bool(_MILD.search(text))
-                if len(hit.first) < SHOWN:
-                    hit.first.append(Evidence(self.name, number, text, self._when(lines, at)))
-                    hit.groups = hit.groups or groups
+        names = self._of(lines, at, number, gist)
+        for name in names:
+            self.found.hits[name].count += 1
         if len(self._vain) > KNOWN // 2:
             self._vain.clear()
         self._vain[words] = -(1 << 40) if names else self._vain[words] + 1
         if not names:
-            self._odd_last.append((number, lines[at][:ODD_WIDTH]))
-            self.odd_seen[key] += 1
-            if len(self.odd) < ODD:
-                self.odd.append(Evidence(self.name, number, readable(lines[at][:ODD_WIDTH])))
-        return tuple(dict.fromkeys(names))
+            self._odd(number, lines[at][:ODD_WIDTH], key)
+        return names
+
+    def _of(self, lines: list[bytes], at: int, number: int, gist: bytes) -> tuple[str, ...]:
+        """The entries that the line is of; of very many alike that have no figures not each is looked at."""
+        line = lines[at]
+        alike = hash((gist, self.index.traits(line))) if _is_plain(line) else None
+        names = self._fared.sure(alike)
+        if names and not any(self.found.hits[name].mild for name in names):
+            return names
+        names = tuple(dict.fromkeys(self._hits(lines, at, number)))
+        self._fared.note(alike, names)
+        return names
+
+    def _hits(self, lines: list[bytes], at: int, number: int) -> Iterator[str]:
+        """The entries that the line is of, which are noted."""
+        for piece in _pieces(lines[at]):
+            text = readable(piece)
+            for entry, groups in self.index.of(text, self._around(lines, at)):
+                hit = self.found.hits.setdefault(entry.name, Hit())
+                hit.mild = hit.mild and bool(_MILD.search(text))
+                if len(hit.shown) < SHOWN:
+                    line = Evidence(self.name, number, text, self._when(lines, at))
+                    hit.show([Shown(kind(lines[at]), line, groups)])
+                yield entry.name
+
+    def _odd(self, number: int, line: bytes, key: bytes) -> None:
+        self.found.odd_last.append((number, line))
+        self.found.odd_seen[key] += 1
+        if len(self.found.odd_first) < ODD:
+            self.found.odd_first.setdefault(kind(line), (number, line))
 
     def _give_up(self, key: bytes, gist: bytes) -> None:
         """The next lines of this gist are passed over; this one need not be known again."""
@@ -241,28 +247,30 @@ class Scan:
         return lambda: "\n".join(readable(line[:400]) for line in lines[max(0, at - AROUND) : at + AROUND + 1])
 
     def _when(self, lines: list[bytes], at: int) -> float | None:
-        """Of the line, else of the nearest before it."""
+        """Of the line, else of the nearest before it, else of the last traceback's head."""
         for line in lines[max(0, at - 40) : at + 1][::-1]:
             if (when := times.of(line[:400].decode("utf-8", "replace"))) is not None:
-                self._time = when
-                break
-        return self._time
+                return when
+        return self.found.time
 
-    def end(self) -> None:
-        """The last lines, and the exception that the end cut off."""
+    def end(self, after: Iterable[bytes] = ()) -> Found:
+        """What was found; `after` are the blocks after this piece of the log, into which an exception may reach."""
+        self._read_on(line for block in after for line in block.split(b"\n"))
         self._read(self._reader.close())
-        self._forget()  # a folder may have a log for each of hundreds of ranks
-        self._vain.clear()
-        known = {line.line for line in self.odd}
-        self.odd += [Evidence(self.name, at, readable(raw)) for at, raw in self._odd_last if at not in known]
-        self._gists = Gists(())
-        self._alike.clear()
-        self._gist_of.clear()
-        last = self._end.split(b"\n")
-        first = self.lines + 1 - (len(last) - 1)
-        for at, line in enumerate(last):
-            if line.strip():
-                self.tail.append(Evidence(self.name, max(1, first + at), readable(line[:WINDOW])))
+        self._forget()
+        return self.found
+
+    def _read_on(self, lines: Iterator[bytes]) -> None:
+        while self._reader.open and (line := next(lines, None)) is not None:
+            self._read(self._reader.line(line))
+            if HEAD in line:  # another one, which is of the next piece
+                self._reader.open = False
+
+
+def _is_plain(line: bytes) -> bool:
+    return (
+        len(line) <= WINDOW and line.isascii() and b"\r" not in line and len(line.translate(None, DIGITS)) == len(line)
+    )
 
 
 def _pieces(line: bytes) -> Iterable[bytes]:
@@ -278,10 +286,9 @@ def _pieces(line: bytes) -> Iterable[bytes]:
     ]
 
 
-def scan(name: str, blocks: Iterable[bytes], index: Index, every: bool = False) -> Scan:
+def scan(name: str, blocks: Iterable[bytes], index: Index, every: bool = False) -> Found:
     """All of it."""
     one = Scan(name, index, every)
     for block in blocks:
         one.feed(block)
-    one.end()
-    return one
+    return one.end().finished()

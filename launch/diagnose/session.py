@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from launch.diagnose import catalogue, codes, order, reading
+from launch.diagnose import beside, catalogue, codes, order, reading
+from launch.diagnose.found import Found
 from launch.diagnose.index import Index
 from launch.diagnose.model import Diagnosis, Evidence, Raised, Report
-from launch.diagnose.scan import Scan, scan
+from launch.diagnose.scan import scan
 from launch.diagnose.telling import telling
 
 LOUD = ("cause", "symptom")
@@ -82,19 +83,15 @@ def explain_words(words: Sequence[str]) -> Report:
 def explain_files(paths: Sequence[Path]) -> Report:
     """Files, folders of ranks' logs, `-`.  UsageError when one cannot be read, and it was named itself."""
     found = list(dict.fromkeys(file for path in paths for file in reading.files(path)))
-    return report([scan(_name(file), reading.blocks(file), index()) for file in found])
+    return report(beside.read(found, index()))
 
 
-def _name(path: Path) -> str:
-    return "standard input" if str(path) == "-" else str(path)
-
-
-def _lines(name: str, lines: Iterable[str], every: bool = False) -> Scan:
+def _lines(name: str, lines: Iterable[str], every: bool = False) -> Found:
     blocks = ((line.rstrip("\n") + "\n").encode("utf-8", "replace") for line in lines)
     return scan(name, reading.gathered(blocks), index(), every)
 
 
-def report(scans: Sequence[Scan]) -> Report:
+def report(scans: Sequence[Found]) -> Report:
     """What several logs say together."""
     told = order.diagnoses(scans, index().entries)
     raised = _raised(scans, told)
@@ -113,7 +110,7 @@ def _first(told: Sequence[Diagnosis], raised: Raised | None) -> str:
     return loud[0].evidence[0].file if loud else raised.file if raised else ""
 
 
-def _raised(scans: Sequence[Scan], told: Sequence[Diagnosis]) -> Raised | None:
+def _raised(scans: Sequence[Found], told: Sequence[Diagnosis]) -> Raised | None:
     """The exception that the first diagnosis is of; else the last one of the log that failed first."""
     ends = [one for scan in scans for one in scan.raised]
     if not ends:

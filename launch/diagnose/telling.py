@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from launch.diagnose.found import Found
 from launch.diagnose.model import Evidence
-from launch.diagnose.scan import Scan
 from launch.diagnose.triggers import DIGITS
 
 SHOWN = 10
@@ -23,7 +23,7 @@ _MILD = re.compile(
 _CODE = re.compile(r'^(?:\s{4}|\s{0,40}(?:File "|raise |return |\^|~))')
 
 
-def telling(scans: Sequence[Scan]) -> tuple[Evidence, ...]:
+def telling(scans: Sequence[Found]) -> tuple[Evidence, ...]:
     """At most ten, in the order in which they stand."""
     places = {scan.name: at for at, scan in enumerate(scans)}
     scored = [(score, line) for scan in scans for score, line in _scored(scan) if score > 0 and line.text.strip()]
@@ -36,7 +36,7 @@ def telling(scans: Sequence[Scan]) -> tuple[Evidence, ...]:
     return tuple(sorted(kept.values(), key=lambda line: (places[line.file], line.line)))
 
 
-def _scored(scan: Scan) -> Iterable[tuple[float, Evidence]]:
+def _scored(scan: Found) -> Iterable[tuple[float, Evidence]]:
     ends = {raised.what[:60] for raised in scan.raised}
     rare = Counter(_bare(line.text) for line in scan.tail)
     last = {line.line for line in list(scan.tail)[-3:]}
