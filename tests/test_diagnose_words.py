@@ -78,6 +78,16 @@ def test_which_words_stand_in_a_text(way: object, words: list[bytes], text: byte
     assert Words(words).within(text) == [at for at, word in enumerate(words) if word in text]
 
 
+@settings(max_examples=100, deadline=None)
+@given(keys=KEYS)
+def test_which_words_stand_in_each_line(way: object, keys: list[bytes]) -> None:
+    """One search for all lines tells of each what a search of its own would."""
+    words = Words(SOUGHT)
+    told = [(line, set(found)) for line, found in words.each(keys)]
+
+    assert told == [(key, set(here)) for key in keys if (here := words.within(key.lower()))]
+
+
 @settings(max_examples=60, deadline=None)
 @given(lines=st.lists(st.one_of(st.sampled_from(SAID), st.text(max_size=30)), max_size=40))
 def test_nothing_is_dropped(way: object, lines: list[str]) -> None:

@@ -19,7 +19,7 @@ from launch.diagnose.scan import Scan
 WORTH = 32 << 20  # bytes: what is less is read by one process before others would have begun
 MOST = 4  # processes: each holds up to 28 MiB of its own beside 40 that are shared; the goal is 200 MB
 PIECE = 16 << 20  # bytes, at least: each begins with nothing remembered
-EACH = 4  # pieces for each process, so that all end at about the same time
+EACH = 16  # pieces for each process, so that all end at about the same time
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from launch.diagnose.model import Entry
 from launch.diagnose.needles import may, needles, rarity, zeros
+from launch.diagnose.text import PRINTABLE
 from launch.diagnose.words import Words
 
 # Lines that name an error without having one: source code that a traceback quotes, settings that are told, what is said
@@ -33,7 +34,6 @@ SPOKEN = {"training.nan", "launcher.paddle_worker", "launcher.deepspeed_worker"}
 
 
 TRACEBACK = "traceback (most recent call last)"
-_PLAIN = bytes(range(32, 127))
 LONG = 2048  # bytes
 _WORD = re.compile(r"[a-z_]{3,40}|\b[a-z]{2}(?=\d{4})")  # EI0006: its letters, without the digits
 
@@ -66,20 +66,15 @@ class Index:
     def possible(self, lines: Sequence[bytes]) -> Iterator[bytes]:
         """Those of the lines, with 0 for each digit, that may be of an entry or begin a traceback; `of` tells more."""
         odd: list[bytes] = []
-        if b"".join(lines).translate(None, _PLAIN):  # what is shown of such a line may read otherwise
-            odd = [line for line in lines if line.translate(None, _PLAIN)]
+        if b"".join(lines).translate(None, PRINTABLE):  # what is shown of such a line may read otherwise
+            odd = [line for line in lines if line.translate(None, PRINTABLE)]
             lines = list(set(lines).difference(odd))
-        yield from filter(self._may, self._signs[0].lines(lines))
-        yield from odd
-
-    def _may(self, line: bytes) -> bool:
-        """By all that must stand in it for one of the patterns; the line is ASCII.  A long one has any word."""
-        if len(line) > LONG:
-            return True
         signs, whose = self._signs
-        low = line.lower()
-        text = low.decode("ascii")
-        return any(may(pattern, text) for at in signs.within(low) for pattern in whose[at])
+        short = [line for line in lines if len(line) <= LONG]
+        yield from (line for line, found in signs.each(short) if _may(line, [p for at in found for p in whose[at]]))
+        if len(short) < len(lines):
+            yield from signs.lines([line for line in lines if len(line) > LONG])  # which have any word
+        yield from odd
 
     def of(self, text: str, around: Callable[[], str] = str) -> Iterator[tuple[Entry, dict[str, str]]]:
         """Entries that the line is of, with what their patterns named in it."""
@@ -95,9 +90,11 @@ class Index:
             yield from ((entry, groups) for entry, groups in found if groups is not None)
 
     def traits(self, line: bytes) -> tuple[object, ...]:
-        """Of an ASCII line: which words of `near` stand in it, and whose `unless` is found."""
-        near, text = self._words.within(line.lower()), line.decode("ascii")
-        return tuple((at, *(bool(e.unless and e.unless.search(text)) for e in self._near[at])) for at in near)
+        """Of an ASCII line without figures: which words of `near` stand in it, and whose `unless` is found."""
+        text = line.decode("ascii")
+        low = text.lower()
+        near = self._words.within(low.encode())
+        return tuple((at, *(_excepted(entry, text, low) for entry in self._near[at])) for at in near)
 
     def _of_words(self, low: str) -> Iterator[Entry]:
         """Those of which a word of `near` stands in the text, always in the same order."""
@@ -105,9 +102,19 @@ class Index:
             yield from self._near[at]
 
 
+def _may(line: bytes, patterns: Iterable[re.Pattern[str]]) -> bool:
+    """Whether all that must stand in it for one of them does; the line is ASCII."""
+    low = line.lower().decode("ascii")
+    return any(may(pattern, low) for pattern in patterns)
+
+
+def _excepted(entry: Entry, text: str, low: str) -> bool:
+    return bool(entry.unless and may(entry.unless, low) and entry.unless.search(text))
+
+
 def _matched(entry: Entry, text: str, low: str, around: Callable[[], str]) -> dict[str, str] | None:
     found = next((m for pattern in entry.match if may(pattern, low) and (m := pattern.search(text))), None)
-    if found is None or (entry.unless and entry.unless.search(text)):
+    if found is None or _excepted(entry, text, low):
         return None
     if entry.needs and not entry.needs.search(around()):
         return None

@@ -6,7 +6,7 @@ Where its library is not, as in what envcheck carries to a node, each word is so
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,24 @@ class Words:
                 number = bisect_right(ends, at, number)
                 end = ends[number]
                 yield lines[number]
+
+    def each(self, lines: Sequence[bytes]) -> Iterator[tuple[bytes, Iterable[int]]]:
+        """The same lines, with which of the words stand in each: one search for all of them."""
+        if self._automaton is None:
+            yield from ((line, self.within(line.lower())) for line in self.lines(lines))
+            return
+        ends = list(accumulate([len(line) + 1 for line in lines]))
+        number = end = 0
+        here: set[int] = set()
+        for word, at, _ in self._automaton.find_matches_as_indexes(b"\n".join(lines).lower(), overlapping=True):
+            if at >= end:
+                if here:
+                    yield lines[number], here
+                number = bisect_right(ends, at, number)
+                end, here = ends[number], set()
+            here.add(word)
+        if here:
+            yield lines[number], here
 
     def within(self, text: bytes) -> list[int]:
         """Which of the words stand in the text, by their places among the words."""
