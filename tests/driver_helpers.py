@@ -49,7 +49,7 @@ floods) yes "line of an endless log";;
 password) read -rs -p 'Password for root: ' word; touch "$root/got";;
 again) while :; do read -r -p 'Load it now (y/n)? ' x; done;;
 stubborn) trap '' INT TERM HUP; echo "stubborn"; while :; do sleep 1; done;;
-daemon) setsid sleep 3 & put;;
+daemon) setsid sleep 30 & put;;
 esac
 """
 DRIVER = Driver(

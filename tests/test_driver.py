@@ -189,11 +189,11 @@ def test_reboot(bench: Bench) -> None:
 
 
 def test_daemon_lives_on(bench: Bench) -> None:
-    """A service that the installer starts in a session of its own neither holds us up nor is ended."""
+    """A service that the installer starts in a session of its own, here for 30 s, neither holds us up nor is ended."""
     began = time.monotonic()
 
     assert bench.install("daemon") == "Demo driver 2.0"
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 25
 
 
 def test_secrets(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
