@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from envcheck import language
 from envcheck.language.width import columns
@@ -39,3 +39,21 @@ def hint(text: str) -> Iterator[None]:
     finally:
         sys.stderr.write("\r" + " " * columns(said) + "\r")
         sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def progress(text: str, total: int, *, ticking: bool = True) -> Iterator[Callable[[], None]]:
+    """On a terminal a bar of parts that have ended, to be told of each; else nothing.
+
+    Without `ticking` its clock goes on with the parts alone, and no thread is at work: this process may be forked.
+    """
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    shown = (TextColumn(language.say(text)), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*shown, console=Console(stderr=True), transient=True, auto_refresh=ticking) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.update(task, advance=1, refresh=not ticking)

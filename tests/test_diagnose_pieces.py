@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pexpect
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -253,3 +254,18 @@ def test_a_large_log(tmp_path: Path) -> None:
     one = ["taskset", "-c", str(min(os.sched_getaffinity(0))), *words]
 
     assert subprocess.check_output(words, cwd=ROOT) == subprocess.check_output(one, cwd=ROOT)
+
+
+def test_a_large_log_shows_how_far_it_is(tmp_path: Path) -> None:
+    """On a terminal a bar of the pieces, and then the answer; no thread is at work where this process is forked."""
+    log = tmp_path / "train.log"
+    log.write_bytes((b"step 1 loss 2.5\n" * 65_536) * 40 + b"torch.OutOfMemoryError: CUDA out of memory.\n")
+    argv = ["-W", "error", "-m", "envcheck", "explain", str(log)]
+    shown = pexpect.spawn(sys.executable, argv, env={**os.environ, "TERM": "xterm"}, timeout=60, dimensions=(24, 100))
+    if len(os.sched_getaffinity(0)) > 1:
+        shown.expect("reading.*?[123]/3")
+    shown.expect("cause: The card's memory is used up")
+    shown.expect(pexpect.EOF)
+    shown.close()
+
+    assert shown.exitstatus == 0

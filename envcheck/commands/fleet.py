@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -97,7 +96,7 @@ def each_asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tu
     """What `each` makes of every host, in the hosts' order; made beside the asking, in one thread."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from envcheck import runner
+    from envcheck import runner, screen
     from envcheck.fleet import asking, carrying, hosts
 
     names = hosts.chosen(asked["hosts"], asked["hostfile"], asked["exclude"])
@@ -106,7 +105,7 @@ def each_asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tu
     made: dict[str, Future[Any]] = {}
     pool = ThreadPoolExecutor(1)
     try:
-        with runner.no_child_left(), _progress(len(names)) as step:
+        with runner.no_child_left(), screen.progress("asking the hosts", len(names)) as step:
 
             def done(said: Said) -> None:
                 made[said.host] = pool.submit(each, said)
@@ -116,23 +115,6 @@ def each_asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tu
         return [made[name].result() for name in names]
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[], None]]:
-    """On a terminal a bar of hosts that have ended; else nothing."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn(say("asking the hosts")), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda: bar.advance(task)
 
 
 def _replayed(folder: Any, bench: Bench) -> list[Host]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from envcheck import screen
 from envcheck.errors import UsageError
 from launch.diagnose import reading, triggers, workers
 from launch.diagnose.found import Found, joined
@@ -71,7 +72,8 @@ def scanned(piece: Piece, index: Index) -> Found:
 def _answers(some: Sequence[Piece], index: Index, processes: int) -> Mapping[Piece, _Answer]:
     list(index.possible([b"error"]))  # what is made when it is first asked for is made once for all
     triggers.hot([b"error"])
-    found = workers.shared(lambda at: _answer(some[at], index), len(some), processes)
+    with screen.progress("reading", len(some), ticking=False) as ended:
+        found = workers.shared(lambda at: _answer(some[at], index), len(some), processes, ended)
     return {some[at]: answer for at, answer in found.items()}
 
 

@@ -40,8 +40,13 @@ def cores() -> int:
         return 1
 
 
-def shared(work: Callable[[int], Result], count: int, processes: int) -> dict[int, Result]:
-    """Numbers below `count` with what the work makes of each, but for those that a killed process left undone."""
+def shared(
+    work: Callable[[int], Result], count: int, processes: int, ended: Callable[[], None] = lambda: None
+) -> dict[int, Result]:
+    """Numbers below `count` with what the work makes of each, but for those that a killed process left undone.
+
+    `ended` is called after each.
+    """
     from multiprocessing.connection import Connection, wait
 
     found: dict[int, Result] = {}
@@ -54,6 +59,8 @@ def shared(work: Callable[[int], Result], count: int, processes: int) -> dict[in
                     found.update([answers.recv()])
                 except (EOFError, OSError):
                     waiting.remove(answers)
+                else:
+                    ended()
     return found
 
 
