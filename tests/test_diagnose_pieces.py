@@ -16,23 +16,15 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from diagnose_helpers import SAID
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envcheck import toml_file
 from launch.diagnose import reading, session
 from launch.diagnose.beside import Piece, scanned
 from launch.diagnose.found import Found, joined
 
 ROOT = Path(__file__).parent.parent
-DATA = ROOT / "tests" / "data" / "diagnose"
-SAID = tuple(
-    line
-    for path in sorted(DATA.glob("*.toml"))
-    for said in toml_file.table(path.read_text(encoding="utf-8"), path.name, "").values()
-    for lines in said.values()
-    for line in lines
-)
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 
 

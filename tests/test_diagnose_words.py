@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import builtins
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from diagnose_helpers import SAID
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envcheck import toml_file
 from launch.diagnose import catalogue, session, triggers
 from launch.diagnose.found import Found
 from launch.diagnose.needles import may, needles, zeros
 from launch.diagnose.words import Words
 
 SOUGHT = tuple(word.encode(code) for word in (*triggers.WORDS, *triggers.CHINESE) for code in ("utf-8", "gb18030"))
-DATA = Path(__file__).parent / "data" / "diagnose"
-SAID = tuple(
-    line
-    for path in sorted(DATA.glob("*.toml"))
-    for said in toml_file.table(path.read_text(encoding="utf-8"), path.name, "").values()
-    for lines in said.values()
-    for line in lines
-)
 # Without the letters that are s, i and k in another case to patterns, but not to lower().
 ALPHABET = st.characters(codec="utf-8", exclude_characters="\u017f\u0131\u0130\u212a")
 PATTERNS = tuple(pattern for entry in catalogue.entries() for pattern in entry.match)

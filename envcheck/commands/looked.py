@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +47,9 @@ def _meanwhile() -> Iterator[None]:
 def _ready() -> None:
     """Reads the checks, and the versions that belong together; what is wrong with them is told where they are used."""
     with contextlib.suppress(Exception):
-        from envcheck.checks import own  # noqa: F401
         from envcheck.compat import loading
 
+        importlib.import_module("envcheck.checks.own")
         loading.table()
 
 

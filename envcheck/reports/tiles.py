@@ -44,10 +44,9 @@ class Tile:
 def tiles(facts: Facts, v: VendorFacts, findings: Sequence[Finding]) -> list[Tile]:
     bad = max((counted(f) for f in findings if f.name == "devices.health" and f.device == v.name), default=Severity.OK)
     counts = dict(ecc_counts(v))
-    errors = [counts.get(label(d)) or counts.get(str(d.npu)) or None for d in v.devices]
     return [
-        _tile(facts, v, d, max(bad, Severity.WARN), n)
-        for d, n in list(zip(v.devices, errors, strict=True))[:TILES_LIMIT]
+        _tile(facts, v, d, max(bad, Severity.WARN), counts.get(label(d)) or counts.get(str(d.npu)) or None)
+        for d in v.devices[:TILES_LIMIT]
     ]
 
 
