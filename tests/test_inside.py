@@ -63,6 +63,35 @@ def test_an_end_that_the_engine_learns_of_later(seat: Inside, monkeypatch: pytes
     assert len(asked) == 3
 
 
+def until_it_fails(seat: Inside) -> str:
+    """What is said once commands, one after the other, no longer succeed."""
+    try:
+        while (done := seat.run(("true",), timeout_s=60, env={})).status == 0:
+            pass
+    except StepError as err:
+        return str(err)
+    return f"{done.status}: {done.out}{done.err}"
+
+
+def test_a_container_that_is_removed_under_commands(seat: Inside, engine: Engine, python_image_here: str) -> None:
+    """At whatever moment of a command the container ends, that is what is said, not what the engine says of itself."""
+    said: list[str] = []
+    for number in range(6):
+        name = f"envcheck-test-removed-{number}"
+        engine.docker("run", "-dit", "--name", name, "--network", "host", python_image_here, "bash")
+        one = replace(seat, container=name)
+        threads = [threading.Thread(target=lambda one=one: said.append(until_it_fails(one))) for _ in range(4)]
+        for each in threads:
+            each.start()
+        time.sleep(0.05 * number)
+        engine.docker("rm", "-f", name)
+        for each in threads:
+            each.join(30)
+
+    assert len(said) == 24
+    assert all(each.startswith("the container envcheck-test-removed-") for each in said), said
+
+
 def left(engine: Engine, word: str) -> bool:
     return word in engine.docker("top", "envcheck-test-inside").stdout
 

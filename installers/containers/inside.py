@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 OWN = "/var/tmp/envcheck"  # outlives a restart of the container, and no volume of the recipes lies there
 LOOK_S = 60.0
-KILLED, SETTLE_S = 137, 2.0  # a killed command's status as a shell has it
+# What a command may have of its container's end: no status, that of a command that the engine could not start, or as
+# a shell has it of one that was killed.
+CUT_OFF, SETTLE_S = (None, 126, 137), 2.0
 ENDED_S = 5.0  # how long the engine, when it has much to do, may need to know of an end
 SHELL = 'mkdir -p "$1" && cd "$1" && shift && exec "$@"'
 # Of a busy engine a file that was there came as nothing, once: what lacks the end is asked for again.
@@ -131,7 +133,7 @@ class Inside:
         streams.close()
         status = self._status(made["Id"])
         if status != 0:
-            self._still_runs(SETTLE_S if status in (None, KILLED) and not late.is_set() else 0.0)
+            self._still_runs(SETTLE_S if status in CUT_OFF and not late.is_set() else 0.0)
         return CommandResult(
             tuple(argv),
             runner.HUNG if late.is_set() else 1 if status is None else int(status),
@@ -161,7 +163,7 @@ class Inside:
     def _still_runs(self, settle_s: float = 0.0) -> None:
         """A command that failed with its container failed for that; StepError.  The engine names it by its id alone.
 
-        Of a command that was killed the engine may know before it knows that the container ended: hence `settle_s`."""
+        Of a command that was cut off the engine may know before it knows that the container ended: hence `settle_s`."""
         until = time.monotonic() + settle_s
         while True:
             found: Mapping[str, Any] = asked(lambda: self.api.inspect_container(self.container))
