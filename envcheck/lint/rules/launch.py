@@ -14,7 +14,9 @@ from envcheck.lint.paper import Paper, number
 from envcheck.lint.rules.common import fail, graded, unknown, warn
 
 _LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|0\.0\.0\.0)(:\d+)?")
-_OF_TASK = ("SLURM_NODEID", "SLURM_PROCID")  # on a batch script's own shell 0, whatever the task
+# On a batch script's own shell 0, whatever the task.
+_TASKS = ("SLURM_NODEID", "SLURM_PROCID")
+_OF_TASK = re.compile(r'"?\$\{?(?:' + "|".join(_TASKS) + r')\}?"?')
 _ADDRESS = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(?::(\d+))?")
 
 
@@ -43,6 +45,13 @@ def _carried(job: Job) -> bool:
     )
 
 
+def _alike(job: Job) -> bool:
+    """srun or mpirun hands it the same words and variables on each node, and all of them can be seen."""
+    words = job.command.texts()
+    carried = not job.command.elsewhere and words and words[0].rpartition("/")[2] in ("srun", "mpirun", "mpiexec")
+    return bool(carried) and not any(re.match(r"--export\b|-x$|-genv|-env", word) for word in words)
+
+
 def _told_inside(paper: Paper, job: Job) -> bool:
     """Its container gets a number of nodes, all that it gets can be seen, and none of it is taken from outside."""
     container = paper.container_of(job)
@@ -59,7 +68,7 @@ def rank_missing(paper: Paper) -> Iterator[Remark]:
             not _several(job)
             or job.open
             or _rendezvous(job)
-            or (_carried(job) and not _told_inside(paper, job))
+            or (_carried(job) and not (_told_inside(paper, job) or (_alike(job) and job.launcher.rank_severe)))
             or job.launcher.name in ("deepspeed", "python")
             or told_elsewhere(paper, job)
         ):
@@ -76,7 +85,11 @@ def rank_missing(paper: Paper) -> Iterator[Remark]:
             elif job.launcher.rank_severe:
                 usual = job.launcher.rank_default or 0
                 seen = f"{job.nodes} nodes, and none is told its number: each takes itself for node {usual}"
-                yield fail(place, seen, f"{how}, another on each node.")
+                if job.command.name == "srun":
+                    how = f"{how.removesuffix('N').removeprefix('export ')}$SLURM_NODEID"
+                    yield fail(place, seen, f"srun bash -c '... {how} ...' in single quotes: each node's own number.")
+                else:
+                    yield fail(place, seen, f"{how}, another on each node.")
             else:
                 seen = f"{job.nodes} nodes without a rank: chance counts them, and pipeline stages and logs with them"
                 yield warn(place, seen, f"{how}, and --host where a node's own name means loopback.")
@@ -112,7 +125,8 @@ def rank_fixed(paper: Paper) -> Iterator[Remark]:
     early = sorted(use.start for script in paper.scripts for use in _before_srun(script))
     for job in paper.jobs:
         told = job.told("rank")
-        if told is not None and job.nodes != 1 and _within(told, early):
+        worked_out = told is not None and (_within(told, early) or (_alike(job) and _OF_TASK.fullmatch(told.raw)))
+        if told is not None and job.nodes != 1 and worked_out:
             seen = "this is worked out before srun, by the first node's shell: each node takes itself for node 0"
             do = "srun bash -c '...' in single quotes: so each node's own shell works it out."
             yield graded(_several(job), told, seen, do)
@@ -134,8 +148,7 @@ def rank_fixed(paper: Paper) -> Iterator[Remark]:
 
 def _before_srun(script: Script) -> Iterator[Use]:
     """The numbers of a task and a node, and their copies, among srun's words: those of the shell that calls it."""
-    copied = re.compile(r'"?\$\{?(?:' + "|".join(_OF_TASK) + r')\}?"?')
-    names = {*_OF_TASK, *(each.name for each in script.assigns if copied.fullmatch(each.word.raw))}
+    names = {*_TASKS, *(each.name for each in script.assigns if _OF_TASK.fullmatch(each.word.raw))}
     for command in script.commands:
         yield from (use for use in command.uses if use.name in names) if command.name == "srun" else ()
 
@@ -191,7 +204,7 @@ def master_missing(paper: Paper) -> Iterator[Remark]:
             yield warn(job.told("nodes") or job, seen, "--hostfile FILE, a line for each: HOST slots=CARDS.")
         if not _several(job) or job.open or job.says("hostfile", "ips", "standalone"):
             continue
-        if _carried(job) and not _told_inside(paper, job):
+        if _carried(job) and not (_told_inside(paper, job) or (_alike(job) and job.launcher.master_default)):
             continue
         if (
             job.launcher.name in ("deepspeed", "python")
