@@ -258,6 +258,13 @@ def test_nothing_known_is_never_green() -> None:
     assert green <= {"doctor", "folder", "alone", "variables", "command"}
 
 
+def test_a_pipe_in_place_of_data() -> None:
+    """It has no bytes either, and what it is says more."""
+    pipe = sight(sizes={"d.jsonl": 0}, data={"d.jsonl": {"flaw": "is no plain file"}})
+
+    assert gates.GATES["data"](situated(**pipe)).evidence == ("d.jsonl is no plain file",)
+
+
 NEEDY = replace(command(), scripts=("set_env.sh",), requires=("m/config.json", "train.py"), data=("d",), own_data=False)
 GONE = dict.fromkeys(("d", "set_env.sh", "m/config.json", "train.py"))
 

@@ -62,7 +62,8 @@ def data(s: Situation) -> Finding:
         **{path: s.sight.sizes.get(path) for path in sets.values() if path not in (None, "", "hub")},
     }
     sizes = {path: size for path, size in sizes.items() if not _of_model(path)}
-    absent, flawed = dict(_absent(sizes)), dict(_flawed(s))
+    flawed = dict(_flawed(s))
+    absent = {path: what for path, what in _absent(sizes) if sizes[path] is None or path not in flawed}
     wrong = {**flawed, **absent, **dict(_unknown_sets(sets, bool(s.sight.sets)))}  # each file once
     if not wrong:
         return ok("gate.data", _told(s, sets))
