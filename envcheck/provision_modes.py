@@ -76,5 +76,12 @@ def check(given: Iterable[str]) -> None:
         raise UsageError(f"{lonely} is for --hosts", "name the machines: --hosts node[01-08]")
 
 
+def heard(given: Iterable[str], recipe: str, image: bool) -> None:
+    """UsageError for what is said of a container that the recipe does not have."""
+    unheard = sorted(BOX.intersection(given))
+    if unheard and not image:
+        raise UsageError(f"{unheard[0]} is for a container, and {recipe} has none", "leave it out")
+
+
 def _against(option: str, other: str) -> UsageError:
     return UsageError(f"{option} does not go with {other}", NEXT.get((option, other), "give one of them"))

@@ -165,6 +165,15 @@ def test_for_a_driver() -> None:
         provision_modes.check(["--device", "--sha256"])
 
 
+@pytest.mark.parametrize("words", [("--recreate",), ("--least-privilege",), ("--registry", "mirror.example.org")])
+def test_for_a_container(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """What only a container would hear is refused where the recipe has none."""
+    code, said = told(capsys, "--recipe", "tiny-cpu", "--dry-run", *words)
+
+    assert code == 2
+    assert f"{words[0]} is for a container, and tiny-cpu has none" in said
+
+
 def test_a_password_of_an_index() -> None:
     """A plan is shown and kept: it names the index, not the way in."""
     package = Package("alpha", "", "https://someone:hunter22@index.example.org/simple")

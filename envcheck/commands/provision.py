@@ -141,6 +141,7 @@ def provision(
     supply = _supply(bundle, locked, lock_file, into is None, said)
     supply = replace(supply, weights=Path(weights).absolute() if weights else None, fetch=fetch_weights)
     recipe = supply.recipe
+    provision_modes.heard(_given(), recipe.name, recipe.image is not None)
     given = seed.read(Path(seeding)) if seeding else None
     if given and not given.address:
         from installers.seeds import serve
