@@ -145,6 +145,6 @@ def of_heredocs(source: Source, script: Script) -> list[Config]:
             lines = tuple((start, script.block.at(heredoc.own[0] + start)) for start in starts)
             kind = "json" if suffix[1] == "json" else "yaml"
             if not heredoc.literal and b"$" in raw:
-                raw = re.sub(rb"\$\{?\w+\}?", lambda m: b"x" * len(m[0]), raw)
+                raw = re.sub(rb"\$(?:\{[^{}\n]*\}|\w+)", lambda m: b"x" * len(m[0]), raw)
             found.append(read(Block(kind, raw, lines), name))
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envcheck.lint.model import UNKNOWN, Block, Use, Word
-from envcheck.lint.nodes import DEPTH, text
+from envcheck.lint.nodes import DEPTH, ahead, text
 from envcheck.lint.state import LONGEST, MOST, State, Value
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class Reader:
     tested: bool = False
 
     def at(self, node: Node) -> tuple[int, int]:
-        return self.block.at(node.start_byte), self.block.at(max(node.start_byte, node.end_byte - 1)) + 1
+        start = node.start_byte + ahead(node)
+        return self.block.at(start), self.block.at(max(start, node.end_byte - 1)) + 1
 
     def words(self, node: Node) -> list[Word]:
         """The words that an argument becomes: none, one, or several."""
@@ -161,7 +162,7 @@ class Reader:
         for child in node.named_children:
             if child.start_byte < done:
                 continue
-            parts.append(_literal(raw[done - base : child.start_byte - base], quoted))
+            parts.append(_literal(raw[done - base : child.start_byte + ahead(child) - base], quoted))
             if quoted and child.type == "string_content":
                 got, more = _literal(child.text or b"", quoted), False
             else:
@@ -172,7 +173,7 @@ class Reader:
         return "".join(parts)[: LONGEST + 1], soft
 
     def _simple(self, node: Node) -> tuple[str, bool]:
-        name = text(node)[1:]
+        name = text(node).lstrip()[1:]
         if not name.strip() or name != name.strip():  # "$ pip", a prompt
             return UNKNOWN, False
         if name.isdigit() or name in _SPECIAL:
@@ -188,7 +189,7 @@ class Reader:
         return UNKNOWN
 
     def _expansion(self, node: Node, depth: int) -> tuple[str, bool]:
-        match = _EXPANSION.fullmatch(text(node))
+        match = _EXPANSION.fullmatch(text(node).lstrip())
         if not match:
             return UNKNOWN, False
         indirect, count, name, index, rest = match.groups()
@@ -234,7 +235,7 @@ class Reader:
 
     def _sum(self, node: Node) -> str:
         """$((...)) of whole numbers, worked out here; anything else is unknown."""
-        raw = text(node)
+        raw = text(node).lstrip()
         inner = raw[3:-2] if raw.startswith("$((") else raw[2:-1]
 
         def known(match: re.Match[str]) -> str:

@@ -40,7 +40,10 @@ def unset(paper: Paper) -> Iterator[Remark]:
         told: set[str] = set()
         reading = Reading(script, paper)
         removed = {
-            (use.start, use.end) for command in script.commands if bare(command) in REMOVERS for use in command.uses
+            (use.start, use.end)
+            for command in script.commands
+            if bare(command) in REMOVERS and "nounset" not in command.shell
+            for use in command.uses
         }
         guarded = {use.name for use in script.uses if use.guarded}
         guarded |= {use.name for command in script.commands if command.name in ("test", "[") for use in command.uses}

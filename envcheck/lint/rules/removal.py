@@ -23,14 +23,18 @@ def remove(paper: Paper) -> Iterator[Remark]:
             if word.text.startswith("-") and word.text != "-":
                 continue
             uses = [use for use in command.uses if word.start <= use.start < word.end]
-            yield from _removed(paper, script, word, uses, "r" in flags or "R" in flags)
+            strict = "nounset" in command.shell  # it stops at what has no value, which shell.unset_variable says
+            yield from _removed(paper, script, word, uses, "r" in flags or "R" in flags, strict)
 
 
-def _removed(paper: Paper, script: Script, word: Word, uses: list[Use], deep: bool) -> Iterator[Remark]:
-    loose = [use for use in uses if not use.guarded and not use.bound]
+def _removed(paper: Paper, script: Script, word: Word, uses: list[Use], deep: bool, strict: bool) -> Iterator[Remark]:
+    loose = [use for use in uses if not use.guarded and not use.bound and not strict]
     never = [use for use in loose if never_set(script, paper, use.name)]
     if word.text in _RISKY and not word.quoted and deep and word.raw == word.text:
         yield fail(word, f"removes {word.text}, all of it", "Name the folder that is meant.")
+    elif deep and uses and word.known and word.text in _RISKY and not ("*" in word.text and word.quoted):
+        seen = f"{uses[0].name} is empty here, so this removes {word.text}"
+        yield fail(word, seen, f"Write ${{{uses[0].name}:?}}: then it stops when that is empty.")
     elif never and own_name(never[0].name):
         use = never[0]
         meant = next(
