@@ -29,6 +29,10 @@ def known(**more: object) -> Machine:
     return Machine(lambda: told)
 
 
+def gpus(architecture: str | None) -> Machine:
+    return Machine(lambda: Facts(vendors=(VendorFacts("nvidia"),), host=Host(architecture=architecture)))
+
+
 CARDS = f"{PADDLE} train.py --device npu"
 
 
@@ -249,10 +253,7 @@ def test_room_for_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_pins_against_the_machine() -> None:
     """A pinned package fails where the machine's processor has no wheel of it, and is silent where it is not known."""
     text = "pip install paddlepaddle-gpu==3.1.0"
-    severities = [
-        found(text, known(host=Host(architecture=each)), "packages.together", "npu")
-        for each in ("aarch64", "x86_64", None)
-    ]
+    severities = [found(text, gpus(each), "packages.together", "nvidia") for each in ("aarch64", "x86_64", None)]
 
     assert severities == [[FAIL], [], []]
 
@@ -268,3 +269,14 @@ def test_nothing_is_asked_without_need() -> None:
     found("echo hello\nsteps = 5", Machine(gather), "shell.spaced_assignment")
 
     assert asked == []
+
+
+@pytest.mark.parametrize("package", ["paddlepaddle-gpu==3.1.0", "torch==2.5.1+cu121"])
+def test_builds_for_other_cards(package: str) -> None:
+    """A build for NVIDIA's cards, on a machine of NPUs: told once, with what there is in its place."""
+    with simulated("atlas-800t-a2") as answers:
+        machine = Machine(lambda: facts.gather(answers), live=True)
+        raw = f"#!/bin/bash\npip install {package}\n".encode()
+        result = lint.lint(source.of("run.sh", raw), machine, others=False)
+
+    assert [each.rule for each in result.remarks] == ["packages.gpu_list"]

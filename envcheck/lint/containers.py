@@ -99,6 +99,8 @@ class Container:
         counts = [word.text for word in self.all("--gpus")]
         if len(counts) == 1 and re.fullmatch("[0-9]{1,3}", counts[0]):
             return int(counts[0])
+        if len(counts) == 1 and (listed := re.fullmatch(r"\"?device=([0-9]{1,3}(?:,[0-9]{1,3})*)\"?", counts[0])):
+            return len(set(listed[1].split(",")))
         return len(named) or None if not counts and "/dev" not in paths else None
 
     @property

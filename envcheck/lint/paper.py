@@ -21,7 +21,7 @@ FAMILIES_ALONE = ("llamafactory", "paddle", "swift", "accelerate")
 _SIGNS = {
     "npu": r"--npus\b|--device[ =\"']+npu|/dev/davinci|ascend|\bnpu-smi|-npu[:\s\-_]|torch[_-]npu|HCCL_",
     "iluvatar": r"iluvatar|ixuca|\bixsmi\b|corex",
-    "nvidia": r"nvidia-smi|--gpus[ =]all|nvcr\.io|cuda-\d|\+cu1|NVIDIA_VISIBLE",
+    "nvidia": r"nvidia-smi|--gpus[ =]all|nvcr\.io|cuda-\d|NVIDIA_VISIBLE",
 }
 
 
@@ -61,7 +61,7 @@ class Paper:
 
     def container_of(self, job: Job) -> Container | None:
         """What it is started in: by its command, or the service whose key stands nearest above it."""
-        if not job.command.elsewhere:
+        if not job.command.elsewhere and bare(job.command) not in ENGINES:
             return None
         run = [each for each in self.containers if each.command.start <= job.start < each.command.end]
         services = [each for each in self.described if each.service and each.command.start <= job.start]

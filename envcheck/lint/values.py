@@ -205,9 +205,20 @@ class Reader:
         for child in node.named_children:  # ${x:+...$(...)...}: what stands in it runs as well
             if child.type in ("command_substitution", "expansion", "simple_expansion", "string", "concatenation"):
                 self.value(child, depth + 1)
+        if count and not rest:
+            return self._length(name, index), soft
         if indirect or count or (rest and guard not in (":?", "?")):
             return UNKNOWN, soft
         return got, soft
+
+    def _length(self, name: str, index: str | None) -> str:
+        """${#name[@]}, ${#name}."""
+        value = self.state.values.get(name)
+        if value is None or (index and value.array is None):
+            return UNKNOWN
+        if index in ("[@]", "[*]") and value.array is not None:
+            return UNKNOWN if any(word.many for word in value.array) else str(len(value.array))
+        return str(len(value.word.text)) if value.word.known and not index else UNKNOWN
 
     def _default(self, node: Node, name: str, guard: str, got: str, soft: bool, depth: int) -> tuple[str, bool]:
         behind = [child for child in node.named_children if child.type != "variable_name"]

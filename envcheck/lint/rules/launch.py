@@ -46,10 +46,13 @@ def _carried(job: Job) -> bool:
 
 
 def _alike(job: Job) -> bool:
-    """srun or mpirun hands it the same words and variables on each node, and all of them can be seen."""
+    """srun, mpirun or a loop of ssh hands it the same words and variables on each node, and all can be seen."""
     words = job.command.texts()
     carried = not job.command.elsewhere and words and words[0].rpartition("/")[2] in ("srun", "mpirun", "mpiexec")
-    return bool(carried) and not any(re.match(r"--export\b|-x$|-genv|-env", word) for word in words)
+    others = any(
+        re.match(r"--export\b|-x$|-genv|-env|-w|--nodelist|-N ?1$|--nodes=1$|-r$|--relative", w) for w in words
+    )
+    return job.command.everywhere or (bool(carried) and not others)
 
 
 def _told_inside(paper: Paper, job: Job) -> bool:
@@ -72,6 +75,10 @@ def rank_missing(paper: Paper) -> Iterator[Remark]:
             or job.launcher.name in ("deepspeed", "python")
             or told_elsewhere(paper, job)
         ):
+            continue
+        if job.says("standalone"):
+            seen = f"--standalone is for one node, and here are {job.nodes}: each trains for itself"
+            yield fail(job.told("nodes") or job, seen, "Take --standalone away, and name the first node's address.")
             continue
         told = job.told("rank")
         how = "" if {"RANK", "NODE_RANK"} & set(job.command.environment) else _how(job, "rank")
@@ -134,7 +141,8 @@ def rank_fixed(paper: Paper) -> Iterator[Remark]:
         rank, nodes = number(told.plain if told else None), job.nodes
         if told is None or rank is None or nodes is None or told.soft or rank < 0 or not job.trains:
             continue
-        if nodes > 1 and rank < nodes and job.command.everywhere:
+        alone = not all((nodes, each) in shown for each in range(nodes))
+        if nodes > 1 and rank < nodes and _alike(job) and alone:
             seen = f"rank {rank} for each host that this is started on: {nodes} nodes take themselves for the same one"
             yield fail(told, seen, "Count the hosts, and hand each its own number.")
         elif rank >= nodes:
@@ -188,9 +196,23 @@ def unused_rank(paper: Paper) -> Iterator[Remark]:
                 yield warn(assign, seen, f"0 to {job.nodes - 1}, and hand it to the launcher.")
 
 
+_OWN_ADDRESS = re.compile(r"(?:\$\(|`)\s*hostname\b[^)`$]{0,80}[)`]")
+
+
+def _everyones(paper: Paper, job: Job) -> bool:
+    """Each node runs these lines by itself, and not the first one alone: a rank comes from outside."""
+    rank = job.told("rank")
+    batch = any(text.startswith("#SBATCH") for _, _, text in job.script.comments)
+    return not batch and not paper.document and (rank is None or number(rank.plain) is None) and not _carried(job)
+
+
 def loopback(paper: Paper) -> Iterator[Remark]:
     for job in paper.jobs:
         master = job.told("master")
+        if master is not None and _several(job) and _OWN_ADDRESS.search(master.raw) and _everyones(paper, job):
+            seen = f"{job.nodes} nodes, and each takes its own address for the master's"
+            yield fail(master, seen, "The address of node 0, as the others reach it.")
+            continue
         if not _several(job) or master is None or not _LOOPBACK.fullmatch(master.text):
             continue
         seen = f"{job.nodes} nodes, and the master is {master.text}: each node means itself and waits for the others"

@@ -95,7 +95,10 @@ def _strict(kit: Kit, job: Job) -> bool:
 def _old(kit: Kit, given: Given, new: str) -> Remark:
     package = kit.known[0].package
     there = f"{package} {kit.version}" if kit.version else f"today's {package}"
-    seen = f"{_written(given, given.name)} is a name of older versions: {there} calls it {_written(given, new)}"
+    name, instead = _written(given, given.name), _written(given, new)
+    seen = f"{name} is a name of older versions: {there} calls it {instead}"
+    if kit.version:
+        seen = f"{name} is a name of other versions: {there} calls it {instead}"
     do = f"Write {_written(given, new)}, or pin the version that these options are of."
     return fail(_name(given), seen, do, swap(_name(given), _written(given, new)))
 

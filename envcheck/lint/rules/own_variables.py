@@ -59,9 +59,9 @@ def unset(paper: Paper) -> Iterator[Remark]:
 def _unset(script: Script, paper: Paper, use: Use, reading: Reading) -> Remark | None:
     if not never_set(script, paper, use.name):
         later = next((a for a in script.assigns if a.name == use.name and a.start > use.start and not a.prefix), None)
-        if later is None or not own_name(use.name) or any(use.name in c.environment for c in script.commands):
+        if later is None or not (own_name(use.name) or _own_capitals(script, use)):
             return None
-        if script.functions or script.opaque:
+        if script.functions or script.opaque or any(use.name in c.environment for c in script.commands):
             return None
         return warn(use, f"{use.name} is read here and given a value only further down", "Set it above.")
     meant = near(use.name, frozenset(script.names), 0.75) or next(
@@ -75,6 +75,13 @@ def _unset(script: Script, paper: Paper, use: Use, reading: Reading) -> Remark |
     do = f"Write ${{{meant}}}." if meant else f"Set {use.name}, or write ${{{use.name}:?}}."
     ends = stops and own_name(use.name) and script.block.script and reading.sure(use)
     return graded(ends, use, seen + stop, do)
+
+
+def _own_capitals(script: Script, use: Use) -> bool:
+    """A name in capitals that nobody else knows, and that the script itself sets without a look at what it was."""
+    own = [assign for assign in script.assigns if assign.name == use.name]
+    known = whose(use.name) or _GIVEN.fullmatch(use.name) or use.name.endswith(("PATH", "OPTS", "FLAGS"))
+    return use.name.isupper() and not known and not any(each.start <= use.start < each.end for each in own)
 
 
 def _from_outside(reading: Reading, use: Use, stops: bool) -> Remark:

@@ -76,6 +76,9 @@ def unpinned(paper: Paper) -> Iterator[Remark]:
             )
 
 
+_TORCHS = frozenset(("torch", "torchvision", "torchaudio"))  # with all that they want on PyTorch's own index
+
+
 def upgrade_all(paper: Paper) -> Iterator[Remark]:
     for install in paper.installs:
         word = install.has("-U", "--upgrade")
@@ -108,14 +111,36 @@ def gpu_lists(paper: Paper) -> Iterator[Remark]:
 _CUDA = re.compile(r"flash-attn|xformers|bitsandbytes|transformer-engine|nvidia-\w[\w-]*|cupy-cuda\w+|onnxruntime-gpu")
 
 
+# The build for NVIDIA's cards → what the others have: a processor's build, and a plugin.
+_FOR_NVIDIA = {
+    "npu": {"paddle": "paddlepaddle and paddle-custom-npu", "torch": "torch and torch-npu"},
+    "iluvatar": {"paddle": "paddlepaddle and paddle-iluvatar-gpu", "torch": "the vendor's own torch"},
+}
+
+
+def meant(paper: Paper) -> str:
+    """For which cards it installs: as the script says, else those of the machine, where they are of one vendor."""
+    found = paper.machine.vendors or () if paper.installs and not paper.document else ()
+    return paper.device or (found[0] if len(found) == 1 else "")
+
+
 def cuda_packages(paper: Paper) -> Iterator[Remark]:
-    if paper.device != "npu":
-        return
-    for install in paper.installs:
-        for name, _, _, word in install.packages:
-            if _CUDA.fullmatch(name):
+    device = meant(paper)
+    instead = _FOR_NVIDIA.get(device)
+    for install in paper.installs if instead else ():
+        for name, _, specifier, word in install.packages:
+            kit = "paddle" if name == "paddlepaddle-gpu" else "torch" if _of_cuda(name, specifier) else ""
+            if kit and instead:
+                seen = f"{word.text[:60]} is a build for NVIDIA's cards, which finds none here"
+                yield fail(word, seen, f"Install {instead[kit]}, of one version: envcheck solve tells which.")
+            elif _CUDA.fullmatch(name) and device == "npu":
                 seen = f"{name} is made for NVIDIA's cards: on an NPU it does not build, or does nothing"
                 yield warn(word, seen, "Leave it out.")
+
+
+def _of_cuda(name: str, specifier: str) -> bool:
+    """torch 2.5.1+cu121: the local version says for which cards it was built."""
+    return name in _TORCHS and bool(re.search(r"\+cu\d", specifier))
 
 
 def _foreign(given: object) -> bool:
@@ -167,7 +192,8 @@ def index_replaced(paper: Paper) -> Iterator[Remark]:
         word = install.has("-i", "--index-url")
         vendors = word is not None and re.search(r"paddlepaddle\.org|pytorch\.org/whl|bcebos", word.text)
         kept = install.has("--no-deps", "--extra-index-url", "-c", "--constraint")
-        if word is not None and vendors and install.packages and not kept:
+        own = word is not None and "pytorch.org" in word.text and {p[0] for p in install.packages} <= _TORCHS
+        if word is not None and vendors and install.packages and not kept and not own:
             seen = "-i replaces the index: all that the package wants has to be there as well"
             yield warn(word, seen, "--extra-index-url, or the dependencies first.")
 

@@ -10,7 +10,7 @@ from envcheck.lint import tables
 from envcheck.lint.model import Remark, Word
 from envcheck.lint.paper import Paper
 from envcheck.lint.rules.common import fail, graded, near, warn
-from envcheck.lint.rules.packages import PLUGINS
+from envcheck.lint.rules.packages import PLUGINS, meant
 from envcheck.lint.versions import Install
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def together(paper: Paper) -> Iterator[Remark]:
     for verdict in judging.judge(known):
         mine = [name for name in (verdict.left, verdict.right) if name in pins]
         told = PLUGINS.get(verdict.left) == verdict.right and len(mine) == 2  # by packages.pair
+        told = told or ("paddlepaddle-gpu" in mine and meant(paper) in ("npu", "iluvatar"))  # by packages.gpu_list
         if verdict.standing is Standing.BAD and mine and not told:
             yield _bad(verdict, pins[mine[0]][1])
 
