@@ -134,6 +134,64 @@ def test_level_of_information_is_no_error() -> None:
     assert [d.kind for d in diagnose(["2025 WARNING disk: No space left on device"])] == ["warning"]
 
 
+CAUGHT = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "FileNotFoundError: a.jpg"]
+STEPS = [f"{{'loss': {5 - at / 1000:.3f}, 'grad_norm': 0.8, 'epoch': 0.1}}" for at in range(2000)]
+
+
+def test_what_a_training_went_on_after(tmp_path: Path) -> None:
+    """No cause stands before a long stretch of steps, and no exception that it died of; a later error is one."""
+    on, ended = (report(tmp_path, one=[*CAUGHT, *STEPS, *more]) for more in ([], ["RuntimeError: CUDA out of memory"]))
+
+    assert ([(one.name, one.kind) for one in on.diagnoses], on.raised) == ([("model.missing_file", "warning")], None)
+    assert [(one.name, one.kind) for one in ended.diagnoses] == [
+        ("memory.card", "cause"),
+        ("model.missing_file", "warning"),
+    ]
+
+
+def test_steps_that_a_buffer_held_back(tmp_path: Path) -> None:
+    """Standard output is written when the process ends: a few steps behind a traceback came before it."""
+    found = report(tmp_path, one=["x" * 40_000, *CAUGHT, *STEPS[:100]])
+
+    assert [(one.name, one.kind) for one in found.diagnoses] == [("model.missing_file", "cause")]
+
+
+AHEAD = (
+    "[rank0]: ",
+    "(main_task pid=55440) ",
+    "worker-0  | ",
+    "2025-11-22T10:00:00.123456789Z stderr F ",
+    "Nov 22 10:00:00 node01 python3[4711]: ",
+    "2025-11-22 10:00:00,123 ERROR ",
+    "[2025-11-22 10:00:00,123] [   ERROR] ",
+)
+
+
+@pytest.mark.parametrize("ahead", AHEAD)
+@pytest.mark.parametrize("line", ("KeyboardInterrupt", "SyntaxError: invalid syntax", "Killed"))
+def test_what_stands_before_a_line(ahead: str, line: str) -> None:
+    """Ranks, pods, units, times and levels hide no line that is known by its beginning."""
+    assert [one.name for one in diagnose([ahead + line])] == [one.name for one in diagnose([line])] != []
+
+
+TRIED = (
+    "'(MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /x\"))' "
+    "thrown while requesting HEAD https://huggingface.co/x/resolve/main/config.json",
+    "2025-11-22 10:00:00.123456: E external/local_xla/xla/stream_executor/cuda/cuda_driver.cc:152] failed call to "
+    "cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
+    "fastapi 0.110.0 requires starlette<0.37.0, but you have starlette 0.41.0 which is incompatible.",
+    "A module that was compiled using NumPy 1.x cannot be run in NumPy 2.1.0 as it may crash.",
+    "/bin/sh: 1: nvcc: not found",
+    '  warn("The installed version of bitsandbytes was compiled without GPU support. "',
+)
+
+
+@pytest.mark.parametrize("line", TRIED)
+def test_what_is_said_without_a_level(line: str) -> None:
+    """What libraries say of a try, or of themselves, and go on, is no cause."""
+    assert {one.kind for one in diagnose([line])} <= {"warning"}
+
+
 def healthy(rng: random.Random) -> str:
     step = rng.randrange(10**6)
     return rng.choice(

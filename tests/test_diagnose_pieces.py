@@ -20,7 +20,7 @@ from diagnose_helpers import SAID
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launch.diagnose import reading, session
+from launch.diagnose import found, reading, scan, session
 from launch.diagnose.beside import Piece, scanned
 from launch.diagnose.found import Found, joined
 
@@ -43,6 +43,7 @@ LINES = st.one_of(
     st.builds("{}{}".format, CLOCK, st.sampled_from(SAID)),
     st.sampled_from((OOM, OOM, "ValueError: no", "", "step", "\r\n", "  3%|x| 1/9\r" * 40 + OOM + "\r 4%", "x" * 700)),
     st.builds("{}step {}".format, CLOCK, st.integers(0, 10**7)),
+    st.builds(lambda loss, times: f"{{'loss': {loss}}}\n" * times, st.integers(0, 9), st.integers(1, 40)),
     st.builds("error in part {} {}".format, WORDS, st.integers(0, 99)),
     st.builds("error code {} failed: {}".format, st.sampled_from((0, 507033, 207001)), WORDS),
     st.builds("{} {}".format, WORDS, st.just("y" * 300 + " failed")),
@@ -54,10 +55,13 @@ LOGS = st.builds(lambda lines, end: "\n".join(lines) + end, st.lists(LINES, max_
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
-    """Blocks of half a kilobyte, so that short logs have many."""
+    """Blocks and ends of half a kilobyte, so that short logs have many, and train on."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "CHUNK", 512)
         patch.setattr(reading, "LINE", 256)
+        patch.setattr(found, "TAIL", 512)
+        patch.setattr(scan, "TAIL", 512)
+        patch.setattr(found, "BUFFER", 64)
         yield
 
 

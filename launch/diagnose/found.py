@@ -8,6 +8,7 @@ differ in figures only, codes apart, the first of a piece speaks for the others,
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,9 @@ from launch.diagnose.text import readable
 SHOWN = 3  # first lines of each entry that are kept, no two alike but for figures
 ODD = 150  # unknown lines of alarm that are kept, at the beginning and at the end
 TAIL, LAST, WIDTH = 1 << 15, 24, 2048  # bytes at the end of a log, lines of them that are kept, and bytes of each
+BUFFER = 1 << 13  # bytes of steps that a process may hold back until it ends, and which then stand behind its error
 Line = TypeVar("Line", Evidence, Raised)
+_STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Hit:
 
     count: int = 0
     mild: bool = True  # said at the level of a warning, each time
+    last: int = 0  # line
     shown: list[Shown] = field(default_factory=list)
 
     @property
@@ -59,7 +63,7 @@ class Hit:
 @dataclass
 class Found:
     """`time` is that of the last traceback's head, `end` the last TAIL bytes; what `finished` makes of them stands in
-    `odd` and `tail`."""
+    `odd`, `tail` and `trains`."""
 
     name: str
     lines: int = 0  # that have an end
@@ -74,6 +78,7 @@ class Found:
     time: float | None = None
     end: bytes = b""
     read: int = 0  # lines, with the last one where no end of line follows it
+    trains: int = 0  # where the last TAIL bytes begin, if a training goes on there: nothing before ended it
 
     def finished(self) -> Found:
         """Of a log that was read to its end."""
@@ -83,6 +88,9 @@ class Found:
         self.odd = [Evidence(self.name, number, readable(line)) for number, line in odd.values()]
         self.tail = _tail(self)
         self.read = self.lines + bool(self.end and not self.end.endswith(b"\n"))
+        steps = [line for line in self.end.split(b"\n") if _STEP.search(line)]
+        if self.size > TAIL and sum(map(len, steps)) > BUFFER:
+            self.trains = self.lines + 1 - self.end.count(b"\n")
         self.odd_first, self.end = {}, b""
         self.odd_last.clear()
         return _dated(self)
@@ -97,7 +105,7 @@ def _with(a: Found, b: Found) -> Found:
     """`a`, and what follows it at once."""
     for name, hit in b.hits.items():
         mine = a.hits.setdefault(name, Hit())
-        mine.count, mine.mild = mine.count + hit.count, mine.mild and hit.mild
+        mine.count, mine.mild, mine.last = mine.count + hit.count, mine.mild and hit.mild, hit.last + a.lines
         mine.show(replace(one, line=_after(a, one.line)) for one in hit.shown)
     a.raised = [*a.raised, *(_after(a, one) for one in b.raised)]
     a.raised = [*a.raised[:1], *a.raised[1:][-1:]]

@@ -15,7 +15,7 @@ from launch.diagnose.words import Words
 # at the level of information, counts of nothing.
 _QUOTES = re.compile(
     r"^\s{2,60}(?:raise|except|assert|return|elif|if|else|with|def|class|import|from|for|while|try)\b(?! of )"
-    r"|^\s{2,60}(?:logger|logging|warnings|self|print)[.(]|^\s{0,60}(?:#|//|\^{3}|~{3})"
+    r"|^\s{2,60}(?:logger|logging|warnings|warn|self|print)[.(]|^\s{0,60}(?:#|//|\^{3}|~{3})"
     r"|^\s{0,8}(?:--[\w-]{2,40}[ =]|export |(?!E[A-Z]{2,14}\b)[A-Z][A-Z_]{3,40}=)"
 )
 _TOLD = re.compile(
@@ -112,8 +112,25 @@ def _excepted(entry: Entry, text: str, low: str) -> bool:
     return bool(entry.unless and may(entry.unless, low) and entry.unless.search(text))
 
 
+# What stands before a line: ranks, times, levels, names of pods, units and programs.
+_AHEAD = re.compile(
+    r"(?:(?:\[[\w.:/ ,+-]{1,60}\]|\([\w =.:-]{1,60}\)|[\w.-]{1,60} {1,8}\||(?:stdout|stderr) [FP]\b"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,12}(?:Z|[+-]\d\d:?\d\d)?"
+    r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?: [\w.-]{1,60} [\w./-]{1,40}(?:\[\d{1,8}\])?:)?"
+    r"|(?:INFO|ERROR|CRITICAL)\b|\d{1,5}:)[:,-]? {0,8}){1,5}"
+)
+
+
+def _search(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Where the pattern is of a line's beginning, also behind what stands before lines."""
+    found = pattern.search(text)
+    if found is None and pattern.pattern[:1] == "^" and (ahead := _AHEAD.match(text)):
+        found = pattern.search(text[ahead.end() :])
+    return found
+
+
 def _matched(entry: Entry, text: str, low: str, around: Callable[[], str]) -> dict[str, str] | None:
-    found = next((m for pattern in entry.match if may(pattern, low) and (m := pattern.search(text))), None)
+    found = next((m for pattern in entry.match if may(pattern, low) and (m := _search(pattern, text))), None)
     if found is None or _excepted(entry, text, low):
         return None
     if entry.needs and not entry.needs.search(around()):

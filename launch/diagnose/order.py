@@ -47,7 +47,8 @@ def _found(entry: Entry, scans: Sequence[Found], places: Mapping[str, int], time
 
     seen.sort(key=when)
     groups = next((hit.groups for hit in hits if seen[0] in hit.first), {})
-    mild = entry.kind in ("cause", "symptom") and all(hit.mild for hit in hits)
+    ended = [scan for scan in scans if entry.name in scan.hits and scan.hits[entry.name].last >= scan.trains]
+    mild = entry.kind in ("cause", "symptom") and all(scan.hits[entry.name].mild for scan in ended)
     made = made_of(entry, groups, tuple(seen[:SHOWN]), sum(hit.count for hit in hits))
     return _Found(replace(made, kind="warning") if mild else made, entry, when(seen[0]))
 

@@ -32,6 +32,14 @@ HEAD = b"Traceback (most recent call last)"
 _MILD = re.compile(
     r"^(?!.{0,120}NCCL WARN).{0,160}?(?:\bWARN(?:ING)?\b|\w{0,40}Warning: |(?:^|[\s:])\[?W\d{4} |\[W(?:\d{3,4})? )"
 )
+# Nor is what others say without a level and go on: the hub's and the tracker's tries, TensorFlow beside another
+# framework, pip about what was there before, NumPy about a module that may still load, DeepSpeed's look for a compiler.
+_TRIED = re.compile(
+    r"thrown while requesting (?:HEAD|GET)|Retry attempt failed"
+    r"|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [EW] (?:tensorflow|external|\S{0,80}stream_executor|\S{0,20}cuda_)"
+    r"|pip's dependency resolver|which is incompatible\.$"
+    r"|A module that was compiled using NumPy 1\.x cannot be run|\bnvcc: (?:command )?not found"
+)
 
 
 @dataclass
@@ -183,10 +191,14 @@ class Scan:
         if names is None:
             seen.others[codes(line)] = self._first(lines, at, number, key)
             return
-        for name in names:
-            self.found.hits[name].count += 1
+        self._count(names, number)
         if not names:
             self.found.odd_seen[key] += 1
+
+    def _count(self, names: Iterable[str], number: int) -> None:
+        for name in names:
+            hit = self.found.hits[name]
+            hit.count, hit.last = hit.count + 1, number
 
     def _first(self, lines: list[bytes], at: int, number: int, key: bytes) -> tuple[str, ...]:
         """A line that was not seen before, but for its figures."""
@@ -197,8 +209,7 @@ class Scan:
             self.found.odd_last.append((number, lines[at][:ODD_WIDTH]))
             return ()
         names = self._of(lines, at, number, gist)
-        for name in names:
-            self.found.hits[name].count += 1
+        self._count(names, number)
         if len(self._vain) > KNOWN // 2:
             self._vain.clear()
         self._vain[words] = -(1 << 40) if names else self._vain[words] + 1
@@ -223,7 +234,7 @@ class Scan:
             text = readable(piece)
             for entry, groups in self.index.of(text, self._around(lines, at)):
                 hit = self.found.hits.setdefault(entry.name, Hit())
-                hit.mild = hit.mild and bool(_MILD.search(text))
+                hit.mild = hit.mild and bool(_MILD.search(text) or _TRIED.search(text))
                 if len(hit.shown) < SHOWN:
                     line = Evidence(self.name, number, text, self._when(lines, at))
                     hit.show([Shown(kind(lines[at]), line, groups)])

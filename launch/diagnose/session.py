@@ -112,7 +112,7 @@ def _first(told: Sequence[Diagnosis], raised: Raised | None) -> str:
 
 def _raised(scans: Sequence[Found], told: Sequence[Diagnosis]) -> Raised | None:
     """The exception that the first diagnosis is of; else the last one of the log that failed first."""
-    ends = [one for scan in scans for one in scan.raised]
+    ends = [one for scan in scans for one in scan.raised if one.line >= scan.trains]
     if not ends:
         return None
     loud = next((one.evidence[0] for one in told if one.kind in LOUD), None)
@@ -121,6 +121,6 @@ def _raised(scans: Sequence[Found], told: Sequence[Diagnosis]) -> Raised | None:
         mine = of_it or [end for end in ends if end.file == loud.file][-1:]
         if mine:
             return mine[0]
-    last = [scan.raised[-1] for scan in scans if scan.raised]
+    last = [scan.raised[-1] for scan in scans if scan.raised and scan.raised[-1] in ends]
     timed = [end for end in last if end.time is not None]
     return min(timed, key=lambda end: end.time or 0.0) if len(timed) == len(last) else last[0]
