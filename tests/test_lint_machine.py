@@ -280,3 +280,14 @@ def test_builds_for_other_cards(package: str) -> None:
         result = lint.lint(source.of("run.sh", raw), machine, others=False)
 
     assert [each.rule for each in result.remarks] == ["packages.gpu_list"]
+
+
+def test_a_file_beside_that_is_sourced(tmp_path: Path) -> None:
+    """By its path from this folder: told where it is not there, and nothing makes or tests it."""
+    machine = Machine(lambda: Facts(), live=True, folder=tmp_path)
+    (tmp_path / "there.sh").touch()
+    quiet = ("./there.sh", "~/.profile-of-nobody", "env.sh", "./made.sh")
+
+    assert found("source ./env.sh", machine, "paths.sourced") == [Severity.WARN]
+    for name in quiet:
+        assert found(f"touch ./made.sh\necho a > ./made.sh\nsource {name}", machine, "paths.sourced") == [], name

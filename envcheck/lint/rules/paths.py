@@ -97,6 +97,9 @@ def _needs(job: Job) -> Iterator[tuple[str, Word]]:
             yield part, preload
 
 
+_FROM_THE_PROJECT = "cd to the project first, fetch the data, or name the path in full."
+
+
 def missing(paper: Paper) -> Iterator[Remark]:
     """Files of a training that are not there; those that the script makes or looks for itself are left alone."""
     for job in paper.jobs:
@@ -120,7 +123,7 @@ def missing(paper: Paper) -> Iterator[Remark]:
             yield warn(
                 gone[0][1],
                 f"not there {where}: {names}",
-                "cd to the project first, fetch the data, or name the path in full.",
+                _FROM_THE_PROJECT,
             )
         if doubtful and paper.machine.gather is not None:
             yield unknown(
@@ -208,20 +211,18 @@ def sourced(paper: Paper) -> Iterator[Remark]:
         if (
             word is None
             or not word.known
-            or not word.text.startswith("/")
+            or "/" not in word.text  # else it is sought on PATH
             or word.text in script.tested
             or command.guarded
             or command.branch
         ):
             continue
-        there = None if paper.here is False else paper.machine.exists(word.text)
-        if there is False:
-            yield graded(
-                "errexit" in command.shell,
-                word,
-                f"{word.text[:100]} is not there",
-                "Install what brings it, or name where it is.",
-            )
+        there = None if paper.here is False else paper.machine.exists(word.text, command.cwd)
+        if there is False and word.text.startswith("/"):
+            do = "Install what brings it, or name where it is."
+            yield graded("errexit" in command.shell, word, f"{word.text[:100]} is not there", do)
+        elif there is False and not (paper.document or word.text.startswith("~") or _handled(script, word.text)):
+            yield warn(word, f"not there below this folder: {word.text[:100]}", _FROM_THE_PROJECT)
 
 
 def upwards(paper: Paper) -> Iterator[Remark]:

@@ -32,7 +32,13 @@ def _removed(paper: Paper, script: Script, word: Word, uses: list[Use], deep: bo
     never = [use for use in loose if never_set(script, paper, use.name)]
     if word.text in _RISKY and not word.quoted and deep and word.raw == word.text:
         yield fail(word, f"removes {word.text}, all of it", "Name the folder that is meant.")
-    elif deep and any(not use.guarded for use in uses) and word.known and word.text in _RISKY and not ("*" in word.text and word.quoted):
+    elif (
+        deep
+        and any(not use.guarded for use in uses)
+        and word.known
+        and word.text in _RISKY
+        and not ("*" in word.text and word.quoted)
+    ):
         seen = f"{uses[0].name} is empty here, so this removes {word.text}"
         yield fail(word, seen, f"Write ${{{uses[0].name}:?}}: then it stops when that is empty.")
     elif never and own_name(never[0].name):

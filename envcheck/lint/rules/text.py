@@ -11,7 +11,7 @@ from envcheck.lint.rules.common import fail, graded, swap, unknown, warn
 
 _CONTINUED = re.compile(rb"(?<!\\)(?:\\\\)*\\([ \t]+)\r?$", re.MULTILINE)
 _ENDS = re.compile(rb"(?<!\\)(?:\\\\)*(\\)[ \t]*\r?\n((?:[ \t]*\r?\n)*)(?=([ \t]*)([^\r\n]*))")
-_TYPESET = re.compile("[\u201c\u201d\u2018\u2019\u2013\u2014\u00a0\u3000\uff0d\uff1d\u200b\ufeff]")
+_TYPESET = re.compile("[\u2013\u2014]-?|[\u201c\u201d\u2018\u2019\u00a0\u3000\uff0d\uff1d\u200b\ufeff]")
 _PLAIN = {
     **dict.fromkeys("\u201c\u201d", '"'),
     **dict.fromkeys("\u2018\u2019", "'"),
@@ -125,7 +125,7 @@ def typeset(paper: Paper) -> Iterator[Remark]:
         for match in list(_TYPESET.finditer(text))[:20]:
             offset = len(text[: match.start()].encode())
             behind = text[match.end() : match.end() + 1]
-            dash = match[0] in "\u2013\u2014"
+            dash = match[0][0] in "\u2013\u2014"
             if (
                 _inert(script, offset)
                 or (dash and not behind.isalpha())
@@ -135,7 +135,9 @@ def typeset(paper: Paper) -> Iterator[Remark]:
             place = _place(script, offset, offset + len(match[0].encode()))
             plain = "--" if dash else _PLAIN[match[0]]
             named = {"": "nothing", " ": "a blank"}.get(plain, plain)
-            seen = f"the character U+{ord(match[0]):04X} of a word processor or web page, where a shell wants {named}"
+            seen = (
+                f"the character U+{ord(match[0][0]):04X} of a word processor or web page, where a shell wants {named}"
+            )
             quoted = _within_quotes(text, match.start())
             if not quoted:
                 yield fail(place, seen, f"Write {named}.", swap(place, plain))

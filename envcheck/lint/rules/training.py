@@ -161,6 +161,10 @@ def precision(paper: Paper) -> Iterator[Remark]:
             yield warn(
                 at(fp16), "fp16 on an NPU: its loss scale overflows where bf16 does not", "bf16, on 910B and newer."
             )
+        dtype = job.option("torch_dtype", "dtype")
+        if paper.device == "npu" and dtype is not None and dtype.value in ("float16", "fp16", "half") and job.trains:
+            seen = "fp16 on an NPU: its loss scale overflows where bf16 does not"
+            yield warn(dtype.values[-1], seen, "bfloat16, on 910B and newer.")
         quant = job.option("quantization_bit", "quant_bits", "load_in_4bit", "load_in_8bit", "quantization_method")
         if paper.device == "npu" and quant is not None and quant.on and quant.value not in ("bf16",):
             yield fail(
