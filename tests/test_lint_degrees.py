@@ -8,9 +8,10 @@ import pytest
 from doctor_helpers import simulated
 
 from envcheck import facts
-from envcheck.lint import lint, source
+from envcheck.lint import lint, show, source
 from envcheck.lint.machine import Machine
 from envcheck.model import Facts, Severity
+from envcheck.reports import Style
 
 FAIL, UNKNOWN = Severity.FAIL, Severity.UNKNOWN
 HEAD = "fine_tuning: LoRA\nmax_seq_len: 8192\n"
@@ -80,6 +81,15 @@ def test_heads_of_the_file_beside(tmp_path: Path) -> None:
     found = told("run.sh", "#!/bin/bash\nerniekit train conf.yaml\n", Machine(folder=tmp_path), "training.heads")
 
     assert found == [(FAIL, "ernie-4.5-21b-a3b has 20 attention heads, which tensor_parallel_degree 8 does not divide")]
+
+
+def test_the_file_beside_has_its_own_lint(tmp_path: Path) -> None:
+    """Whoever lints the script alone is told what was not looked at."""
+    (tmp_path / "conf.yaml").write_text(f"{HEAD}max_steps: 9\nwarmup_steps: 99\n")
+    result = lint.lint(source.of("run.sh", b"#!/bin/bash\nerniekit train conf.yaml\n"), Machine(folder=tmp_path))
+
+    assert result.beside == ("conf.yaml",)
+    assert "envcheck lint conf.yaml" in show.as_text(result, Style(80, False, True))
 
 
 def test_strange_files_beside(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ MOST_OF_RULE = 100  # a file that breaks one more often is no launch script
 @dataclass(frozen=True)
 class Result:
     """`read`: how many scripts and configurations there were, `known` of them what a known program reads; `waived` the
-    remarks that the file waives.
+    remarks that the file waives; `beside` the configurations that it starts trainings with, which have their own lint.
     """
 
     source: Source
@@ -32,6 +32,7 @@ class Result:
     device: str = ""
     shellcheck: bool = False
     known: int = 0
+    beside: tuple[str, ...] = ()
 
 
 def lint(
@@ -58,6 +59,7 @@ def lint(
         made.device,
         others and shells.program() is not None,
         known or images,
+        tuple(dict.fromkeys(job.lender.text for job in made.jobs if job.lender is not None)),
     )
 
 

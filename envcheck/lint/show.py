@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -82,6 +83,9 @@ def _end(result: Result, style: Style, strict: bool) -> Iterator[str]:
     yield from wrap(f"{said}{waived}", max(30, style.width))
     if fixes:
         yield say(f"--fix mends {fixes} of them in a copy")
+    for name in result.beside[:3]:
+        told = say(f"of {safe(name)} only the degrees were looked at: envcheck lint {safe(shlex.quote(name))}")
+        yield from wrap(told, max(30, style.width))
 
 
 def _nothing(result: Result) -> str:
