@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from envcheck import checks, settings
+from envcheck import checks, language, settings
 from envcheck.checks import own
 from envcheck.checks.thresholds import THRESHOLDS, least_share, limit
 from envcheck.errors import UsageError
@@ -63,38 +64,52 @@ def test_whole_file(tmp_path: Path) -> None:
     assert found.trusted
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[[waiver]]", "did you mean waive"),
-        ('[[waive]]\ncheck = "a"\nreason = "b"', "expires must be a day"),
-        ('[[waive]]\ncheck = "a"\nreason = "b"\nexpires = "2027-01-31"', "without quotes"),
-        ('[[waive]]\ncheck = "a"\nexpires = 2027-01-31', "reason must be a text"),
-        ('[[waive]]\ncheck = "host"\nreason = "b"\nexpires = 2027-01-31', "name of one check"),
-        ("waive = 3", "written as [[waive]]"),
-        ("[thresholds]\nhost.memory.warn_gb = 4", "did you mean host.memory.warn_gib"),
-        ("[thresholds]\nhost.memory.warn_gib = -1", "from 0 to 1e9"),
-        ("[thresholds]\nhost.memory.warn_gib = true", "from 0 to 1e9"),
-        ("[thresholds]\nhost.memory.warn_gib = nan", "from 0 to 1e9"),
-        ("thresholds = 4", "must be a table"),
-        (OWN.replace("own.a", "host.memory"), "must be own. and a word"),
-        (OWN.replace('["true"]', '"true"'), "list of words"),
-        (OWN.replace('["true"]', "[]"), "list of words"),
-        (OWN.replace('pattern = "x"\n', ""), "needs a pattern"),
-        (OWN.replace('"x"', '"("'), "no regular expression"),
-        (OWN + 'severity = "bad"', '"fail" or "warn"'),
-        (OWN + "timeout_s = 9999", "at most 120"),
-        (OWN + OWN, "twice"),
-        ("=", "not TOML"),
-        ("a = " + "[" * 5000, "not TOML"),
-    ],
-)
+WRONG = [
+    ("[[waiver]]", "did you mean waive"),
+    ('[[waive]]\nchek = "a.b"', "there is no key 'chek' in [[waive]]; did you mean check?"),
+    ('[[waive]]\ncheck = "a"\nreason = "b"', "expires must be a day"),
+    ('[[waive]]\ncheck = "a"\nreason = "b"\nexpires = "2027-01-31"', "without quotes"),
+    ('[[waive]]\ncheck = "a"\nexpires = 2027-01-31', "reason must be a text"),
+    ('[[waive]]\ncheck = "a.b"\nreason = " "\nexpires = 2027-01-31', "waive 1.reason is empty"),
+    ('[[waive]]\ncheck = "host"\nreason = "b"\nexpires = 2027-01-31', "name of one check"),
+    ("waive = 3", "written as [[waive]]"),
+    ("[thresholds]\nhost.memory.warn_gb = 4", "did you mean host.memory.warn_gib"),
+    ("[thresholds]\nhost.memory.warn_gib = -1", "from 0 to 1e9"),
+    ("[thresholds]\nhost.memory.warn_gib = true", "from 0 to 1e9"),
+    ("[thresholds]\nhost.memory.warn_gib = nan", "from 0 to 1e9"),
+    ("thresholds = 4", "must be a table"),
+    (OWN.replace("own.a", "host.memory"), "must be own. and a word"),
+    (OWN.replace('["true"]', '"true"'), "list of words"),
+    (OWN.replace('["true"]', "[]"), "list of words"),
+    (OWN.replace('pattern = "x"\n', ""), "needs a pattern"),
+    (OWN.replace('"x"', '"("'), "no regular expression"),
+    (OWN + 'severity = "bad"', '"fail" or "warn"'),
+    (OWN + "timeout_s = 9999", "at most 120"),
+    (OWN + OWN, "twice"),
+    ("=", "not TOML"),
+    ("a = " + "[" * 5000, "not TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), WRONG)
 def test_wrong_file(tmp_path: Path, text: str, words: str) -> None:
     """One sentence that names the file and what was expected, with a next step."""
     with pytest.raises(UsageError) as refused:
         loaded(tmp_path, text)
     assert "site.toml" in refused.value.message and words in refused.value.message
     assert refused.value.next_step
+
+
+@pytest.mark.parametrize("text", [text for text, _ in WRONG if text not in ("=", "a = " + "[" * 5000)])
+def test_wrong_file_in_chinese(tmp_path: Path, text: str, chinese: None) -> None:
+    """The same sentences are Chinese; only names to type and a parser's own words stay."""
+    with pytest.raises(UsageError) as refused:
+        loaded(tmp_path, text)
+    said = language.say(refused.value.message).removeprefix(f"{tmp_path / 'site.toml'}：")
+
+    assert re.search("[一-鿿]", said) and "没有键 [[" not in said
+    assert not re.search(r"\b(must|there is|did you|needs|is empty|is no|at most|or be)\b", said), said
+    assert language.say(settings.file.NEXT).startswith("docs/settings.md 中")
 
 
 def test_threshold_decides() -> None:
@@ -135,14 +150,25 @@ def test_own_check(answer: Answer | None, severity: Severity) -> None:
     ("outcome", "seen"),
     [(Outcome.HUNG, "lmstat did not end within its timeout_s, 3 s"), (Outcome.ABSENT, "lmstat: not found")],
 )
-def test_what_did_not_answer_has_the_sites_remedy(outcome: Outcome, seen: str, tmp_path: Path) -> None:
-    """The deadline is named with the key that sets it, the program once; what the site advises is the next step."""
+def test_what_did_not_answer_is_run_by_hand(outcome: Outcome, seen: str, tmp_path: Path) -> None:
+    """The deadline is named with the key that sets it, the program once; what the site advises is for another case."""
     site = loaded(tmp_path, WHOLE)
     answers = {"run lmstat -a": Answer("run lmstat -a", outcome, err="lmstat: not found")}
     (found,) = checks.run_all(Facts(answers=answers), ["own.licence"], own=own.checks(site))
 
     assert (found.severity, found.seen) == (Severity.UNKNOWN, seen)
-    assert found.remedy and (found.remedy.words, found.remedy.commands) == ("Ask them.", ("lmstat -a",))
+    assert found.remedy and found.remedy.commands == ("lmstat -a",)
+    assert found.remedy.words.startswith("Run it by hand") and "Ask them" not in found.remedy.words
+
+
+def test_evidence_is_quoted_as_a_shell_reads_it(tmp_path: Path) -> None:
+    """A command of several words can be pasted from what is shown."""
+    text = OWN.replace('["true"]', '["echo", "hi there"]').replace('pattern = "x"', 'unwanted = "hi"')
+    answers = {"run echo hi there": Answer("run echo hi there", Outcome.ANSWERED, "hi there")}
+    (found,) = checks.run_all(Facts(answers=answers), ["own.a"], own=own.checks(loaded(tmp_path, text)))
+
+    assert found.evidence == ("$ echo 'hi there'", "hi there")
+    assert found.seen == "echo 'hi there' says what it must not: hi there"
 
 
 def test_pattern_that_never_ends_is_called_off() -> None:
@@ -186,6 +212,13 @@ def test_unknown_check_is_not_waived(tmp_path: Path) -> None:
     (tmp_path / "envcheck.toml").write_text('[[waive]]\ncheck = "host.memori"\nreason = "x"\nexpires = 2999-01-01\n')
     done = doctor(tmp_path, "--only", "host.cores")
     assert done.returncode == 2 and "host.memory" in done.stderr
+
+
+def test_an_area_is_not_advised_where_none_is_taken() -> None:
+    """What is proposed for a waiver is a check, which would be taken."""
+    with pytest.raises(UsageError) as refused:
+        checks.named(["network.*"], whole=False)
+    assert refused.value.next_step and refused.value.next_step.startswith("did you mean network.")
 
 
 def test_strangers_commands_are_not_run(tmp_path: Path) -> None:

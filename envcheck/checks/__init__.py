@@ -170,13 +170,14 @@ def _stamped(finding: Finding, check: Check, device: str) -> Finding:
     return copy
 
 
-def named(names: Iterable[str], own: tuple[Check, ...] = ()) -> set[str]:
-    """Names of checks and areas, spelt out; UsageError with the nearest for one that is neither."""
+def named(names: Iterable[str], own: tuple[Check, ...] = (), whole: bool = True) -> set[str]:
+    """Names of checks and areas, spelt out; UsageError with the nearest for one that is neither.  `whole`: areas are
+    taken."""
     names = tuple(names)
     if not names:
         return set()
     checks = (*CHECKS, *own)
-    known, areas, found = {c.name for c in checks}, {c.area for c in checks}, set()
+    known, areas, found = {c.name for c in checks}, {c.area for c in checks if whole}, set()
     for name in names:
         if name not in known and name not in areas:
             import difflib

@@ -39,6 +39,7 @@ def ecc(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if bad:
         first = next(iter(bad))
         seen = f"device {', '.join(bad)}: {', '.join(f'{n} uncorrectable' for n in bad.values())} memory errors"
+        seen = seen if sum(bad.values()) > 1 else f"device {first}: 1 uncorrectable memory error"
         words = "Reset the device, and have it replaced if the count comes back: its results cannot be trusted."
         device = next((d for d in v.devices if label(d) == first), None)
         yield fail(seen, words, *commands(v, "ecc", device), evidence=_ecc_evidence(facts, v, first))
@@ -61,11 +62,19 @@ def temperature(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     top, first = max(told, key=lambda one: one[0])
     if high:
         words = "Look at fans and air flow: a device that is hot when idle slows down under load."
+        if any(_loaded(facts, v, device) for device in high):
+            words = "Look at fans and air flow, and who is at work there: a device this hot slows down."
         seen = f"{named(high)}: {'up to ' if len(high) > 1 else ''}{top:g} C"
         grade = Severity.FAIL if top >= hot else Severity.WARN
         yield graded(grade, seen, words, *commands(v, "list"), evidence=of_device(v, first, "temperature_c"))
     else:
         yield ok(f"at most {top:g} C")
+
+
+def _loaded(facts: Facts, v: VendorFacts, device: Device) -> bool:
+    """At work, or held by somebody, as far as the tool says."""
+    busy = (device.utilization_percent or 0) >= limit(facts, "devices.utilization.warn_percent")
+    return busy or (device.memory_used_mib or 0) > vendor(v).idle_memory_mib
 
 
 def _codes(v: VendorFacts, devices: list[Device]) -> str:

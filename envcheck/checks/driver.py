@@ -65,6 +65,9 @@ def tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif answer.outcome is Outcome.FAILED:
         seen = f"{name} ended with status {answer.status}"
         yield fail(seen, "Read what it says, then look at the driver.", *commands(v, "driver"), evidence=quote(answer))
+    elif (said is None or said.kind == "unknown") and not answer.text.strip():
+        seen = f"{name} ended with status 0 and printed nothing"
+        yield unknown(seen, "Run it by hand, and see whether it is the vendor's own.", *commands(v, "list"))
     elif said is None or said.kind == "unknown":
         words = "Send us its output: envcheck snapshot."
         yield unknown(f"{name} answered, but not in a layout that envcheck knows", words, evidence=quote(answer))
@@ -126,7 +129,8 @@ def agree(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         shown = telling(facts, v, tool, running) if what == "the tool" else quote(facts.answers.get(on_disk), loaded)
         yield graded(grade, seen, words, *commands(v, "driver"), evidence=shown)
     else:
-        yield ok(f"{' and '.join(what for what, agreed in same.items() if agreed)} agree with driver {running}")
+        agreed = [what for what, agreed in same.items() if agreed]
+        yield ok(f"{' and '.join(agreed)} agree{'s' * (len(agreed) == 1)} with driver {running}")
 
 
 def firmware(facts: Facts, v: VendorFacts) -> Iterator[Finding]:

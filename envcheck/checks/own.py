@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from envcheck.checks.check import Check, Cost, of_machine
-from envcheck.checks.common import LINE_LIMIT, command, figures, graded, not_told, ok, plural, quote, unknown, warn
+from envcheck.checks.common import LINE_LIMIT, figures, graded, not_told, ok, plural, quote, unknown, warn
 from envcheck.checks.searching import DEADLINE_S, places
 from envcheck.model import Accepted, Answer, Facts, Finding, Outcome, Severity
 from envcheck.settings import OwnCheck, Settings
@@ -60,17 +60,24 @@ def _of_file(own: OwnCheck, settings: Settings) -> Check:
 
     judge.__doc__ = own.says
     rule = f"{own.severity.name} when {' or '.join(_when(own))}"
-    reads = command(own.question.key)
+    reads = shlex.join(own.question.what)
     return of_machine(own.name, judge, reads=reads, source=settings.file, rule=rule, fix=own.remedy, cost=Cost.SECONDS)
+
+
+# What did not answer is no fault of what it asks about: the site's remedy is for that.
+_UNANSWERED = {
+    Outcome.HUNG: "Run it by hand and see how long it takes; give it as much by timeout_s.",
+    Outcome.ABSENT: "Run it by hand; install the program, or give its whole path in command.",
+}
 
 
 def _judged(own: OwnCheck, facts: Facts) -> Finding:
     answer = facts.answers.get(own.question.key)
-    asked = command(own.question.key)
+    asked = shlex.join(own.question.what)
     if answer is None:
         return not_told(facts, own.question.key)
     if answer.outcome in (Outcome.ABSENT, Outcome.HUNG):
-        return unknown(_unanswered(own, answer), own.remedy, shlex.join(own.question.what), evidence=(f"$ {asked}",))
+        return unknown(_unanswered(own, answer), _UNANSWERED[answer.outcome], asked, evidence=(f"$ {asked}",))
     text = answer.text[:TEXT_LIMIT]
     found = places((own.pattern, own.unwanted), text)
     if found is None:
@@ -78,9 +85,14 @@ def _judged(own: OwnCheck, facts: Facts) -> Finding:
     seen, unwanted = found
     if unwanted is not None:
         line = _line(text, unwanted)
-        return graded(own.severity, f"{asked} says {line}", own.remedy, evidence=(f"$ {asked}", line))
+        return graded(own.severity, f"{asked} says what it must not: {line}", own.remedy, evidence=(f"$ {asked}", line))
     if own.pattern and seen is None:
-        return graded(own.severity, f"{asked} does not say {own.pattern!r}", own.remedy, evidence=quote(answer))
+        return graded(
+            own.severity,
+            f"{asked} does not say {own.pattern!r}",
+            own.remedy,
+            evidence=(f"$ {asked}", *quote(answer)[1:]),
+        )
     return ok(_line(text, seen) if seen is not None else f"{own.unwanted!r} is not said")
 
 

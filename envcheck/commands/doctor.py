@@ -276,7 +276,7 @@ def _findings(asked: dict[str, Any], facts: Facts, site: Settings) -> list[Findi
     from envcheck.deep import table
 
     more = own.checks(site)
-    checks.named([waiver.check for waiver in site.waivers], (*more, *table.checks()))
+    checks.named([waiver.check for waiver in site.waivers], (*more, *table.checks()), whole=False)
     more = (*more, *_deep(asked, facts, more))
     found = checks.run_all(facts, asked["only"], asked["skip"], more)
     return own.waived(found, site, datetime.date.today())

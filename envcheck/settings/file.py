@@ -101,12 +101,14 @@ class _Reader:
         try:
             re.compile(text)
         except (re.error, RecursionError, OverflowError) as err:
-            self.refuse(f"{where}.{key} is no regular expression: {err}")
+            self.refuse(f"{where}.{key} is no regular expression", f"re: {err}")
         return text
 
     def text(self, said: Mapping[str, Any], where: str, key: str, default: str | None = None) -> str:
         value = said.get(key, default)
-        if not isinstance(value, str) or (default is None and not value.strip()) or len(value) > TEXT_LIMIT:
+        if isinstance(value, str) and default is None and not value.strip():
+            self.refuse(f"{where}.{key} is empty")
+        if not isinstance(value, str) or len(value) > TEXT_LIMIT:
             self.refuse(f"{where}.{key} must be a text{'' if default is None else ', or be left out'}")
         return value
 
