@@ -39,6 +39,34 @@ class Group(click.Group):
         raise NoSuchCommandError(word, ctx)
 
 
+class Once(click.Command):
+    """Refuses what is said twice and not alike, where one value is wanted: click's own keeps the last, in silence."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)  # click takes words out of it
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            _said_once(self, ctx, given)
+        return rest
+
+
+def _said_once(command: click.Command, ctx: click.Context, args: list[str]) -> None:
+    """UsageError for an option of one value that has several."""
+    parser = type(command.make_parser(ctx))(ctx)
+    single = [p for p in command.get_params(ctx) if isinstance(p, click.Option) and not (p.is_flag or p.multiple)]
+    for param in command.get_params(ctx):
+        if param in single:
+            parser.add_option(param, param.opts, param.name, action="append", nargs=param.nargs)
+        else:
+            param.add_to_parser(parser, ctx)
+    said, _, _ = parser.parse_args(args)
+    for param in single:
+        values = said.get(str(param.name))
+        if isinstance(values, list) and len(set(values)) > 1:
+            words = f"{param.opts[0]} is said {len(values)} times; only the last would count"
+            raise errors.UsageError(words, "say it once")
+
+
 class NoSuchCommandError(click.UsageError):
     """`word` is none of the group's commands."""
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from envcheck import places as folders
 from envcheck.errors import UsageError
-from installers.recipes import catalogue, recipe_rules
+from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer, Shape
 from installers.recipes.recipe import Job, Recipe
-from launch.rendering import dialects, given, known, places, shape
+from launch.rendering import dialects, given, judged, known, places, shape
 from launch.rendering.known import Versions
 from launch.rendering.rows import rows
 
@@ -111,21 +111,21 @@ def _with_options(request: Request, recipe: Recipe, job: Job, there: Versions) -
         if name in own:
             raise UsageError(f"{name} is said by --steps as well; only one would count", "say it once")
     doubts = given.judge(own, its)
+    judged.values(own)
     made = given.applied(job, own)
-    _sound(recipe, made)
+    judged.whole(made)
     return replace(made, caution=(*made.caution, *doubts))
 
 
-def _sound(recipe: Recipe, job: Job) -> None:
-    """The recipes' own rules hold for a job with the user's options as well."""
-    for rule in (recipe_rules.steps, recipe_rules.layout):
-        for key, wrong in rule(replace(recipe, jobs=(job,))):
-            raise UsageError(f"with these options {key}: {wrong}", "change the options of --set or behind --")
-
-
 def words(request: Request, recipe: Recipe, job: Job) -> str:
-    """The options that mean this recipe and job again, for commands of provision and train to paste."""
-    said = ["--recipe", recipe.name, *_method_words(recipe, job)]
+    """The options that mean this recipe and job again, for commands of train to paste."""
+    return shlex.join([*shlex.split(installing(request, recipe, job)), *variant_words(recipe, job)])
+
+
+def installing(request: Request, recipe: Recipe, job: Job) -> str:
+    """Those of them that provision knows; a job that its recipe does not hold needs what the recipe's others need."""
+    said = ["--recipe", recipe.name]
+    said += _method_words(recipe, job)[:2] if job.method in {own.method for own in recipe.jobs} else []
     said += ["--device", catalogue.device_of((recipe, job))] if job.role else []
     said += ["--recipes", str(request.recipes)] if request.recipes else []
     said += ["--into", str(request.into)] if request.into else []
@@ -161,7 +161,12 @@ def _method_words(recipe: Recipe, job: Job) -> list[str]:
             found = catalogue.select((recipe,), recipe.name, name, device, None)[1]
             if (found.method, found.variant) == (job.method, job.variant):
                 return ["--method", name]
-    return ["--method", job.method, "--variant", job.variant]
+    return ["--method", job.method, *(("--variant", job.variant) if job.variant else ())]
+
+
+def variant_words(recipe: Recipe, job: Job) -> list[str]:
+    """--variant, where --method alone would not mean this job."""
+    return _method_words(recipe, job)[2:]
 
 
 def _select(recipes: tuple[Recipe, ...], request: Request) -> Offer:

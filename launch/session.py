@@ -25,7 +25,7 @@ from launch.nodes import own
 from launch.planner import LaunchPlan, fit
 from launch.programs import sitter
 from launch.rendering.places import address
-from launch.request import Request, again, choose, interpreter_folder, words
+from launch.request import Request, again, choose, installing, interpreter_folder, variant_words
 from launch.runs import detach, known
 from launch.runs.said import Said, remember
 from launch.situation import Situation
@@ -121,10 +121,12 @@ def look(
     stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, inside)
     made = command.render(recipe, job, filled(request, recipe, stage, runs / "run"))  # there is no run yet to name
     port = situation.port_of(made.argv, made.environment)
-    leads = job.nodes == 1 or (job.rank if request.rank is None else request.rank) in (0, None)
+    rank = job.rank if request.rank is None else request.rank
+    leads = job.nodes == 1 or rank in (0, None)
     sight = stage.look(asking.asked(recipe, job, made, device, told, runs, port if leads else None))
     lock, lock_error = situation.locked(interpreter_folder(request, recipe))
     master = address(request.master or "")[0]
+    host = "" if "host" in request.found else address(request.host or "")[0]
     return Situation(
         recipe=recipe,
         job=job,
@@ -134,21 +136,23 @@ def look(
         facts=told,
         stage=stage,
         sight=sight,
-        doctor=tuple(checks.run_all(told)),
+        doctor=tuple(gates.place.of_job(checks.run_all(told), device, bool(stage.container))),
         runs_error=runs_error,
         holder=holder or family.orphan(runs) or _inside(sight),
         port=port,
         port_error=None if port is None else sight.ports.get(port),
         stale=clean.stale(sight.environment, made, device),
-        options=words(request, recipe, job),
-        more=again(request),
+        options=installing(request, recipe, job),
+        more=" ".join(filter(None, (*variant_words(recipe, job), again(request)))),
         plan=plan,
         lock=lock,
         lock_error=lock_error,
         master=master,
         leads=leads,
-        own_master=own.owns(master) if master and leads and job.nodes > 1 else None,
-        host="" if "host" in request.found else request.host or "",
+        own_master=own.owns(master) if master and job.nodes > 1 else None,
+        host=host,
+        own_host=own.owns(host) if host else None,
+        rank=rank,
     )
 
 

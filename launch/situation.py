@@ -27,8 +27,8 @@ class Situation:
     """`sight` is what was found on the `stage`; `runs_error`, `port_error` and `holder` (who trains there already) are
     None where all is well; `options` are those with which a command means this job again, `more` what train alone
     knows; `plan` is the planner's, `lock` what provision left, `lock_error` why it cannot be read; `master` is the
-    address of node 0, `host` the one of this node, where somebody said it; `leads`: this is node 0; `own_master`: the
-    address of node 0 is this machine's, None: nobody knows."""
+    address of node 0, `host` the one of this node, where somebody said it; `rank` the number of this node, which
+    `leads` where it is 0; `own_master` and `own_host`: that address is this machine's, None: nobody knows."""
 
     recipe: Recipe
     job: Job
@@ -53,6 +53,8 @@ class Situation:
     leads: bool = True
     own_master: bool | None = None
     host: str = ""
+    own_host: bool | None = None
+    rank: int | None = None
 
 
 @contextlib.contextmanager

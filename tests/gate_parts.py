@@ -95,6 +95,19 @@ def seeing(visible: str, processes: int, topology: Topology | None = BOX16, **en
     return {**cards(16, topology=topology), "job": job, "command": command(job)}
 
 
+def parted(number: int) -> dict[str, Any]:
+    """So many NVIDIA cards, cut by MIG."""
+    found = tuple(Device(index=n, mig_mode="Enabled", memory_total_mib=81920) for n in range(number))
+    return {"device": "nvidia", "facts": replace(FACTS, vendors=(VendorFacts("nvidia", devices=found),))}
+
+
+def left_out(visible: str) -> dict[str, Any]:
+    """A list of cards in the environment, which the recipe takes away."""
+    name = "ASCEND_RT_VISIBLE_DEVICES"
+    made = replace(command(), unset=(name,))
+    return {**cards(4), "command": made, "stale": (name,), **sight(environment={name: visible})}
+
+
 def job(**more: Any) -> dict[str, Any]:
     changed = replace(JOB, **more)
     return {"job": changed, "command": command(changed)}

@@ -38,6 +38,7 @@ from check_parts import (
     VERSION_FILE,
     WARN,
     Case,
+    Change,
     answer,
     asks,
     both,
@@ -53,6 +54,7 @@ from check_parts import (
     job,
     packs,
     room,
+    said,
     square,
     told,
     top,
@@ -213,6 +215,31 @@ def test_unreadable(name: str) -> None:
 
     assert found.severity is UNKNOWN or "follows from" in found.seen, found.seen
     assert "crashed" not in found.seen
+
+
+def test_a_tool_that_says_nothing_has_no_layout() -> None:
+    """It printed nothing: that is what is said, and not that its layout is new."""
+    facts = card(document=Document("npu-smi", "unknown"), devices=(), tool=said("run npu-smi info", ""))(healthy("npu"))
+
+    assert judged("driver.tool", facts).seen == "npu-smi ended with status 0 and printed nothing"
+
+
+@pytest.mark.parametrize("at_work", [dev(utilization_percent=97), dev(memory_used_mib=60000)])
+def test_a_hot_card_that_is_at_work_is_not_called_idle(at_work: Change) -> None:
+    """What is advised fits its load."""
+    hot = dev0(temperature_c=95)(healthy("npu"))
+    told = [judged("devices.temperature", facts).remedy for facts in (hot, at_work(hot))]
+
+    assert [bool(remedy and "hot when idle" in remedy.words) for remedy in told] == [True, False]
+
+
+def test_figures_of_one() -> None:
+    """One error is no errors, and one tool agrees."""
+    one = dev0(ecc_uncorrected=1)(healthy("nvidia"))
+    agreed = judged("driver.agrees", file(VERSION_FILE, None)(healthy("npu")))
+
+    assert judged("devices.ecc", one).seen == "device 0: 1 uncorrectable memory error"
+    assert agreed.seen.startswith("the tool agrees with driver")
 
 
 def test_crash_is_a_finding() -> None:

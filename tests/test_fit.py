@@ -114,6 +114,17 @@ def test_the_emptiest_cards_count() -> None:
     assert (found and found.fits, other and other.fits) == (True, False)
 
 
+def test_cards_that_are_cut_by_mig() -> None:
+    """Nothing is advised that the job has, nor an option that train and doctor have not."""
+    found = next(one for one in OFFERS if one[0].name == "ernie-21b-nvidia" and one[1].method == "lora")
+    with simulated("a100x8-mig", ()) as here:
+        told = fit.fit(*found, facts.gather(here, "nvidia", wanted(*found)))
+
+    assert told and told.fits is None and told.remedy
+    assert told.reason.endswith("80 GiB are a whole card's, and MIG is on")
+    assert "smallest change" not in told.remedy.words and told.remedy.words.startswith("Turn MIG off")
+
+
 def test_what_no_framework_accepts_is_not_told() -> None:
     """A layout that the framework would refuse is unknown, with the refusal as the reason; never a yes or a no."""
     recipe, job = offer("ernie-300b-npu", "lora")

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Document, Facts, Network, Severity
+from envcheck.model import Document, Facts, Finding, Network, Severity
 from installers.recipes.recipe import Container, Hardware
 from launch import gates
+from launch.gates import answers, place
 from launch.gates.__main__ import table
 from tests.gate_parts import (
     BOX,
@@ -29,7 +30,9 @@ from tests.gate_parts import (
     command,
     host,
     job,
+    left_out,
     locked,
+    parted,
     seeing,
     shm,
     sight,
@@ -76,6 +79,8 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("devices", {"device": "npu"}, FAIL),
     ("devices", cards(1, document=CUT_OFF), UNKNOWN),
     ("devices", cards(0, document=None, pci=("01:00.0",)), UNKNOWN),
+    ("devices", parted(2), FAIL),
+    ("devices", {**parted(1), **job(processes=1)}, OK),
     ("world", job(parallel={"tensor": 2, "data": 1}), OK),
     ("world", job(parallel={"tensor": 3}), FAIL),
     ("world", job(parallel={"tensor": 1, "data": 1}), FAIL),
@@ -92,6 +97,13 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("visible", seeing("0-1", 2), FAIL),
     ("visible", {**seeing("0,1,2", 3), "facts": cards(2)["facts"]}, OK),  # too few cards: gate.devices says so
     ("visible", cards(2), SKIP),
+    ("visible", left_out("2,3"), WARN),
+    ("visible", left_out("0,1,3"), OK),
+    ("visible", left_out("1,0"), WARN),
+    ("visible", left_out("0,1,"), WARN),
+    ("visible", left_out("0,,1"), WARN),
+    ("visible", left_out("a"), WARN),
+    ("visible", left_out(""), WARN),
     ("visible", {}, SKIP),
     ("topology", seeing("0,1,2,3,4,5,6,7", 8), OK),
     ("topology", seeing("0,1,8,9", 4), OK),
@@ -170,6 +182,8 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("master", {**SEVERAL, "master": "10.0.0.7", "own_master": True}, OK),
     ("master", {**SEVERAL, "master": "10.0.0.8", "own_master": False}, FAIL),
     ("master", {**SEVERAL, "master": "10.0.0.8", "leads": False}, SKIP),
+    ("master", {**SEVERAL, "master": "10.0.0.8", "leads": False, "rank": 1, "own_master": False}, SKIP),
+    ("master", {**SEVERAL, "master": "10.0.0.7", "leads": False, "rank": 1, "own_master": True}, FAIL),
     ("master", {**SEVERAL, "master": "nowhere", "own_master": None}, UNKNOWN),
     ("master", SEVERAL, SKIP),
     ("master", {}, SKIP),
@@ -195,6 +209,8 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("name", {**SEVERAL, "facts": replace(FACTS, network=Network(("127.0.1.1", "::1")))}, FAIL),
     ("name", {**HOSTED, "facts": replace(FACTS, network=Network(("127.0.1.1",)))}, WARN),
     ("name", {**HOSTED, "host": "10.0.0.8", "facts": replace(FACTS, network=Network(("127.0.1.1",)))}, FAIL),
+    ("name", {**HOSTED, "own_host": False}, WARN),
+    ("name", {**SEVERAL, "host": "10.9.9.9", "own_host": False}, WARN),
     ("variables", {}, OK),
     ("variables", {"stale": ("PADDLE_RANK",)}, WARN),
     ("variables", {"stale": ("PADDLE_RANK",), **job(environment={"PADDLE_RANK": "1"})}, OK),
@@ -258,6 +274,29 @@ def test_nothing_known_is_never_green() -> None:
     assert green <= {"doctor", "folder", "alone", "variables", "command"}
 
 
+@pytest.mark.parametrize(
+    ("name", "changed", "words"),
+    [
+        ("mix", arguments("--train_dataset_path", "a,b,c", "--train_dataset_prob", "-1,2,0"), "numbers below 0: -1"),
+        ("world", job(processes=1, parallel={"tensor": 1}), "tensor 1 = 1, on 1 x 1 = 1 process"),
+        ("bubble", arguments("--gradient_accumulation_steps", "2", parallel=PIPELINE), "they would wait 25 %"),
+    ],
+)
+def test_words_of_what_is_wrong(name: str, changed: dict[str, Any], words: str) -> None:
+    """The number that is wrong is named, and one process is not several."""
+    found = gates.GATES[name](situated(**changed))
+
+    assert words in f"{found.seen} {found.remedy.words if found.remedy else ''}"
+    assert "processes" not in found.seen
+
+
+def test_a_document_that_is_none() -> None:
+    """The sentence has one subject, the file's name."""
+    flaw = sight(sizes={"bad.json": 9}, data={"bad.json": {"flaw": "it is no JSON at column 3 (x)"}})
+
+    assert gates.GATES["data"](situated(**flaw)).evidence == ("bad.json is no JSON at column 3 (x)",)
+
+
 def test_a_pipe_in_place_of_data() -> None:
     """It has no bytes either, and what it is says more."""
     pipe = sight(sizes={"d.jsonl": 0}, data={"d.jsonl": {"flaw": "is no plain file"}})
@@ -285,6 +324,24 @@ def test_each_kind_of_missing_file_has_its_next_step() -> None:
     assert "--data" not in inside.remedy.words  # the command has no place for it
 
 
+def test_a_list_of_cards_that_is_left_out_is_told() -> None:
+    """The variable is not said to be unset, the cards on which the job starts are named, and nothing points to options
+    that choose none."""
+    left = situated(**left_out("3,2"))
+    seen, told = (gates.GATES[name](left) for name in ("visible", "variables"))
+
+    assert seen.seen.startswith("ASCEND_RT_VISIBLE_DEVICES=3,2 is left out: it is not ascending")
+    assert seen.seen.endswith("; the job starts on cards 0,1")
+    assert told.remedy and told.remedy.words == "Of the list of cards gate.visible tells."
+
+
+def test_the_cards_of_the_launchers_list_are_judged() -> None:
+    """A recipe whose launcher names its cards starts on those, and not on the first ones."""
+    its = job(launcher=("{python}", "-m", "paddle.distributed.launch", "--npus", "2,3"))
+
+    assert [device.index for device in answers.used(situated(**{**cards(4), **its}))] == [2, 3]
+
+
 def test_the_way_in_is_one_that_is_open() -> None:
     """What lacks is installed by train where something is trained, and by provision alone for a talk."""
     lacks = sight(missing=("paddlepaddle is not installed",))
@@ -300,6 +357,17 @@ def test_nobody_measures_a_folder_that_nobody_saw() -> None:
     finding = gates.GATES["disk"](situated(**HIDDEN))
 
     assert (finding.severity, finding.seen) == (UNKNOWN, "box is not there to look into")
+
+
+@pytest.mark.parametrize(
+    ("boxed", "device", "severity"), [(False, "npu", FAIL), (True, "npu", WARN), (False, "", WARN)]
+)
+def test_closed_nodes_close_a_job_of_this_host(boxed: bool, device: str, severity: Severity) -> None:
+    """Who may not open the cards' nodes trains in a container alone; other cards' and other warnings stay."""
+    closed = Finding("devices.access", WARN, "wang may not open /dev/davinci0", device=device or "nvidia")
+    other = Finding("devices.memory", WARN, "held", device="npu")
+
+    assert [f.severity for f in place.of_job((closed, other), "npu", boxed)] == [severity, WARN]
 
 
 def test_doctor_gate_hands_on_the_remedy() -> None:

@@ -20,12 +20,24 @@ ENVCHECK, INSTALLERS, LAUNCH = (Path(package.__path__[0]) for package in (envche
 FILES = [
     *(ENVCHECK / f"{name}.py" for name in ("places", "engines", "commands/lint", "commands/runs")),
     *(INSTALLERS / f"{name}.py" for name in ("undo", "prove", "environment", "recipes/catalogue")),
-    *(LAUNCH / f"{name}.py" for name in ("session", "request", "rendering/given", "rendering/places")),
+    *(
+        LAUNCH / f"{name}.py"
+        for name in ("session", "request", "rendering/given", "rendering/judged", "rendering/places")
+    ),
     *(LAUNCH / f"{name}.py" for name in ("watching/guarding", "nodes/host", "nodes/guest", "planner/legal")),
 ]
 # Parts of sentences that stand whole in a table, a log's own words behind them, and the folder of users' recipes.
 PARTS = {
-    *("one of 0 to {}", "rank {}", "master", "host", "any", "{}there are {}; envcheck recipes has all"),
+    *(
+        "one of 0 to {}",
+        "rank {}",
+        "master",
+        "host",
+        "max",
+        "warmup",
+        "any",
+        "{}there are {}; envcheck recipes has all",
+    ),
     *(
         "--rank {}: this node is {}",
         "waiting for {} of {} nodes{}",
@@ -41,6 +53,10 @@ REFUSED = [
     ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--set", "x"),
     ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--data", "/tmp"),
     ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--rank", "99"),
+    ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--set", "tensor_parallel_degree=3"),
+    ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--set", "warmup_steps=1000"),
+    ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--set", "max_seq_len=0"),
+    ("train", "--model", "21b", "--method", "lora", "--device", "npu", "--method", "sft"),
     ("train", "--recipe", "tiny-cpu", "--gates", "--detach"),
     ("train", "--recipe", "tiny-cpu", "--no-stop", "nothing"),
     ("provision", "--recipe", "nothing"),

@@ -20,8 +20,9 @@ from envcheck.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe
 from launch import request
+from launch.catalogue import tables
 from launch.command import render
-from launch.rendering import given, known
+from launch.rendering import given, judged, known
 from launch.rendering.rows import arguments, merged, rows
 from launch.request import Request, choose
 
@@ -89,8 +90,41 @@ WRONG = (
     (SWIFT, {"extra": ("--wandb_api_key", "abcdef123456")}, "wandb_api_key looks like a secret", "log in"),
     (NPU, {"settings": ("$(id)=1",)}, "is no name of an option", "letters"),
     (NPU, {"settings": ("output_dir=/x",)}, "output_dir is the run's own folder", "--runs"),
-    (NPU, {"settings": ("warmup_steps=900",)}, "900 is not below the 200 steps", "--set"),
-    (NPU, {"settings": ("tensor_parallel_degree=3",)}, "does not divide 16 processes", "--set"),
+    (
+        NPU,
+        {"settings": ("warmup_steps=900",)},
+        "warmup_steps=900 is not below max_steps=200",
+        "take warmup_steps below 200, or max_steps above 900, for instance --set warmup_steps=10",
+    ),
+    (
+        NPU,
+        {"settings": ("max_steps=10",)},
+        "warmup_steps=20 is not below max_steps=10",
+        "take warmup_steps below 10, or max_steps above 20",
+    ),
+    (
+        NPU,
+        {"settings": ("tensor_parallel_degree=3",)},
+        "3 x pipeline_parallel_degree 4 x sharding_parallel_degree 1 = 12, which does not divide 16 processes",
+        "these would do: tensor_parallel_degree 1, 2, 4",
+    ),
+    (
+        NPU,
+        {"settings": ("max_seq_len=0",)},
+        "max_seq_len wants a whole number of at least 1, not '0'",
+        "--set max_seq_len=8",
+    ),
+    (NPU, {"settings": ("max_seq_len=-5",)}, "max_seq_len wants a whole number of at least 1, not '-5'", "--set"),
+    (NPU, {"settings": ("max_seq_len=8k",)}, "max_seq_len wants a whole number of at least 1, not '8k'", "--set"),
+    (NPU, {"extra": ("--lora_rank", "8", "9")}, "lora_rank wants a whole number of at least 1, not '8 9'", "--set"),
+    (
+        NPU,
+        {"settings": ("learning_rate=nan",)},
+        "learning_rate wants a number above 0, not 'nan'",
+        "learning_rate=1e-5",
+    ),
+    (NPU, {"settings": ("weight_decay=-1",)}, "weight_decay wants a number of at least 0, not '-1'", "--set"),
+    (NPU, {"settings": ("adam_beta1=2",)}, "adam_beta1 wants a number from 0 to 1, not '2'", "--set adam_beta1=0.1"),
     (NPU, {"installed": ("paddleformers",)}, "not NAME=VERSION", "--installed"),
     (NPU, {"rank": 0}, "no place for --rank", "leave --rank out"),
     (NPU, {"nnodes": 2, "rank": 2}, "this node is one of 0 to 1", "once"),
@@ -116,6 +150,22 @@ def test_wrong(which: dict[str, Any], more: dict[str, Any], message: str, step: 
 
     assert message in caught.value.message
     assert step in (caught.value.next_step or "")
+
+
+def test_options_of_a_kind_are_options() -> None:
+    """Each name of the table of kinds is one that an upstream has, and stands under one kind."""
+    names = [name for of_kind in tables.beside(judged.__file__, "kinds").values() for name in of_kind]
+    there = set().union(*(one.names for one in known.lists()))
+
+    assert set(names) <= there
+    assert len(names) == len(set(names))
+
+
+def test_every_value_of_a_recipe_is_of_its_kind() -> None:
+    """What our recipes say is never refused."""
+    for recipe in catalogue.load_all(None):
+        for job in recipe.jobs:
+            judged.values(rows(job.arguments))
 
 
 def test_what_nobody_can_tell_is_a_note() -> None:

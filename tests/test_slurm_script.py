@@ -255,7 +255,8 @@ JOB = ("train", "--on", "slurm", "--model", "tiny", "--method", "lora", "--devic
 def test_refusals(more: tuple[str, ...], code: int, words: str, tmp_path: Path) -> None:
     """What has no meaning there is refused in a sentence; without Slurm nothing is left that looks like a job."""
     (tmp_path / "bin").mkdir()
-    done = envcheck(*JOB, *more, cwd=tmp_path, path=str(tmp_path / "bin"))
+    job = ("train", *JOB[3:]) if "--on" in more else JOB
+    done = envcheck(*job, *more, cwd=tmp_path, path=str(tmp_path / "bin"))
 
     assert done.returncode == code, done.stderr
     assert words in done.stderr

@@ -197,7 +197,7 @@ def _machine(asked: dict[str, Any]) -> Machine:
 def _one(machine: Machine, job: Job, asked: dict[str, Any], found: Spread | None = None) -> int:
     from launch.planner import machines
 
-    answer, advised = machines.answer(machine, job), job
+    answer, advised = machines.answer(machine, job, "name an instance's size: --memory-gib"), job
     if asked["calibrate"]:
         from launch.planner import calibration
 

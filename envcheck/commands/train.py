@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from envcheck import engines, options, places
+from envcheck import engines, misuse, options, places
 from envcheck.errors import UsageError
 from envcheck.fleet import words as fleet_words
 from envcheck.language import say
@@ -22,7 +22,7 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
     return places.given(value, param.opts[0]) if value else None
 
 
-@click.command(short_help="Start a run, but only if it will run; watch it.")
+@click.command(cls=misuse.Once, short_help="Start a run, but only if it will run; watch it.")
 @options.model
 @options.method
 @options.device

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from envcheck.model import Device, Finding, Remedy, Severity, VendorFacts
 from envcheck.vendors import VENDORS
 from launch.clean import clean
 from launch.situation import Situation
+
+LISTS = ("--gpus", "--npus", "--xpus", "--devices")  # of paddle.distributed.launch
 
 
 def answer(
@@ -56,14 +59,25 @@ def visible(s: Situation) -> str | None:
     return environment(s).get(name) if name else None
 
 
+def listed(s: Situation) -> str | None:
+    """The list of devices that the launcher is told."""
+    words = s.command.launcher
+    return next((text for option, text in pairwise(words) if option in LISTS), None)
+
+
 def used(s: Situation) -> tuple[Device, ...]:
     """The cards on which the job starts its processes: the first of those that it sees."""
     found = vendor(s)
     devices = found.devices if found else ()
-    said = visible(s)
+    said = visible(s) or listed(s)
     if said is not None and said.replace(",", "").isdecimal() and all(said.split(",")):
         devices = tuple(devices[int(n)] for n in said.split(",") if int(n) < len(devices))
     return devices[: s.job.processes]
+
+
+def parted(device: Device) -> bool:
+    """NVIDIA's MIG is on: what is started there gets an instance and not the card."""
+    return str(device.mig_mode).lower().startswith("enabled")
 
 
 def number(device: Device) -> int | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 
+from envcheck.checks.common import plural
 from envcheck.model import Finding, Severity, Topology, VendorFacts
 from envcheck.vendors import VENDORS
-from launch.gates.answers import answer, environment, ok, skip, used, vendor, visible
+from launch.gates.answers import answer, environment, number, ok, parted, skip, used, vendor, visible
 from launch.situation import Situation
 
 NAMED = re.compile(r"(GPU|MIG)-[\w-]+(,(GPU|MIG)-[\w-]+)*")  # UUIDs name what they mean
@@ -15,7 +16,8 @@ NUMBERS = re.compile(r"\d{1,4}(,\d{1,4})*")
 
 
 def devices(s: Situation) -> Finding:
-    """As many devices, or processors, as the job starts processes: chips and dies, as the tool lists them."""
+    """As many devices, or processors, as the job starts processes: chips and dies, as the tool lists them; whole ones,
+    which MIG does not cut, where there are several."""
     needs = max(s.job.cards or 0, s.job.processes)
     if s.device == "cpu":
         cores = s.facts.host.cpu_count if s.facts.host else None
@@ -29,6 +31,10 @@ def devices(s: Situation) -> Finding:
     if has < needs and found and _cut(found):
         words = "Look why the vendor's tool does not answer in full."
         return answer("gate.devices", None, f"{seen}; the tool's answer is not whole", words, *kind.commands["list"])
+    if has >= needs > 1 and (cut := [number(device) for device in used(s) if parted(device)]):
+        words = "Turn MIG off (a reset follows), or take a job of one card."
+        why = f"{seen}; MIG cuts {len(cut)} of them, and instances do not train together"
+        return answer("gate.devices", False, why, words, f"nvidia-smi -i {','.join(map(str, cut))} -mig 0")
     words = f"Run it on a machine with {needs} of them; see its command with --dry-run."
     return answer("gate.devices", has >= needs, seen, words, f"envcheck doctor --device {s.device}")
 
@@ -47,15 +53,18 @@ def world(s: Situation) -> Finding:
         return skip("gate.world", "the job names no parallel degrees")
     product = math.prod(degrees.values())
     said = " x ".join(f"{name} {degree}" for name, degree in degrees.items())
-    seen = f"{said} = {product}, on {s.job.nodes} x {s.job.processes} = {processes} processes"
+    seen = f"{said} = {product}, on {s.job.nodes} x {s.job.processes} = {plural(processes, 'process')}"
     good = product > 0 and (processes == product if "data" in degrees else processes % product == 0)
     words = f"Take degrees whose product divides {processes}, or other --cards and --nnodes."
     return answer("gate.world", good, seen, words, f"envcheck plan --cards {processes} --search")
 
 
 def visible_list(s: Situation) -> Finding:
-    """The list of devices that the training sees is clean, ascending, and as long as it has processes."""
+    """The list of devices that the training sees is clean, ascending, and as long as it has processes; one that is left
+    out is told."""
     name, said = VENDORS[s.device].visible_env, visible(s)
+    if name and said is None and name in s.stale:
+        return _left_out(s, name, s.sight.environment.get(name, ""))
     if not name or said is None:
         return skip("gate.visible", f"{name} is not set: all devices are seen" if name else "there is no such list")
     found = vendor(s)
@@ -64,6 +73,24 @@ def visible_list(s: Situation) -> Finding:
     words = "Numbers, ascending, with commas alone: at a blank or a number that is not there the list ends, silently."
     right = f"export {name}={','.join(map(str, range(s.job.processes)))}"
     return answer("gate.visible", wrong is None, f"{name}={said[:200]}{': ' + wrong if wrong else ''}", words, right)
+
+
+def _left_out(s: Situation, name: str, said: str) -> Finding:
+    """A list that the recipe takes away: its launcher is told the machine's first cards, whatever the list says."""
+    wrong = _wrong(said, None, s.job.processes)
+    first = ",".join(map(str, range(s.job.processes)))
+    if wrong is None and f"{said},".startswith(f"{first},"):
+        return ok("gate.visible", f"{name}={said[:200]} begins with the cards on which the job starts")
+    seen = f"{name}={said[:200]} is left out{': ' + wrong if wrong else ''}; the job starts on {_cards(first)}"
+    words = (
+        "Nothing here chooses cards by their numbers: start it where those cards alone are seen, as in a container or"
+        " an allocation, or give a recipe of your own by --recipes whose launcher names them."
+    )
+    return answer("gate.visible", False, seen, words, bad=Severity.WARN)
+
+
+def _cards(first: str) -> str:
+    return f"cards {first}" if "," in first else f"card {first}"
 
 
 def _wrong(said: str, devices: int | None, processes: int) -> str | None:

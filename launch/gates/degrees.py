@@ -85,5 +85,5 @@ def bubble(s: Situation) -> Finding:
     accumulated = int(said)
     idle = (stages - 1) / (accumulated + stages - 1)
     seen = f"{stages} stages and {accumulated} accumulation steps: each card waits {idle:.0%} of the time"
-    words = f"With --set gradient_accumulation_steps={3 * (stages - 1)} it were 25 %; the batch grows with it."
+    words = f"With --set gradient_accumulation_steps={3 * (stages - 1)} they would wait 25 %; the batch grows with it."
     return answer("gate.bubble", idle <= IDLE_SHARE, seen, words, bad=Severity.WARN)

@@ -74,7 +74,7 @@ def data(s: Situation) -> Finding:
     words = [words for words, of in _SOURCES if any(of(s.command, path) for path in gone)]
     words += ["Mend what is named, or write the file anew."] if flawed.keys() - absent.keys() else []
     words += [_mounted(s)] if s.stage.container and absent.keys() & set(s.command.data) else []
-    lines = tuple(f"{path} {what}" for path, what in wrong.items())
+    lines = tuple(f"{path} {what.removeprefix('it ')}" for path, what in wrong.items())
     return Finding("gate.data", Severity.FAIL, seen, Remedy(" ".join(words) or "Put the data there."), lines)
 
 
@@ -169,6 +169,10 @@ def _unmixed(files: str, sets: list[str], name: str, texts: list[str]) -> Iterat
         return
     if len(numbers) != len(sets):
         yield f"{name} has {len(numbers)} numbers for {len(sets)} sets of {files}"
+    below = [text for text, number in zip(texts, numbers, strict=True) if number < 0]
+    if below:
+        yield f"{name} has numbers below 0: {', '.join(below)[:80]}"
+        return
     if not all(0 <= number <= 1 for number in numbers) or not abs(sum(numbers) - 1) <= NEAR_ONE:
         yield f"{name} is {sum(numbers):g} in sum"
 

@@ -25,7 +25,9 @@ def device_memory(s: Situation) -> Finding:
     held = tuple(_held(s))
     if held and (fit.fits or _fits_empty(s)):
         worst = Severity.FAIL if any(known == verdict.NOT for _, known, _ in held) else Severity.UNKNOWN
-        seen = f"{len(held)} of {s.job.processes} cards are too full: {'on an empty one ' * bool(fit.fits)}{fit.reason}"
+        full = f"{len(held)} of {s.job.processes} cards are too full"
+        full = full if s.job.processes > 1 else "the card is too full"
+        seen = f"{full}: {'on an empty one ' * bool(fit.fits)}{fit.reason}"
         lines = tuple(line for _, _, line in held)
         return Finding("gate.memory", worst, seen, Remedy("Stop who holds it.", _list(s)), lines)
     severity = {True: Severity.OK, False: Severity.FAIL, None: Severity.UNKNOWN}[fit.fits]

@@ -87,14 +87,18 @@ def span(recipe: Recipe, job: Job, command: Command, device: str, facts: Facts) 
 
 
 def master(s: Situation) -> Finding:
-    """Node 0 has the address that the others are told; whether they reach it is proved when the nodes meet."""
+    """Node 0, and no other, has the address that the others are told; whether they reach it is proved when the nodes
+    meet."""
     if s.job.nodes < 2:
         return skip("gate.master", "the job has one node")
     if not s.master:
         return skip("gate.master", "no address was given: gate.command says so")
+    words = "Give node 0's own address by --master, the same on each node; or this node another --rank."
+    if not s.leads and s.own_master:
+        seen = f"{s.master} is this machine's own, and --rank says {s.rank}: node 0 has it"
+        return answer("gate.master", False, seen, words, "ip -brief address")
     if not s.leads:
         return skip("gate.master", f"{s.master} is node 0's; the meeting of the nodes proves that it answers")
-    words = "Give node 0's own address by --master, the same on each node; or this node another --rank."
     seen = f"{s.master} is {'an' if s.own_master else 'no'} address of this machine, which is node 0"
     if s.own_master is None:
         return answer("gate.master", None, f"could not tell where {s.master} leads", words, f"getent hosts {s.master}")
@@ -113,7 +117,12 @@ def own_name(s: Situation) -> Finding:
     several = s.job.nodes > 1
     good = any(not _loopback(a) for a in found) if several else bool(found)
     seen = f"the own name resolves to {', '.join(found) or 'nothing'}"
-    if not good and s.host and s.host in s.command.argv:  # a loopback address is refused where it is said
+    told = bool(s.host) and s.host in s.command.argv
+    if s.own_host is False and (good or told):
+        words = "Give the address of this machine by which the others reach it; one that a router translates is right."
+        foreign = f"{s.host}, of --host, is no address of this machine"
+        return answer("gate.name", False, foreign, words, "ip -brief address", bad=Severity.WARN)
+    if not good and told:  # a loopback address is refused where it is said
         words = f"{seen}; the launcher is told {s.host} by --host"
         return answer("gate.name", False, words, "Collectives that ask for the name find no way.", bad=Severity.WARN)
     words = (

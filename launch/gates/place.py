@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from envcheck.checks.answers import driver_version
 from envcheck.model import Finding, Remedy, Severity
@@ -43,6 +44,20 @@ ELSEWHERE = {
     "network.master": "variables",
     "network.port_base": "ports",
 }
+
+
+# What doctor only warns of, since a container's programs are root's; of those that run here as this user each fails.
+ON_HOST = ("devices.access",)
+
+
+def of_job(found: Iterable[Finding], device: str, boxed: bool) -> Iterator[Finding]:
+    """Doctor's findings as they are for this job: `boxed`, in the recipe's container."""
+    for finding in found:
+        mine = finding.name in ON_HOST and finding.device in ("", device)
+        if mine and not boxed and finding.severity is Severity.WARN:
+            yield replace(finding, severity=Severity.FAIL)
+        else:
+            yield finding
 
 
 # Areas whose doubts are told at the start; not the toolkit: the one that the job has was proved, here or in its box.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model import Finding, Remedy, Severity
+from envcheck.vendors import VENDORS
 from launch.situation import Situation
 
 
@@ -12,5 +13,9 @@ def left_overs(s: Situation) -> Finding:
     if not stale:
         return Finding("gate.variables", Severity.OK, "no left-over job variables")
     seen = f"left out of the training's environment: {', '.join(stale)}"
+    cards = VENDORS[s.device].visible_env
     words = "Another job or platform set them; those that are meant are options here: --rank, --master, --nnodes."
+    if cards in stale:
+        told = "Of the list of cards gate.visible tells."
+        words = f"{words} {told}" if len(stale) > 1 else told
     return Finding("gate.variables", Severity.WARN, seen, Remedy(words, (f"unset -v {' '.join(stale)}",)))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from envcheck.model import Facts, VendorFacts
 
 MIB_IN_GIB = 1024.0
+PARTED = "MIG is on"
 VENDORS = ("npu", "iluvatar", "nvidia", "cpu")
 
 
@@ -40,13 +41,14 @@ def plan(facts: Facts | None, job: Job) -> LaunchPlan:
     return answer(machine, placed(machine, job))
 
 
-def answer(machine: Machine, job: Job) -> LaunchPlan:
-    """The answer for a job that was laid out for this machine, with what each of its cards says."""
+def answer(machine: Machine, job: Job, hint: str = "") -> LaunchPlan:
+    """The answer for a job that was laid out for this machine, with what each of its cards says; `hint` is how the
+    caller is told an instance's size, where MIG has cut the cards."""
     plan = replace(verdict.answer(job), cards=machine.each)
     if not machine.parted or plan.verdict == verdict.NOT:
         return plan
-    why = f"{machine.memory_gib:.0f} GiB are a whole card's, and MIG is on; name an instance's size: --memory-gib"
-    return replace(plan, verdict=verdict.UNTOLD, reason=why)
+    why = f"{machine.memory_gib:.0f} GiB are a whole card's, and {PARTED}"
+    return replace(plan, verdict=verdict.UNTOLD, reason=f"{why}{hint and f'; {hint}'}")
 
 
 def placed(machine: Machine, job: Job) -> Job:

@@ -116,7 +116,7 @@ def shorter(job: Job) -> Iterator[Way]:
     lengths = [n for n in (job.seq_len // 2, job.seq_len // 4) if n >= least * step]
     if lengths and fits(least):
         lengths = [largest(fits, least, job.seq_len // step) * step]
-    for length in lengths:
+    for length in (length for length in lengths if length < job.seq_len):
         yield f"samples of {length} tokens", {"--seq-len": f"{length}"}, replace(job, seq_len=length)
 
 
