@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from launch.diagnose.found import ODD, SHOWN, TAIL, Found, Hit, Shown
 from launch.diagnose.gists import ALIKE, PATIENCE, Fared, Gists
 from launch.diagnose.index import Index
 from launch.diagnose.kinds import WINDOW, codes, kind
+from launch.diagnose.mild import is_mild
 from launch.diagnose.model import Evidence, Raised
 from launch.diagnose.text import readable
 from launch.diagnose.triggers import DIGITS, hot
@@ -27,19 +27,6 @@ MANY = 0.06  # of a block's lines: as many new ones of alarm are asked together 
 ZEROS = bytes.maketrans(DIGITS, b"0" * 10)
 ODD_WIDTH = 600  # bytes of an unknown line of alarm that are kept
 HEAD = b"Traceback (most recent call last)"
-
-# A line that calls itself a warning is no cause; NCCL calls its errors so.
-_MILD = re.compile(
-    r"^(?!.{0,120}NCCL WARN).{0,160}?(?:\bWARN(?:ING)?\b|\w{0,40}Warning: |(?:^|[\s:])\[?W\d{4} |\[W(?:\d{3,4})? )"
-)
-# Nor is what others say without a level and go on: the hub's and the tracker's tries, TensorFlow beside another
-# framework, pip about what was there before, NumPy about a module that may still load, DeepSpeed's look for a compiler.
-_TRIED = re.compile(
-    r"thrown while requesting (?:HEAD|GET)|Retry attempt failed"
-    r"|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [EW] (?:tensorflow|external|\S{0,80}stream_executor|\S{0,20}cuda_)"
-    r"|pip's dependency resolver|which is incompatible\.$"
-    r"|A module that was compiled using NumPy 1\.x cannot be run|\bnvcc: (?:command )?not found"
-)
 
 
 @dataclass
@@ -234,7 +221,7 @@ class Scan:
             text = readable(piece)
             for entry, groups in self.index.of(text, self._around(lines, at)):
                 hit = self.found.hits.setdefault(entry.name, Hit())
-                hit.mild = hit.mild and bool(_MILD.search(text) or _TRIED.search(text))
+                hit.mild = hit.mild and is_mild(text)
                 if len(hit.shown) < SHOWN:
                     line = Evidence(self.name, number, text, self._when(lines, at))
                     hit.show([Shown(kind(lines[at]), line, groups)])
