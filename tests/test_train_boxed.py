@@ -95,7 +95,8 @@ class Trainer:
     def argv(self, verb: str, *more: str) -> list[str]:
         around = [sys.executable, "-m", "envcheck", "simulate", "atlas-200t-a2-box16", "--"]
         around += ["env", f"DOCKER_HOST={self.engine.url}"]
-        named = ["--recipe", "boxed-train", "--recipes", str(self.folder / "recipes")]
+        named = ["--recipe", "boxed-train"]
+        named += [] if "--recipes" in more else ["--recipes", str(self.folder / "recipes")]
         return [*around, sys.executable, "-m", "envcheck", verb, *named, *more]
 
     @property
