@@ -54,7 +54,7 @@ def options(recipe: Recipe, job: Job) -> dict[str, Any]:
 def judged(plan: LaunchPlan, name: str, method: str) -> Fit:
     """The verdict, and where it is not a plain yes what would fit, with the command that tells more."""
     fits = FITS[plan.verdict]
-    if fits is None and plan.reason.endswith(machines.PARTED):
+    if plan.parted:
         words = "Turn MIG off to train on whole cards; envcheck plan --memory-gib tells of an instance's size."
         return Fit(None, f"by the planner {plan.reason}", Remedy(words, ("nvidia-smi -L",)))
     remedy = None if fits else Remedy(change(plan), (command(plan, name, method),))

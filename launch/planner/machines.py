@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from envcheck.model import Facts, VendorFacts
 
 MIB_IN_GIB = 1024.0
-PARTED = "MIG is on"
 VENDORS = ("npu", "iluvatar", "nvidia", "cpu")
 
 
@@ -47,8 +46,8 @@ def answer(machine: Machine, job: Job, hint: str = "") -> LaunchPlan:
     plan = replace(verdict.answer(job), cards=machine.each)
     if not machine.parted or plan.verdict == verdict.NOT:
         return plan
-    why = f"{machine.memory_gib:.0f} GiB are a whole card's, and {PARTED}"
-    return replace(plan, verdict=verdict.UNTOLD, reason=f"{why}{hint and f'; {hint}'}")
+    why = f"{machine.memory_gib:.0f} GiB are a whole card's, and MIG is on"
+    return replace(plan, verdict=verdict.UNTOLD, parted=True, reason=f"{why}{hint and f'; {hint}'}")
 
 
 def placed(machine: Machine, job: Job) -> Job:

@@ -21,7 +21,7 @@ class LaunchPlan:
     """The answer.  `phases` hold tensors alone, `shown` the same as the job's meter reads them; bytes of one card.
 
     `usable` is what tensors may take, `low` and `high` the band of what they need, `deciding` the phase that decides.
-    `cards` are those of the machine at hand, none of a described one.
+    `cards` are those of the machine at hand, none of a described one; `parted`: MIG cuts them, into what is not told.
     """
 
     job: Job
@@ -37,6 +37,7 @@ class LaunchPlan:
     host: float
     disk: float
     cards: tuple[Card, ...] = ()
+    parted: bool = False
 
     @property
     def need_gib(self) -> float:

@@ -11,7 +11,7 @@ from envcheck.lint.paper import Paper
 _EACH_ALIKE = ("srun", "mpirun", "mpiexec")
 _CARRIERS = (*_EACH_ALIKE, "pdsh", "deepspeed")
 # What may tell the nodes otherwise: variables that are handed on by name, or a start that is of one node alone.
-_OTHERWISE = re.compile(r"--export\b|-x$|-genv|-env|-w|--nodelist|-N ?1$|--nodes=1$|-r$|--relative")
+_OTHERWISE = re.compile(r" (?:--export\b|-x |-genv|-env|-w|--nodelist|-N ?1 |--nodes[= ]1 |-r |--relative)")
 _DEFAULTS = str(Path("~/.cache/huggingface/accelerate/default_config.yaml").expanduser())
 
 
@@ -28,7 +28,7 @@ def alike(job: Job) -> bool:
     """srun, mpirun or a loop of ssh hands it the same words and variables on each node, and all can be seen."""
     if job.command.elsewhere or _first(job) not in _EACH_ALIKE:
         return job.command.everywhere
-    return job.command.everywhere or not any(map(_OTHERWISE.match, job.command.texts()))
+    return job.command.everywhere or not _OTHERWISE.search(" ".join(job.command.texts()))
 
 
 def _first(job: Job) -> str:
