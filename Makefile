@@ -22,7 +22,7 @@ fresh:
 	.ci/fresh
 
 man: .venv
-	$(PYTHON) -m envcheck.manual docs/man
+	$(PYTHON) -m envcheck.cli.manual docs/man
 
 bench: .venv
 	.venv/bin/pip install -q -e '.[bench]'

@@ -26,9 +26,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from installers.bundles import bundle_make, bundle_read  # noqa: E402
+from installers.bundle import make as bundle_make  # noqa: E402
+from installers.bundle import read_bundle  # noqa: E402
 from installers.recipes import recipes_file  # noqa: E402
-from tests.provision_helpers import recipe_file  # noqa: E402
+from tests.installers.provision_helpers import recipe_file  # noqa: E402
 
 LAYERS = 8
 PIECE = os.urandom(1 << 20)
@@ -143,16 +144,16 @@ def by_export(folder: Path) -> None:
 
 
 def verify(folder: Path) -> None:
-    bundle_read.verify(folder / "big.tar", MACHINE)
+    read_bundle.verify(folder / "big.tar", MACHINE)
 
 
 def unpack(folder: Path) -> None:
-    bundle_read.unpack(bundle_read.verify(folder / "big.tar", MACHINE))
+    read_bundle.unpack(read_bundle.verify(folder / "big.tar", MACHINE))
 
 
 def stream(folder: Path) -> None:
     """What the engine's load is given; verified before, so that this looks at headers only."""
-    for _ in bundle_read.image_stream(bundle_read.verify(folder / "big.tar", MACHINE)):
+    for _ in read_bundle.image_stream(read_bundle.verify(folder / "big.tar", MACHINE)):
         pass
 
 
@@ -165,7 +166,7 @@ ROWS: dict[str, Row] = {
 @contextlib.contextmanager
 def an_engine(size: int) -> Iterator[dict[str, str]]:
     """DOCKER_HOST of an engine that has pulled the image, where one can be started, and the image's name."""
-    from tests import engine_parts, image_parts
+    from tests.installers.images import engine_parts, image_parts
 
     if why := "not wanted" if "BENCH_NO_ENGINE" in os.environ else engine_parts.why_no_engine():
         print(f"no engine: {why}; the export is made up")

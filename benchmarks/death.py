@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from launch import family
+from launch.run import process_tree
 
 TRAIN = ("train", "--model", "tiny", "--method", "lora", "--device", "cpu", "--steps", "100000")
 FOUND = "failed first"
@@ -41,7 +41,7 @@ def _once() -> tuple[float, float]:
                 said += line
                 assert line, said
             (run,) = (Path(folder) / "runs").glob("*-tiny-cpu")
-            os.kill(family.ranks(str(run))[1], signal.SIGKILL)
+            os.kill(process_tree.ranks(str(run))[1], signal.SIGKILL)
             began, told = time.monotonic(), None
             for line in child.stderr:
                 told = told or (time.monotonic() - began if FOUND in line else None)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from launch.diagnose import triggers
+from envcheck.explain import triggers
 
 LAST = (
     b"Traceback (most recent call last):\n"

@@ -37,9 +37,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from doctor_helpers import simulated  # noqa: E402  (lies in tests/)
 from fleet_parts import Fleet, Host, fleet  # noqa: E402
 
-from envcheck import facts, snapshot  # noqa: E402
-from envcheck.fleet import carrying  # noqa: E402
-from envcheck.machine import SYSROOT  # noqa: E402
+from envcheck.collect import facts, snapshot  # noqa: E402
+from envcheck.collect.machine import SYSROOT  # noqa: E402
+from envcheck.payload import carrying  # noqa: E402
 
 RUNS, SETTLED_S, NONE = 3, 0.3, subprocess.DEVNULL
 DOCTOR = (sys.executable, "-m", "envcheck", "doctor", "--json")

@@ -1,6 +1,6 @@
 """Bytes that real training keeps on the CPU, counted, against the planner's terms, as a table.
 
-The cases are those of tests/test_counted_on_torch.py.
+The cases are those of tests/launch/memory/test_counted_on_torch.py.
 
 python benchmarks/measure_torch.py PYTHON          (PYTHON has tests/torch-requirements.txt, as tests/.cache/torch)
 """
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from launch.memory.parts import parts  # noqa: E402
-from tests import test_counted_on_torch as counted  # noqa: E402
+from tests.launch.memory import test_counted_on_torch as counted  # noqa: E402
 
 
 def main() -> int:

@@ -24,8 +24,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 import browser  # noqa: E402  (lies in tests/)
 from doctor_helpers import simulated  # noqa: E402
 
-from envcheck import checks, facts  # noqa: E402
-from envcheck.reports import Report, formats  # noqa: E402
+from envcheck import checks  # noqa: E402
+from envcheck.collect import facts  # noqa: E402
+from envcheck.report import Report, formats  # noqa: E402
 
 RUNS = 5
 BOX = ("atlas-200t-a2-box16", "health-alarm=3", "memory-held", "hot=93", "shm-small", "topology-degraded")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from launch import planner
-from launch.planner import advice, asked, machines, search, table
+from launch.planner import advice, machines, resolve, search, table
 
 ARGV = ("plan", "--model", "21b", "--method", "lora", "--device", "iluvatar", "--cards", "16", "--memory-gib", "32",
         "--tp", "4", "--pp", "4")  # fmt: skip
@@ -33,9 +33,9 @@ def best(what: Callable[[], object], times: int) -> float:
 
 def main() -> None:
     machine = machines.described("npu", 1024, 64)
-    job = asked.build(machine, "300b", "sft", {"tp": 8, "pp": 16})
+    job = resolve.build(machine, "300b", "sft", {"tp": 8, "pp": 16})
     small = replace(job, layout=replace(job.layout, cards=128))
-    hopeless = asked.build(machines.described("npu", 1024, 8), "300b", "sft", {"micro_batch": 8, "recompute": "none"})
+    hopeless = resolve.build(machines.described("npu", 1024, 8), "300b", "sft", {"micro_batch": 8, "recompute": "none"})
     shell = [sys.executable, "-m", "envcheck", *ARGV]
     rows = (
         ("one plan, 300B on 128 cards", "5 ms", best(lambda: planner.plan(None, small), 20)),

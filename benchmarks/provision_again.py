@@ -2,8 +2,8 @@
 
     sudo python benchmarks/provision_again.py
 
-On an engine, a registry and a package index of its own (tests/engine_parts.py); seconds, the best and the median of
-nine second runs, beside a bare `docker exec NAME true`.
+On an engine, a registry and a package index of its own (tests/installers/images/engine_parts.py);
+seconds, the best and the median of nine second runs, beside a bare `docker exec NAME true`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests import image_parts
-from tests.engine_parts import running_engine, running_registry
-from tests.provision_helpers import serving, wheel
-from tests.test_boxed import Box
+from tests.installers.images import image_parts
+from tests.installers.images.engine_parts import running_engine, running_registry
+from tests.installers.provision_helpers import serving, wheel
+from tests.installers.test_boxed import Box
 
 RUNS = 9
 

@@ -25,18 +25,18 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests import image_parts  # noqa: E402
-from tests.engine_parts import Engine, running_engine, running_registry, why_no_engine  # noqa: E402
+from tests.installers.images import image_parts  # noqa: E402
+from tests.installers.images.engine_parts import Engine, running_engine, running_registry, why_no_engine  # noqa: E402
 
 GOAL, GOAL_MIB, LAYERS = 1.05, 150, 8
 NAME, COMMAND = "envcheck-benchmark", ("sleep", "3600")
 OURS = """
 import atexit, contextlib, gc, json, re, sys, time
-gc.set_threshold(50_000)  # this and the next as envcheck.cli does it
+gc.set_threshold(50_000)  # this and the next as envcheck.cli.main does it
 atexit.register(gc.freeze)
 from installers import telling
 from installers.containers import container
-from installers.containers.container_spec import Spec
+from installers.recipes.container_spec import Spec
 from installers.images import engine, image, image_pull, reference, registry
 seen = engine.look()
 with contextlib.closing(engine.connect(seen)) as client, telling.Screen() as screen:

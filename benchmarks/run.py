@@ -24,7 +24,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from envcheck import places
+from envcheck.core import paths
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests/data"
@@ -83,7 +83,8 @@ def time_doctor(slow_s: float) -> None:
 
 def parsing() -> Iterator[Row]:
     """Megabytes a second through each parser, over our own texts."""
-    from probes import ixsmi, npu_smi, nvidia_smi
+    from probes.ascend import npu_smi
+    from probes.smi import ixsmi, nvidia_smi
 
     for module, folder in ((npu_smi, "npu_smi"), (ixsmi, "ixsmi"), (nvidia_smi, "nvidia_smi")):
         texts = [
@@ -102,7 +103,8 @@ def parsing() -> Iterator[Row]:
 
 def junk() -> Iterator[Row]:
     """Ten megabytes that are no output of any tool."""
-    from probes import ixsmi, npu_smi, nvidia_smi
+    from probes.ascend import npu_smi
+    from probes.smi import ixsmi, nvidia_smi
 
     text = ("| 0     910B3 " + "x|+-" * 20 + "\n") * (10_000_000 // 94)
     for module in (npu_smi, ixsmi, nvidia_smi):
@@ -119,7 +121,8 @@ def fleet() -> Iterator[Row]:
 
     All alike; with figures of their own, as hosts have (the vendor's tool, the host); and with every text different.
     """
-    from envcheck import checks, facts, snapshot
+    from envcheck import checks
+    from envcheck.collect import facts, snapshot
 
     with tempfile.TemporaryDirectory() as folder:
         first, file = Path(folder) / "first.json", Path(folder) / "host.json"
@@ -172,7 +175,7 @@ def _figure(number: int, least: int, span: int, found: re.Match[str]) -> str:
     return f"{found[1]}{least + (number * 131 + found.start()) % span}"
 
 
-PROVISIONED = str(places.environment_folder("tiny-cpu") / "bin/python")
+PROVISIONED = str(paths.environment_folder("tiny-cpu") / "bin/python")
 OTHERS = (
     ("gpustat", ("gpustat",)),
     ("python -m torch.utils.collect_env", (sys.executable, "-m", "torch.utils.collect_env")),

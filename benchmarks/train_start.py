@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from launch.programs import sight
+from launch.programs import place_probe
 
 ENVCHECK = (sys.executable, "-m", "envcheck")
 SYSTEMS = (
@@ -83,7 +83,7 @@ def looks() -> None:
             ("1 GB of JSON lines", {"data": ["d.jsonl"]}),
         ):
             began = time.perf_counter()
-            sight.look({**asked, **more})
+            place_probe.look({**asked, **more})
             print(f"{name:<42}{time.perf_counter() - began:.3f} s")
 
 

@@ -19,16 +19,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from envcheck import machine
-from envcheck.simulation import machine_file, session
+from envcheck.collect import documents, machine
+from envcheck.simulate import machine_file, session
 from envcheck.vendors import VENDORS
-from launch.family import Family
-from launch.launcher import LOOK_EVERY_S
-from launch.watch import Teller, Watch
+from launch.run.launcher import LOOK_EVERY_S
+from launch.run.process_tree import Family
+from launch.run.watch import Teller, Watch
 from launch.watching import rules
 from launch.watching.cards import Sampler
-from launch.watching.guard import Guard
-from probes import reading
+from launch.watching.monitor import Guard
 
 DAY_S, RANKS = 86_400, 16
 LINE = (
@@ -79,7 +78,7 @@ def watcher(folder: Path, there: Path) -> tuple[Watch, Guard]:
     for rank in range(1, RANKS):
         (folder / f"workerlog.{rank}").write_text("ready\n")
     look, vendor = machine.simulated(there), VENDORS["npu"]
-    before = reading.document(vendor, look(vendor.devices[0])).devices
+    before = documents.document(vendor, look(vendor.devices[0])).devices
     watch = Watch(folder, Family(os.getpid()), Teller(io.StringIO(), of=10_000_000))
     return watch, Guard(rules.in_force(("cpu",)), Sampler(look, vendor, before), folder, "")
 

@@ -8,7 +8,7 @@ def run() -> None:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from envcheck.cli import entry
+    from envcheck.cli.main import entry
 
     if ours:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,13 +13,13 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from envcheck.secrets import redact
-from installers.boxed_plan import TITLES
-from installers.containers.container_compare import Action, Standing
-from installers.containers.container_compare import as_script as container_lines
-from installers.containers.container_spec import Spec
-from installers.containers.container_words import shell_words
-from installers.plan import Plan, Step, root
+from envcheck.core.secrets import redact
+from installers.container_plan import TITLES
+from installers.containers.compare import Action, Standing
+from installers.containers.compare import as_script as container_lines
+from installers.plan.model import Plan, Step, root
+from installers.recipes.container_spec import Spec
+from installers.recipes.docker_cli import shell_words
 from installers.recipes.recipe import Build, Recipe
 from installers.software.checkouts import public
 from installers.software.sources import pins

@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from envcheck.errors import EnvcheckError, StepError
-from installers import environment, journal, lock, mark, steps
-from installers.bundles import lock_notes, lockfile
-from installers.plan import Plan, Step
-from installers.progress import Event, Report
+from envcheck.core.errors import EnvcheckError, StepError
+from installers import steps
+from installers.bundle import lock_notes
+from installers.locks import lockfile
+from installers.plan.model import Plan, Step
 from installers.recipes.recipe import Recipe
 from installers.software import builds
 from installers.software.packages import PipError
+from installers.state import environment, journal, lock, state_file
+from installers.state.progress import Event, Report
 from installers.steps import Work
 
 Ask = Callable[[Plan], bool]
@@ -115,13 +117,13 @@ def _each(ground: Ground, held: int, report: Report, shown: Plan, performed: lis
     recipe, folder = ground.recipe, ground.folder
     with ground.work(held, report) as work:
         before = work.seat.environment() if not shown.boxed else None
-        ours = mark.load(folder) or mark.Mark(made=before.ours if before else True, recipe=recipe.name)
+        ours = state_file.load(folder) or state_file.Mark(made=before.ours if before else True, recipe=recipe.name)
         todo = _plan_again(ground)
         _unpack(work, ours)
         while todo:
             step, *todo = todo
             doing = "" if step.name in APART else step.name
-            mark.save(folder, replace(mark.load(folder) or ours, doing=doing, recipe=recipe.name))
+            state_file.save(folder, replace(state_file.load(folder) or ours, doing=doing, recipe=recipe.name))
             report(Event("begin", step.title))
             performed.append((step.name, _one(step, work)))
             report(Event("end", performed[-1][1]))
@@ -138,10 +140,10 @@ def _behind(step: Step, ground: Ground) -> list[Step]:
     return todo
 
 
-def _unpack(work: Work, ours: mark.Mark) -> None:
+def _unpack(work: Work, ours: state_file.Mark) -> None:
     """The bundle's parts, noted for an undo before they are there."""
     if bundle := work.terms.bundle:
-        mark.save(work.folder, mark.load(work.folder) or ours)
+        state_file.save(work.folder, state_file.load(work.folder) or ours)
         journal.write(work.folder, "bundle", "made", deed=f"parts {bundle.folder}")
         assert work.terms.parts
 
@@ -165,7 +167,9 @@ def _one(step: Step, work: Work) -> str:
         ):  # a disk that is full for pip is full for the journal; the reason must get out
             journal.write(work.folder, step.name, "failed" if failed else "interrupted", why=str(err)[:4000])
         if isinstance(err, PipError) and err.harmless and not step.again:
-            mark.save(work.folder, replace(mark.load(work.folder) or mark.Mark(False, work.recipe.name), doing=""))
+            state_file.save(
+                work.folder, replace(state_file.load(work.folder) or state_file.Mark(False, work.recipe.name), doing="")
+            )
         if isinstance(err, StepError):
             raise StepError(f"{step.title}: {err.message}", _with_journal(err.next_step, work.folder)) from None
         raise
@@ -175,7 +179,7 @@ def _one(step: Step, work: Work) -> str:
 
 def _settle(step: Step, work: Work) -> None:
     """The mark after a good step: nothing is being done; after the proof, what was proved."""
-    now = mark.load(work.folder)
+    now = state_file.load(work.folder)
     assert now
     if step.name == "proof":
         versions = dict(work.seat.environment().packages)
@@ -183,7 +187,7 @@ def _settle(step: Step, work: Work) -> None:
         _keep_lock(work)
     elif step.name not in APART:
         now = replace(now, digest="")  # what was proved before is not proved any more
-    mark.save(work.folder, replace(now, doing=""))
+    state_file.save(work.folder, replace(now, doing=""))
 
 
 def _keep_lock(work: Work) -> None:

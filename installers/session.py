@@ -10,19 +10,20 @@ from pathlib import Path
 
 import click
 
-from envcheck import errors
-from envcheck.errors import UsageError
-from envcheck.language import label, say
-from envcheck.model import Facts
-from envcheck.stopping import heard_by, interrupt
-from installers import accelerator, execute, place, undo
-from installers.bundles import lock_notes
-from installers.bundles.supply import Supply
-from installers.containers.wish import Wish
-from installers.hosted import Hosted
-from installers.plan import Plan
+from envcheck.core import errors
+from envcheck.core.errors import UsageError
+from envcheck.core.facts import Facts
+from envcheck.core.language import label, say
+from envcheck.core.signals import heard_by, interrupt
+from installers import execute, undo
+from installers.bundle import lock_notes
+from installers.bundle.sources import Supply
+from installers.containers.container_options import Wish
+from installers.output.plan_text import Screen, as_text, as_values
+from installers.plan import accelerator, host_facts
+from installers.plan.model import Plan
 from installers.recipes.recipe import Recipe
-from installers.telling import Screen, as_text, as_values
+from installers.venv_environment import Hosted
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Asked:
         driver, cards = here.driver if recipe.driver_minimum else None, None if self.gated else here
         if recipe.image is None or recipe.container is None or self.own or self.gated:
             return Hosted(recipe, folder, recipe.image is not None and not self.own, driver, role, self.supply, cards)
-        from installers.boxed import Boxed
+        from installers.container_environment import Boxed
 
         return Boxed(recipe, folder, self.wish or Wish(), driver, role, self.supply, cards)
 
@@ -103,7 +104,7 @@ def run_script(asked: Asked) -> int:
 
     ground = asked.ground
     plan = ground.look()
-    click.echo(script(ground.recipe, plan, place.read(ground.folder).interpreter), nl=False)
+    click.echo(script(ground.recipe, plan, host_facts.read(ground.folder).interpreter), nl=False)
     return plan.obstacle.code if plan.obstacle else _code(asked, plan)
 
 

@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from envcheck.errors import StepError
-from installers import environment, journal, mark, programs, progress, prove, venv_parts
-from installers.bundles import from_bundle, lock_notes, lockfile_use, weights_step
-from installers.bundles.lockfile import Image
-from installers.bundles.supply import Supply
+from envcheck.core.errors import StepError
+from installers import checkout_undo, programs, weights_step
+from installers.bundle import from_bundle, lock_notes
+from installers.bundle.sources import Supply
 from installers.containers import container
 from installers.images import image, image_pull
 from installers.images.engine import MACHINES
-from installers.place import Place
-from installers.plan import Step
+from installers.locks import lockfile_use
+from installers.locks.lockfile import Image
+from installers.plan.host_facts import Place
+from installers.plan.model import Step
 from installers.recipes.recipe import Recipe
-from installers.seat import Seat
 from installers.seeds import layers
 from installers.seeds.seed import Seed
-from installers.software import checkouts, clone_back, packages, sources
+from installers.software import checkouts, packages, sources
 from installers.software.builds import Ground
+from installers.state import environment, journal, progress, state_file, venv_parts
+from installers.targets.target import Seat
+from installers.verify import verify_environment
 
 if TYPE_CHECKING:
     import docker
@@ -60,7 +63,7 @@ class Work:
 
     @property
     def own(self) -> Path:
-        return mark.folder_of(self.folder)
+        return state_file.folder_of(self.folder)
 
     def say(self, text: str) -> None:
         self.report(progress.Event("say", text))
@@ -137,7 +140,7 @@ def proof(step: Step, work: Work) -> str:
         commits = {each.directory: each.commit for each in lock_notes.commits(work.recipe, work.seat)}
         for difference in lockfile_use.differences(lock, packages=there, image=boxed_image(work), commits=commits):
             raise StepError(difference, lockfile_use.NEXT)
-    return prove.all_of(work.recipe, work.seat, work.say)
+    return verify_environment.all_of(work.recipe, work.seat, work.say)
 
 
 def boxed_image(work: Work) -> Image | None:
@@ -165,9 +168,9 @@ def remove(path: Path) -> None:
 
 def remember(folder: Path, *, added: set[str]) -> None:
     """Which packages were not there before us: what a person would take out of an environment of their own."""
-    ours = mark.load(folder)
+    ours = state_file.load(folder)
     if ours:
-        mark.save(folder, mark.Mark(**{**vars(ours), "added": tuple(sorted({*ours.added, *added}))}))
+        state_file.save(folder, state_file.Mark(**{**vars(ours), "added": tuple(sorted({*ours.added, *added}))}))
 
 
 def _not_empty(step: Step, work: Work) -> str | None:
@@ -230,22 +233,22 @@ def box(step: Step, work: Work) -> str:
 def clone(step: Step, work: Work) -> str:
     assert step.checkout
     source = from_bundle.clone(work.terms, work.ground, step.checkout)
-    clone_back.begun(work, step.checkout)
+    checkout_undo.begun(work, step.checkout)
     with from_bundle.tools(work.terms, work.ground) as tools:
         terms = checkouts.Terms(note=_noting(work), locked=work.terms.lock is not None, source=source, tools=tools)
         told, commit = sources.clone(work.recipe, work.seat, step.checkout, work.say, terms)
     for whole in work.terms.recipe.checkouts if work.terms.lock else ():
         if whole.directory == step.checkout.directory:
             checkouts.name(work.seat, whole, commit.commit)
-    clone_back.ended(work, step.checkout, commit.commit)
+    checkout_undo.ended(work, step.checkout, commit.commit)
     return told
 
 
 def build(step: Step, work: Work) -> str:
     assert step.build
-    before = clone_back.untracked(work, step.build.checkout)
+    before = checkout_undo.untracked(work, step.build.checkout)
     result = sources.build(work.recipe, work.ground, step.build, work.role, work.say, _noting(work))
-    clone_back.built(work, step.build.checkout, before)
+    checkout_undo.built(work, step.build.checkout, before)
     return f"{step.build.name} {'taken from the cache' if result.from_cache else 'built'}"
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from envcheck import places
-from envcheck.errors import UsageError
-from installers import environment, journal, lock, mark, steps, venv_parts
-from installers.software import clone_back
+from envcheck.core import paths
+from envcheck.core.errors import UsageError
+from installers import checkout_undo, steps
+from installers.state import environment, journal, lock, state_file, venv_parts
 
 Entry = Mapping[str, object]
 BY_HAND = "delete it yourself if it is not needed"
@@ -49,7 +49,7 @@ def removable(folder: Path) -> tuple[str, ...]:
 
 def _barely_begun(folder: Path) -> bool:
     """Between the lock and the first mark a cut leaves these and nothing else."""
-    own = mark.folder_of(folder)
+    own = state_file.folder_of(folder)
     if own.is_symlink() or not own.is_dir() or [path.name for path in folder.iterdir()] != [own.name]:
         return False
     return {path.name for path in own.iterdir()} <= {"lock", "state.json.new"}
@@ -81,11 +81,11 @@ def undo(folder: Path) -> tuple[str, ...]:
     with lock.held(folder, lambda text: None):
         if _barely_begun(folder):
             return _own_notes(folder)
-        ours = mark.load(folder)
+        ours = state_file.load(folder)
         if ours is None or not ours.made:
             raise UsageError(f"{folder} does not carry envcheck's mark", BY_HAND)
         parts, stay = venv_parts.own(folder), venv_parts.others(folder)
-        mark.save(folder, replace(ours, doing="undo" if parts else ours.doing))
+        state_file.save(folder, replace(ours, doing="undo" if parts else ours.doing))
         told = tuple(filter(None, (_back(folder, entry) for entry in reversed(journal.made(folder)))))
         for path in parts:
             steps.remove(path)
@@ -94,7 +94,7 @@ def undo(folder: Path) -> tuple[str, ...]:
 
 def _own_notes(folder: Path) -> tuple[str, ...]:
     """The end: our notes, the mark as the last of them, and the folder if it is empty then."""
-    own, note = mark.folder_of(folder), mark.note_of(folder)
+    own, note = state_file.folder_of(folder), state_file.note_of(folder)
     for path in sorted(own.iterdir(), key=lambda path: path.name == "state.json"):
         if path.name != "lock":
             steps.remove(path)
@@ -114,10 +114,10 @@ def _back(folder: Path, entry: Entry) -> str:
         with contextlib.suppress(OSError):  # not empty: its content is the user's
             Path(what).rmdir()
     elif kind == "parts":
-        if Path(what).parent == places.home() / "bundles":
+        if Path(what).parent == paths.home() / "bundles":
             shutil.rmtree(what, ignore_errors=True)
     elif kind == "clone":
-        told = clone_back.undo(folder, entry, [other.get("deed") for other in journal.made(folder)])
+        told = checkout_undo.undo(folder, entry, [other.get("deed") for other in journal.made(folder)])
     else:
         told = _in_engine(kind, what, entry)
     journal.write(folder, "undo", "undone", deed=entry.get("deed"), said=told)
@@ -126,7 +126,7 @@ def _back(folder: Path, entry: Entry) -> str:
 
 def _in_engine(kind: str, what: str, entry: Entry) -> str:
     from installers.containers import container
-    from installers.images import engine, engine_lock, image, image_anchor
+    from installers.images import engine, engine_lock, image, pull_resume
 
     host = engine.look()
     client = engine.connect(host, REMOVE_S)
@@ -139,7 +139,7 @@ def _in_engine(kind: str, what: str, entry: Entry) -> str:
         names = entry.get("names")
         known = [str(name) for name in names] if isinstance(names, list) else []
         for digest in (name.partition("@")[2] for name in known if "@" in name):
-            image_anchor.forget(client, digest)
+            pull_resume.forget(client, digest)
         told = image.undo(client, what, known)
         if entry.get("was"):
             image.lead_back(client, str(entry["was"]), known)

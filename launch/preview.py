@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
-from envcheck.language import exact, label, say
+from envcheck.core.language import exact, label, say
 from installers.recipes.catalogue import device_of
-from launch.command import BLANKS, Blank, Command, container_rows, folded, lines, render, shell
-from launch.request import Request, choose, values
-from launch.script import script
+from launch.job.command import BLANKS, Blank, Command, container_rows, folded, lines, render, shell
+from launch.job.request import Request, choose, values
+from launch.job.script import script
 
 SCHEMA = 1
 
@@ -24,9 +24,9 @@ def sound(request: Request) -> None:
 
         gates.waive.asked(request.waive, request.because, gates.GATES)
     if request.no_stop or request.limits:
-        from launch.watching import guarding
+        from launch.watching import choose_monitor
 
-        guarding.asked(request.no_stop, request.limits)
+        choose_monitor.asked(request.no_stop, request.limits)
 
 
 def preview(request: Request, as_script: bool) -> str:

@@ -12,27 +12,30 @@ from pathlib import Path
 
 import click
 
-from envcheck import errors, language
-from envcheck.errors import EnvcheckError, StepError, UsageError
-from envcheck.model import Facts, Finding, Fit
+from envcheck.core import errors, language
+from envcheck.core.errors import EnvcheckError, StepError, UsageError
+from envcheck.core.facts import Facts, Fit
+from envcheck.core.model import Finding
 from installers.recipes import catalogue
 from installers.recipes.catalogue import device_of
 from installers.recipes.recipe import Job, Recipe, wanted
-from launch import aftermath, clean, command, curve, family, gates, launcher, record, situation, telling
-from launch.gates import asking, listing, waive
-from launch.launcher import Ending
-from launch.nodes import own
+from launch import gates
+from launch.gates import asking, context, listing, waive
+from launch.gates.context import Situation
+from launch.job import command, environment
+from launch.job.places import address
+from launch.job.request import Request, again, choose, installing, interpreter_folder, variant_words
+from launch.job.stage import Sight
 from launch.planner import LaunchPlan, fit
-from launch.programs import sitter
-from launch.rendering.places import address
-from launch.request import Request, again, choose, installing, interpreter_folder, variant_words
+from launch.programs import container_agent
+from launch.run import diagnose_failure, launcher, loss_plot, process_tree, record, run_text
+from launch.run import this_node as own
+from launch.run.choose import choose as choose_stage
+from launch.run.choose import filled
+from launch.run.launcher import Ending
 from launch.runs import detach, known
-from launch.runs.said import Said, remember
-from launch.situation import Situation
-from launch.stage import Sight
-from launch.stage.choose import choose as choose_stage
-from launch.stage.choose import filled
-from launch.watching import guarding
+from launch.runs.request_note import Said, remember
+from launch.watching import choose_monitor
 
 CODES = {
     "finished": errors.FIT,
@@ -71,14 +74,14 @@ def _train(request: Request) -> int:
         raise UsageError(f"--data {request.data}: a folder, and a file is wanted", "name the file in it")
     if request.gates and (request.provision or request.detach):
         raise UsageError("--gates looks and starts nothing", "leave --provision and --detach out")
-    guarding.asked(request.no_stop, request.limits)  # what is no rule is said before anything starts
+    choose_monitor.asked(request.no_stop, request.limits)  # what is no rule is said before anything starts
     if request.provision and (code := _provision(request, recipe)):
         if request.as_json:
             _unstarted(code, recipe=recipe.name)
         return code
     runs = request.runs.expanduser().absolute()
     waivers = waive.asked(request.waive, request.because, gates.GATES)
-    with situation.folder_lock(runs) as (runs_error, holder):
+    with context.folder_lock(runs) as (runs_error, holder):
         seen = look(request, recipe, job, runs, runs_error, holder)
         if seen.stage.container and (spoken := choose(request, seen.sight.packages, recipes)) != (recipe, job):
             seen = look(request, *spoken, runs, runs_error, holder)  # what the container holds speaks otherwise
@@ -87,14 +90,14 @@ def _train(request: Request) -> int:
             return _told(request, seen, found, waived)
         if gates.closed(found):
             return _refuse(request, seen, found)
-        telling.doubts(found)
-        telling.in_vain(waivers, waived)
+        run_text.doubts(found)
+        run_text.in_vain(waivers, waived)
         if seen.job.nodes > 1:
-            met = own.gather(request, seen, auto, telling.spoken_aside)
+            met = own.gather(request, seen, auto, run_text.spoken_aside)
             request, found = replace(request, rank=met.rank), (*found, *met.findings)
             if gates.closed(met.findings):
                 return _refuse(request, seen, found)
-            telling.doubts(met.findings)
+            run_text.doubts(met.findings)
         return _run(request, seen, found, waived)
 
 
@@ -111,7 +114,8 @@ def look(
     request: Request, recipe: Recipe, job: Job, runs: Path, runs_error: str | None = None, holder: str | None = None
 ) -> Situation:
     """Everything that the gates judge."""
-    from envcheck import checks, facts, machine
+    from envcheck import checks
+    from envcheck.collect import facts, machine
 
     device = device_of((recipe, job))
     told = facts.gather(machine.here(), device)
@@ -120,11 +124,11 @@ def look(
     inside = told.host.in_container if told.host else None
     stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, inside)
     made = command.render(recipe, job, filled(request, recipe, stage, runs / "run"))  # there is no run yet to name
-    port = situation.port_of(made.argv, made.environment)
+    port = context.port_of(made.argv, made.environment)
     rank = job.rank if request.rank is None else request.rank
     leads = job.nodes == 1 or rank in (0, None)
     sight = stage.look(asking.asked(recipe, job, made, device, told, runs, port if leads else None))
-    lock, lock_error = situation.locked(interpreter_folder(request, recipe))
+    lock, lock_error = context.locked(interpreter_folder(request, recipe))
     master = address(request.master or "")[0]
     host = "" if "host" in request.found else address(request.host or "")[0]
     return Situation(
@@ -138,10 +142,10 @@ def look(
         sight=sight,
         doctor=tuple(gates.place.of_job(checks.run_all(told), device, bool(stage.container))),
         runs_error=runs_error,
-        holder=holder or family.orphan(runs) or _inside(sight),
+        holder=holder or process_tree.orphan(runs) or _inside(sight),
         port=port,
         port_error=None if port is None else sight.ports.get(port),
-        stale=clean.stale(sight.environment, made, device),
+        stale=environment.stale(sight.environment, made, device),
         options=installing(request, recipe, job),
         more=" ".join(filter(None, (*variant_words(recipe, job), again(request)))),
         plan=plan,
@@ -172,9 +176,10 @@ def _inside(sight: Sight) -> str | None:
 
 def _told(request: Request, seen: Situation, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
     """--gates: all of them, and nothing is started; as doctor, 3 where nothing is closed and something is not told."""
-    from envcheck import reports, screen
+    from envcheck import report
+    from envcheck.report import screen
 
-    code = reports.exit_code(found)
+    code = report.exit_code(found)
     if request.as_json:
         state = "refused" if gates.closed(found) else "ready"
         said = {"state": state, "exit": {"code": code, "status": None}, "waived": list(waived)}
@@ -189,7 +194,7 @@ def _refuse(request: Request, seen: Situation, found: tuple[Finding, ...]) -> in
     if request.as_json:
         refused = {"state": "refused", "exit": {"code": errors.UNFIT, "status": None}}
         click.echo(record.as_text({**record.head(seen), **refused, "gates": record.findings(found)}), nl=False)
-    telling.closed(gates.closed(found))
+    run_text.closed(gates.closed(found))
     return errors.UNFIT
 
 
@@ -200,7 +205,7 @@ def _run(request: Request, seen: Situation, found: tuple[Finding, ...], waived: 
     if not request.detach:
         return _stay(request, seen, found, waived, run, lambda: None)
     code = detach.away(run, lambda begun: _stay(request, seen, found, waived, run, begun))
-    telling.detached(run, code)
+    run_text.detached(run, code)
     if request.as_json:
         click.echo((run / record.NAME).read_text("utf-8"), nl=False)
     return errors.FIT if code is None else code
@@ -217,14 +222,14 @@ def _stay(
     """With the run to its end; `started` is called once its launcher is."""
     now = datetime.now(timezone.utc)
     made = command.render(seen.recipe, seen.job, filled(request, seen.recipe, seen.stage, run))
-    tidy = clean.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
-    situation.sign(seen.runs)
+    tidy = environment.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
+    context.sign(seen.runs)
     begun = {**record.head(seen), **record.beginning(seen, found, run, made, tidy, now), "waived": list(waived)}
     begun["said"] = Said(request.into, request.recipes).as_values()
     record.keep(run, begun)
-    telling.start(run, made)
-    guard = guarding.guard(request, seen, run)
-    teller = guarding.teller(request, seen, run, guard)
+    run_text.start(run, made)
+    guard = choose_monitor.guard(request, seen, run)
+    teller = choose_monitor.teller(request, seen, run, guard)
     try:
         end = launcher.launch(seen.stage, made, tidy, run, teller, request.deadline_s, started, guard)
     except StepError as err:
@@ -243,7 +248,7 @@ def _new_folder(seen: Situation, now: datetime) -> Path:
     try:
         run = record.folder(seen.runs, seen.recipe.name, now)
         (run / "output").mkdir()
-        (run / "log").mkdir(sitter.PRIVATE)  # launchers and programs write there what they were told
+        (run / "log").mkdir(container_agent.PRIVATE)  # launchers and programs write there what they were told
     except OSError as err:
         raise EnvcheckError(
             f"{seen.runs}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"
@@ -253,22 +258,22 @@ def _new_folder(seen: Situation, now: datetime) -> Path:
 
 def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> int:
     code = CODES[end.how]
-    told = aftermath.diagnosed(run, end, time.time() - end.seconds)
+    told = diagnose_failure.diagnosed(run, end, time.time() - end.seconds)
     done = {
         **begun,
         **record.ending(end, code),
         "memory": {**begun["memory"], "measured_bytes": record.measured(end, begun["device"])},
         "ended": record.time_text(datetime.now(timezone.utc)),
         "checkpoints": list(end.outputs),
-        "diagnoses": aftermath.values(told),
+        "diagnoses": diagnose_failure.values(told),
     }
     title = f"{begun['recipe']}, {begun['method']}: loss"
     try:
-        (run / "loss.svg").write_text(curve.svg(end.steps, title), encoding="utf-8")
+        (run / "loss.svg").write_text(loss_plot.svg(end.steps, title), encoding="utf-8")
     except OSError as err:
         click.echo(language.say(f"envcheck: no picture of the loss: {err.strerror or err}"), err=True)
     record.keep(run, done)
     if request.as_json and not request.detach:
         click.echo(record.as_text(done), nl=False)
-    telling.end(run, end, done["checkpoints"], code, told)
+    run_text.end(run, end, done["checkpoints"], code, told)
     return code

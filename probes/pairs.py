@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from probes.text import said
+from envcheck.core.text import said
 
 Value = str | int | None
 _KEY = re.compile(r"[ \t]*([A-Za-z][\w ()%./-]*?)[ \t]*")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from probes.text import plain
+from envcheck.core.text import plain
 
 # Without -nn only the words stand: what pci.ids calls the classes.
 _WORDS = {"Processing accelerators": "1200", "3D controller": "0302", "VGA compatible controller": "0300"}

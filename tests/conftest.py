@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from envcheck import language
+from envcheck.core import language
 
 ROOT = Path(__file__).parent.parent
 
 # pip's words when it reached no index at all.
 UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ProxyError", "MaxRetryError")
 # A real engine and registry; machines with a network; a newer paddle.
-pytest_plugins = ["tests.engine_parts", "tests.node_parts", "tests.real_parts"]
+pytest_plugins = ["tests.installers.images.engine_parts", "tests.launch.node_parts", "tests.launch.real_parts"]
 
 # Files run side by side on few cores: that a machine is busy is no fault of what is tested.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,7 +42,7 @@ for _sign in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
 @pytest.fixture
 def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Help stays as it is: commands are the same objects in the tests that come after."""
-    monkeypatch.setattr("envcheck.language.commands._translate", lambda command: None)
+    monkeypatch.setattr("envcheck.cli.translate_help._translate", lambda command: None)
     language.choose(["--lang", "zh"], {})
     yield
     language.choose([], {})

@@ -9,57 +9,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from envcheck.checks import (
+from envcheck.checks.devices import access, fabric, health, kinds, links, order, owners, presence, processes, use
+from envcheck.checks.host import (
     bus,
-    cuda,
-    device_access,
-    device_health,
-    device_kinds,
-    device_order,
-    device_owners,
-    device_processes,
-    device_use,
-    devices,
-    driver,
-    driver_parts,
     engine,
     engine_parts,
-    fabric,
     hccl,
-    host,
-    job,
-    job_image,
-    links,
-    loading,
+    hccl_rank_table,
     master,
     network,
-    packages,
     ports,
-    python,
-    rank_table,
     rdma,
-    toolkit,
-    toolkit_parts,
+    system,
     user,
 )
-from envcheck.checks.check import Check
-from envcheck.checks.common import follows
-from envcheck.errors import UsageError
-from envcheck.model import Facts, Finding, Remedy, Severity, VendorFacts
-from envcheck.vendors import VENDORS
+from envcheck.checks.job import image, requirements
+from envcheck.checks.software import cuda, driver, driver_parts, loading, packages, python, toolkit, toolkit_parts
+from envcheck.core.check import Check
+from envcheck.core.errors import UsageError
+from envcheck.core.facts import Facts, VendorFacts
+from envcheck.core.findings import follows
+from envcheck.core.model import Finding, Remedy, Severity
 
 CHECKS: tuple[Check, ...] = (
     *driver.CHECKS,
     *driver_parts.CHECKS,
     *fabric.CHECKS,
-    *devices.CHECKS,
-    *device_access.CHECKS,
-    *device_health.CHECKS,
-    *device_processes.CHECKS,
-    *device_use.CHECKS,
-    *device_owners.CHECKS,
-    *device_kinds.CHECKS,
-    *device_order.CHECKS,
+    *presence.CHECKS,
+    *access.CHECKS,
+    *health.CHECKS,
+    *processes.CHECKS,
+    *use.CHECKS,
+    *owners.CHECKS,
+    *kinds.CHECKS,
+    *order.CHECKS,
     *links.CHECKS,
     *toolkit.CHECKS,
     *toolkit_parts.CHECKS,
@@ -67,9 +50,9 @@ CHECKS: tuple[Check, ...] = (
     *ports.CHECKS,
     *hccl.CHECKS,
     *master.CHECKS,
-    *rank_table.CHECKS,
+    *hccl_rank_table.CHECKS,
     *rdma.CHECKS,
-    *host.CHECKS,
+    *system.CHECKS,
     *bus.CHECKS,
     *user.CHECKS,
     *engine.CHECKS,
@@ -78,8 +61,8 @@ CHECKS: tuple[Check, ...] = (
     *loading.CHECKS,
     *packages.CHECKS,
     *cuda.CHECKS,
-    *job.CHECKS,
-    *job_image.CHECKS,
+    *requirements.CHECKS,
+    *image.CHECKS,
 )
 
 
@@ -138,7 +121,7 @@ def run(check: Check, facts: Facts) -> Iterator[Finding]:
         why = (
             "no accelerator"
             if not facts.vendors
-            else f"does not apply to {', '.join(VENDORS[v.name].title for v in facts.vendors)}"
+            else f"does not apply to {', '.join(v.vendor.title for v in facts.vendors)}"
         )
         yield Finding(check.name, Severity.SKIP, why)
 

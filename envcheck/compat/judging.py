@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from envcheck import versions
 from envcheck.compat import loading, patterns
 from envcheck.compat.model import Confidence, Row, Rule, Standing, Table, Verdict
+from envcheck.core import versions
 
 # A row that decides before another: what fails before what works, what is known well before what is not.
 _WORSE = {Standing.BAD: 0, Standing.TESTED: 1, Standing.UNKNOWN: 2}

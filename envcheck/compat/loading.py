@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envcheck import toml_file
 from envcheck.compat import patterns
 from envcheck.compat.model import COMPONENTS, Confidence, Image, Renamed, Row, Rule, Standing, Table
-from envcheck.errors import UsageError
+from envcheck.core import toml_file
+from envcheck.core.errors import UsageError
 
 FOLDER = Path(__file__).parent
 LIMIT = 256 << 10

@@ -1,4 +1,4 @@
-"""Whether a component's version is one that a row means.  The patterns are those of envcheck.versions.fits."""
+"""Whether a component's version is one that a row means.  The patterns are those of envcheck.core.versions.fits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import functools
 import re
 from collections.abc import Iterable
 
-from envcheck import versions
 from envcheck.compat.model import COMPONENTS
+from envcheck.core import versions
 
 _OPPOSITE = {">=": "<", "<": ">=", ">": "<=", "<=": ">"}
 _BOUND = re.compile(r"(>=|<=|<|>)([^,]+)")

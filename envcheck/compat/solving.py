@@ -10,9 +10,9 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from envcheck import versions
 from envcheck.compat import judging, loading, patterns
 from envcheck.compat.model import COMPONENTS, Confidence, Image, Standing, Table, Verdict
+from envcheck.core import versions
 
 Link = tuple[str, str]
 NAMED_LIMIT = 6

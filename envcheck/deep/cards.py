@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envcheck.checks.common import label
-from envcheck.checks.thresholds import limit
-from envcheck.errors import UsageError
-from envcheck.model import Device, Facts, Process, Topology, VendorFacts
-from envcheck.vendors import VENDORS
+from envcheck.core.errors import UsageError
+from envcheck.core.facts import Facts, VendorFacts
+from envcheck.core.findings import label
+from envcheck.core.model import Device, Process, Topology
+from envcheck.settings.thresholds import limit
 
 CAP = "ENVCHECK_DEEP_MIB"  # at most so much memory of each card is filled
 CPU_MIB = 256
@@ -62,12 +62,12 @@ def choose(facts: Facts, v: VendorFacts | None) -> Chosen:
     if v is None:
         return Chosen("cpu", (Card(0, "cpu", memory_mib=_capped(CPU_MIB)),))
     if not v.devices:
-        return Chosen(v.name, obstacle=f"{VENDORS[v.name].tool} lists no device, so nobody can tell who uses them")
+        return Chosen(v.name, obstacle=f"{v.vendor.tool} lists no device, so nobody can tell who uses them")
     if v.processes is None:
-        return Chosen(v.name, obstacle=f"{VENDORS[v.name].tool} does not tell which processes are on the devices")
+        return Chosen(v.name, obstacle=f"{v.vendor.tool} does not tell which processes are on the devices")
     seen = _visible(facts, v)
     if seen is None:
-        return Chosen(v.name, obstacle=f"{VENDORS[v.name].visible_env} is no list of the devices' numbers")
+        return Chosen(v.name, obstacle=f"{v.vendor.visible_env} is no list of the devices' numbers")
     cards = tuple(_card(facts, v, n, place) for n, place in enumerate(seen))
     return Chosen(v.name, cards, pairs(v.topology, seen, [card.index for card in cards if not card.users]))
 
@@ -91,7 +91,7 @@ def pairs(topology: Topology | None, places: Sequence[int], free: Sequence[int])
 
 def _visible(facts: Facts, v: VendorFacts) -> list[int] | None:
     """Places in the tool's list, in the framework's order."""
-    said = (facts.environment or {}).get(VENDORS[v.name].visible_env)
+    said = (facts.environment or {}).get(v.vendor.visible_env)
     if said is None:
         return list(range(len(v.devices)))
     words = said.split(",")
@@ -103,8 +103,8 @@ def _card(facts: Facts, v: VendorFacts, index: int, place: int) -> Card:
     device = v.devices[place]
     users = [_words(p) for p in v.processes or () if _is_on(p, device)]
     used, total = device.memory_used_mib, device.memory_total_mib
-    if not users and used is not None and used > VENDORS[v.name].idle_memory_mib:
-        users = [f"somebody whom {VENDORS[v.name].tool} does not show holds {used} MiB"]
+    if not users and used is not None and used > v.vendor.idle_memory_mib:
+        users = [f"somebody whom {v.vendor.tool} does not show holds {used} MiB"]
     free = max(0, total - (used or 0)) if total else CPU_MIB
     fill = int(free * limit(facts, "deep.memory.fill_percent") / 100)
     return Card(index, label(device), device.name or "", tuple(users[:PROCESSES_SHOWN]), _capped(fill))

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envcheck.deep.door import LOG_BYTES, Door, Said, Sizes
-from envcheck.runner import CommandResult
-from envcheck.secrets import redact
+from envcheck.core.process import CommandResult
+from envcheck.core.secrets import redact
+from envcheck.deep.interpreter import LOG_BYTES, Door, Said, Sizes
 
 PROGRAM = Path(__file__).with_name("program.py")  # beside the kits
 LOG_LINES = 8

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from envcheck.checks.common import fail, follows, ok, plural, skip, unknown, warn
-from envcheck.deep import floors
-from envcheck.deep.bench import Bench
+from envcheck.core.findings import fail, follows, ok, plural, skip, unknown, warn
+from envcheck.core.model import Finding
+from envcheck.core.units import MIB, mib
+from envcheck.deep import baselines
 from envcheck.deep.cards import Card
-from envcheck.deep.door import Said
-from envcheck.model import Finding
-from envcheck.units import MIB, mib
+from envcheck.deep.interpreter import Said
+from envcheck.deep.measurements import Bench
 from envcheck.vendors import VENDORS
 
 # A product of bf16 is rounded to 8 bits when it is done: 2^-8 of a value, and once more for each partial sum that a
@@ -124,7 +124,7 @@ def peer(bench: Bench) -> Iterator[Finding]:
         if not s.figures["same"]:
             continue
         kind = link.get((s.cards[0], s.cards[1]), "")
-        rate, floor = float(s.figures["gbs"]), floors.of_link(kind, bench.links)
+        rate, floor = float(s.figures["gbs"]), baselines.of_link(kind, bench.links)
         seen = f"{kind or 'a link that no topology names'}, {bench.named(s.cards)}: {rate:.3g} GB/s"
         shown = bench.shown("peer", [f"{s.figures['mib']} MiB from the first to the second"], s.cards)
         if floor and rate < floor.least:
@@ -213,7 +213,7 @@ def _right(said: Said) -> bool:
 
 
 def _figures(
-    bench: Bench, test: str, right: list[Said], key: str, unit: str, floor: floors.Floor | None
+    bench: Bench, test: str, right: list[Said], key: str, unit: str, floor: baselines.Floor | None
 ) -> Iterator[Finding]:
     """Who is slower than the others, who is below the floor, and else what all of them do."""
     if not right:

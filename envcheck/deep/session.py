@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from envcheck.checks.common import fail, ok, plural, unknown
-from envcheck.deep import drive, floors, judge
-from envcheck.deep.bench import Bench
+from envcheck.core.findings import fail, ok, plural, unknown
+from envcheck.core.model import Finding
+from envcheck.core.units import mib
+from envcheck.deep import baselines, drive, judge
 from envcheck.deep.cards import Chosen
-from envcheck.deep.door import Door, Said, Sizes
 from envcheck.deep.drive import Say
+from envcheck.deep.interpreter import Door, Said, Sizes
+from envcheck.deep.measurements import Bench
 from envcheck.deep.table import NAMES
-from envcheck.model import Finding
-from envcheck.units import mib
 from envcheck.vendors import VENDORS
 
 TESTS = {"matmul": "multiplies", "memory": "fills memory", "copy": "copies from and to the host"}
@@ -33,7 +33,7 @@ class Wish:
     sizes: Sizes = field(default_factory=Sizes)
     names: frozenset[str] = frozenset(NAMES)
     outlier: Mapping[str, float] = field(default_factory=dict)
-    links: tuple[floors.Link, ...] = ()
+    links: tuple[baselines.Link, ...] = ()
 
 
 def beforehand(chosen: Chosen, door: Door, wish: Wish) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from envcheck.checks.check import ANY_CARD, Check, Cost
-from envcheck.checks.common import follows
-from envcheck.model import Facts, Finding, VendorFacts
+from envcheck.core.check import ANY_CARD, Check, Cost
+from envcheck.core.facts import Facts, VendorFacts
+from envcheck.core.findings import follows
+from envcheck.core.model import Finding
 
 AREA = "deep"
 Found = Mapping[str, Mapping[str, list[Finding]]]  # by vendor, then by the check's name

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from envcheck.fleet.odd import Odd
-from envcheck.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.fleet.outlier import Odd
 
 NAME, LIMIT_S = "fleet.clock", 0.5
 SOURCE = "awslabs/awsome-distributed-ai#180, #202"

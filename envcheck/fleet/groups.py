@@ -13,8 +13,8 @@ from pathlib import Path
 from ClusterShell.NodeSet import DEF_GROUPS_CONFIGS, ILLEGAL_GROUP_CHARS
 from ClusterShell.NodeUtils import GroupResolver, GroupResolverConfig, GroupSource
 
-from envcheck.errors import UsageError
-from envcheck.runner import run
+from envcheck.core.errors import UsageError
+from envcheck.core.process import run
 
 SINFO = ("sinfo", "--noheader", "--format=%R %N")
 NEXT = "name the hosts as node[01-08]; sinfo shows what Slurm has"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 
 if TYPE_CHECKING:
     from ClusterShell.NodeSet import NodeSet

@@ -6,9 +6,9 @@ import difflib
 import os
 from pathlib import Path
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
+from envcheck.core.lint.model import Source
 from envcheck.lint.lint import Result
-from envcheck.lint.model import Source
 
 
 def corrected(result: Result) -> tuple[bytes, int]:

@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from envcheck.lint import compose, configs, dockerfiles, shells, source, walker
-from envcheck.lint.machine import Machine
-from envcheck.lint.model import Block, Config, Remark, Source
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import Block, Config, Remark, Source
+from envcheck.core.model import Severity
+from envcheck.lint.context import shells
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.table import RULES
-from envcheck.model import Severity
+from envcheck.scripts import configs, source
+from envcheck.scripts.interpreter import compose, dockerfiles, walker
+from envcheck.scripts.machine import Machine
 
 _WAIVER = re.compile(r"#\s*envcheck:\s*ignore[ =]+([\w., -]+)")
 MOST = 500  # remarks that are told

@@ -6,13 +6,13 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from envcheck import __version__
+from envcheck.core.lint.model import Remark
+from envcheck.core.model import Severity
+from envcheck.core.secrets import redact
+from envcheck.core.version import __version__
 from envcheck.lint.lint import Result
-from envcheck.lint.model import Remark
 from envcheck.lint.show import source_line
 from envcheck.lint.table import BY_NAME
-from envcheck.model import Severity
-from envcheck.secrets import redact
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Severity.FAIL: "error", Severity.WARN: "warning", Severity.UNKNOWN: "note"}

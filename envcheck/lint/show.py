@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from envcheck.language import say
-from envcheck.language.width import wrap
+from envcheck.core.language import say
+from envcheck.core.language.width import wrap
+from envcheck.core.lint.model import Remark
+from envcheck.core.model import Severity
+from envcheck.core.secrets import redact
 from envcheck.lint.lint import Result, exit_code
-from envcheck.lint.model import Remark
-from envcheck.model import Severity
-from envcheck.reports import Style, safe
-from envcheck.secrets import redact
+from envcheck.report import Style, safe
 
 SCHEMA = 1
 _WORDS = {Severity.FAIL: "FAIL", Severity.WARN: "WARN", Severity.UNKNOWN: "CANNOT TELL"}

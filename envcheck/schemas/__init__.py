@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 
 FOLDER = Path(__file__).parent
 

@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envcheck import places
-from envcheck.model import Question, Severity
+from envcheck.core import paths
+from envcheck.core.model import Question, Severity
 
 NAME = "envcheck.toml"
 
@@ -90,6 +90,6 @@ def _read(path: Path, trusted: bool) -> Settings:
 def _own() -> Path | None:
     """None for a user without a home."""
     if named := os.environ.get("XDG_CONFIG_HOME"):
-        return places.given(named, "XDG_CONFIG_HOME") / "envcheck" / NAME
-    home = places.user_home()
+        return paths.given(named, "XDG_CONFIG_HOME") / "envcheck" / NAME
+    home = paths.user_home()
     return home / ".config" / "envcheck" / NAME if home else None

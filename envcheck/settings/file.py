@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from envcheck import toml_file
-from envcheck.checks.thresholds import THRESHOLDS
-from envcheck.errors import UsageError
-from envcheck.model import Question, Severity
+from envcheck.core import toml_file
+from envcheck.core.errors import UsageError
+from envcheck.core.model import Question, Severity
 from envcheck.settings import NAME, OwnCheck, Settings, Waiver
+from envcheck.settings.thresholds import THRESHOLDS
 
 FILE_LIMIT, LIST_LIMIT, TEXT_LIMIT = 256 << 10, 200, 2000
 TIMEOUT_S, TIMEOUT_LIMIT_S = 10.0, 120.0

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envcheck.errors import EnvcheckError, StepError
-from envcheck.secrets import redact
-from installers.containers.container_compare import Action, Standing, compare, differing_words, standing
-from installers.containers.container_errors import asked
-from installers.containers.container_inspect import Defaults, defaults
-from installers.containers.container_spec import RECIPE_LABEL, Spec
+from envcheck.core.errors import EnvcheckError, StepError
+from envcheck.core.secrets import redact
+from installers.containers.compare import Action, Standing, compare, differing_words, standing
+from installers.containers.inspect_document import Defaults, defaults
+from installers.recipes.container_spec import RECIPE_LABEL, Spec
+from installers.targets.container_errors import asked
 
 if TYPE_CHECKING:
     from docker import APIClient

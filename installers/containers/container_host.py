@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from envcheck.machine import Machine, ask_all
-from envcheck.model import Question
+from envcheck.collect.machine import Machine, ask_all
+from envcheck.core.model import Question
 from envcheck.vendors import VENDORS
-from installers.containers.container_draw import Ground, Kind, beside, own_sources
-from installers.containers.container_spec import as_written
+from installers.containers.spec_from_recipe import Ground, Kind, beside, own_sources
+from installers.recipes.container_spec import as_written
 from installers.recipes.recipe import Recipe
 
 

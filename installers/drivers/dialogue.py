@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envcheck import runner
-from envcheck.errors import StepError
-from envcheck.secrets import redact
-from installers.drivers.wording import contains
+from envcheck.core import process
+from envcheck.core.errors import StepError
+from envcheck.core.secrets import redact
+from installers.drivers.patterns import contains
 from installers.recipes.recipe import Driver, Prompt
 
 if TYPE_CHECKING:
-    from envcheck.terminal import Terminal
+    from envcheck.core.terminal import Terminal
 
 SETTLED_S = 0.3  # a question is one when nothing follows it
 UNSURE_S = 2.0  # ... and when it cannot be seen whether it waits for an answer
@@ -190,7 +190,7 @@ def hold(
     `hear` gets its words as they come, control characters and all;
     `keep` gets the dialogue whatever the end, Ctrl-C included; nobody of the installer's session outlives this.
     """
-    with runner.converse(argv, env=env or surroundings(os.environ), cwd=cwd) as terminal:
+    with process.converse(argv, env=env or surroundings(os.environ), cwd=cwd) as terminal:
         talk = _Talk(terminal, driver, tuple(argv), ask_licence, hear)
         try:
             done = talk.dialogue(talk.run())

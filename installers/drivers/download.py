@@ -22,11 +22,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from envcheck import places
-from envcheck.errors import StepError
-from envcheck.units import MIB, gib, mib
-from installers import sums
+from envcheck.core import paths
+from envcheck.core.errors import StepError
+from envcheck.core.units import MIB, gib, mib
 from installers.drivers.download_http import AGAIN, MEANINGS, SILENCE_S, mark_of, name_of, open_url, short, shown
+from installers.state import checksums
 
 LIMIT = 16 << 30  # bytes; the largest driver file has 2 GB
 CHUNK = 1 << 18
@@ -71,7 +71,7 @@ class _AnewError(Exception):
 
 def cache() -> Path:
     """Where downloads lie; a folder for each address, since two vendors may use one name."""
-    return places.home() / "downloads"
+    return paths.home() / "downloads"
 
 
 def fetch(
@@ -216,7 +216,7 @@ class _Job:
 
     def _placed(self) -> Fetched:
         """On the disk, its sum right, then renamed: a cut leaves the part or the whole."""
-        seen = sums.sha256(self.part)
+        seen = checksums.sha256(self.part)
         if self.sha256 and seen != self.sha256:
             if self.spliced:  # the two parts may be of two files
                 self.spliced = False
@@ -260,7 +260,7 @@ def _there(place: Path, sha256: str) -> Fetched | None:
     """What an earlier run has brought to its end, if it is the right one."""
     if not place.is_file():
         return None
-    seen = sums.sha256(place)
+    seen = checksums.sha256(place)
     if sha256 and seen != sha256.lower():
         place.unlink()
         return None

@@ -9,8 +9,8 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-from envcheck.errors import StepError, UsageError
-from envcheck.secrets import redact
+from envcheck.core.errors import StepError, UsageError
+from envcheck.core.secrets import redact
 
 SILENCE_S = 30.0  # in which a server says something
 REDIRECTS = 5

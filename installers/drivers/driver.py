@@ -15,19 +15,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envcheck import machine as machines
-from envcheck.errors import StepError, UsageError
-from envcheck.machine import Machine
-from envcheck.versions import same_release
-from installers import sums
-from installers.drivers import dialogue, download, driver_facts, driver_tables, run_file
+from envcheck.collect import machine as machines
+from envcheck.collect.machine import Machine
+from envcheck.core.errors import StepError, UsageError
+from envcheck.core.versions import same_release
+from installers.drivers import dialogue, download, host_facts, installer_tables, run_file
 from installers.drivers.dialogue import DeclinedError, Dialogue, DialogueError
 from installers.drivers.download import Fetched, Tell
 from installers.drivers.download_http import name_of, published_sum
-from installers.drivers.driver_checks import Case, Verdict, judge
-from installers.drivers.wording import contains
-from installers.plan import Obstacle
+from installers.drivers.patterns import contains
+from installers.drivers.preconditions import Case, Verdict, judge
+from installers.plan.model import Obstacle
 from installers.recipes.recipe import Driver, DriverFile, Recipe
+from installers.state import checksums
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ def look(
     machine: Machine | None = None,
 ) -> Seen:
     """Read the file and the host.  UsageError when the file is none that the recipe's installers know."""
-    named = driver_tables.named(driver_tables.drivers_of(recipe), path.name)
+    named = installer_tables.named(installer_tables.drivers_of(recipe), path.name)
     file = run_file.read(path.absolute(), tell)
     case = Case(
         named=named,
         file=file,
-        site=driver_facts.gather(named.driver, recipe.device, machine or machines.here()),
+        site=host_facts.gather(named.driver, recipe.device, machine or machines.here()),
         minimum=minimum_of(recipe, named.driver),
         expected_sha256=locked_sha256 or published_sha256(named.driver, path.name),
         allow_downgrade=allow_downgrade,
@@ -90,7 +90,7 @@ def look(
 
 def again(seen: Seen, device: str, machine: Machine | None = None) -> Seen:
     """The host looked at once more, after a question or a wait; the file is compared when it is run."""
-    case = replace(seen.case, site=driver_facts.gather(seen.driver, device, machine or machines.here()))
+    case = replace(seen.case, site=host_facts.gather(seen.driver, device, machine or machines.here()))
     return Seen(case, judge(case))
 
 
@@ -174,7 +174,7 @@ def _agreed_file(seen: Seen, sha256: str) -> Iterator[Path]:
                 own = tempfile.TemporaryDirectory(prefix="envcheck-driver-", dir=seen.case.site.scratch)
                 path = Path(stack.enter_context(own)) / seen.path.name
                 shutil.copyfile(seen.path, path)
-            found = sums.sha256(path)
+            found = checksums.sha256(path)
         except OSError as err:
             raise StepError(f"{err.filename or path}: {(err.strerror or str(err)).lower()}", "make room") from None
         if found != sha256:
@@ -184,7 +184,7 @@ def _agreed_file(seen: Seen, sha256: str) -> Iterator[Path]:
 
 def _proved(seen: Seen, said: Dialogue, machine: Machine) -> str:
     """The version afterwards.  Where a reboot is asked for, the old one may still be told until then."""
-    now, driver, wanted = driver_facts.installed(seen.driver, machine), seen.driver, seen.version
+    now, driver, wanted = host_facts.installed(seen.driver, machine), seen.driver, seen.version
     reboot = any(contains(text, line) for text in driver.reboot for line in said.said.splitlines())
     if now and (not wanted or same_release(wanted, now)):
         return f"{driver.title} {now}{'; it asks for a reboot' if reboot else ''}"
@@ -223,9 +223,9 @@ def guarded(path: Path) -> bool | None:
 
 def file_of(recipe: Recipe, architecture: str, name: str = "driver") -> DriverFile:
     """What to download for the recipe; UsageError where the vendor publishes nothing that fits."""
-    known = {driver.name: driver for driver in driver_tables.drivers_of(recipe)}
+    known = {driver.name: driver for driver in installer_tables.drivers_of(recipe)}
     driver = known.get(name)
-    found = driver_tables.published(driver, architecture, minimum_of(recipe, driver)) if driver else None
+    found = installer_tables.published(driver, architecture, minimum_of(recipe, driver)) if driver else None
     if not found:
         raise UsageError(
             f"no {name} for {recipe.device} on {architecture} is published at a known address",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 
 HEAD_LIMIT = 1 << 20  # bytes; makeself's own head has 20 KB, the vendors' up to 60
 CHUNK = 1 << 20

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from envcheck import runner
-from envcheck.errors import StepError
-from envcheck.units import gib
+from envcheck.core import process as runner
+from envcheck.core.errors import StepError
+from envcheck.core.units import gib
 from installers.fixes import profile_edit
 
 COMMAND_S = 20.0

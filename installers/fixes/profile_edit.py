@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from envcheck.errors import StepError
+from envcheck.core.errors import StepError
 
 MARK = b"# envcheck: "
 

@@ -37,7 +37,7 @@ def setting(path: Path, wanted: Callable[[str], bool]) -> list[Line]:
     text = _text(path)
     if not any(wanted(word) for word in set(re.findall(r"\w+(?==)", text))):
         return []
-    from envcheck.lint import nodes
+    from envcheck.scripts import nodes
 
     raw = text.encode("utf-8", "surrogateescape")
     root, rows = nodes.root(raw), raw.split(b"\n")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from envcheck import places
-from envcheck.checks.thresholds import limit_bytes
-from envcheck.model import Disk, Facts, Finding, Severity, VendorFacts
-from envcheck.vendors import VENDORS
+from envcheck.core import paths
+from envcheck.core.facts import Disk, Facts, VendorFacts
+from envcheck.core.model import Finding, Severity
+from envcheck.settings.thresholds import limit_bytes
 from installers.fixes.deeds import Deed, End, Remount, Sysctl, Unset
 
 SHELLS = ("systemd", "init", "tini", "dumb-init", "docker-init", "containerd-shim")
@@ -77,13 +77,13 @@ def hugepages(finding: Finding, facts: Facts) -> Iterator[Fix]:
 
 def ports(finding: Finding, facts: Facts) -> Iterator[Fix]:
     """The collectives' ports beside those that are reserved already; what that is must have been told."""
-    from envcheck.checks.ports import RESERVING, as_list, kept_back, reserving, used_ports
+    from envcheck.checks.host.ports import RESERVING, as_list, kept_back, reserving, used_ports
 
     before = kept_back(facts)
     if before is None or (facts.host and facts.host.in_container):
         return
     for v in facts.vendors:
-        if VENDORS[v.name].port_env and used_ports(facts, v):
+        if v.vendor.port_env and used_ports(facts, v):
             yield Fix(finding, Sysctl(RESERVING, reserving(facts, v), as_list(before)), root=True)
 
 
@@ -91,11 +91,11 @@ def stale(finding: Finding, facts: Facts) -> Iterator[Fix | ByHand]:
     """The lines of the caller's profiles that set them; a variable of this shell alone is the shell's to unset."""
     import shlex
 
-    from envcheck.checks.host import STALE
+    from envcheck.checks.host.system import STALE
     from installers.fixes import profiles
 
     named: set[str] = set()
-    home = places.user_home()
+    home = paths.user_home()
     for path in (home / name for name in profiles.NAMES if home):
         lines = profiles.setting(path, lambda name: bool(STALE.match(name)))
         named |= {name for line in lines for name in line.names}
@@ -131,13 +131,13 @@ def left_over(finding: Finding, facts: Facts) -> Iterator[Fix]:
 
 def _on_cards(facts: Facts, v: VendorFacts) -> Iterator[int]:
     """By the ids of this namespace: what the tool lists, where it counts as we do, and who has a node open."""
-    from envcheck import sight
-    from envcheck.checks import occupied
+    from envcheck.checks.devices import conflicts
+    from probes.host import schemas
 
-    me = sight.caller(facts)
+    me = schemas.caller(facts)
     if me is None or me.host_pids is not False:
         yield from (p.pid for p in v.processes or () if p.pid is not None)
-    yield from (h.pid for h in occupied.holders(facts, v))
+    yield from (h.pid for h in conflicts.holders(facts, v))
 
 
 FIXES: Mapping[str, Callable[[Finding, Facts], Iterator[Fix | ByHand]]] = {

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import click
 
-from envcheck import places
-from envcheck.errors import FIT, UNFIT, StepError, UsageError
-from envcheck.language import say
-from envcheck.model import Finding, Severity
-from envcheck.stopping import heard_by, interrupt
-from installers import journal, lock
+from envcheck.core import paths
+from envcheck.core.errors import FIT, UNFIT, StepError, UsageError
+from envcheck.core.language import say
+from envcheck.core.model import Finding, Severity
+from envcheck.core.signals import heard_by, interrupt
 from installers.fixes import deeds
 from installers.fixes.proposed import ByHand, Fix
+from installers.state import journal, lock
 
 Look = Callable[[], list[Finding]]
 
@@ -31,7 +31,7 @@ class Terms:
 
 
 def folder() -> Path:
-    return places.home() / "fixes"
+    return paths.home() / "fixes"
 
 
 def fix(fixes: Sequence[Fix], look: Look, terms: Terms, by_hand: Sequence[ByHand] = ()) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envcheck.errors import StepError
+from envcheck.core.errors import StepError
 from installers.images.engine_problems import ANSWER_S, DEFAULT, Problem, knock, refused, settings, too_old
 
 if TYPE_CHECKING:

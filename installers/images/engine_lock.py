@@ -1,7 +1,7 @@
 """One provisioning at a time in one container, whoever's: two users, or two homes, share an engine.
 
-The lock in the environment's folder (installers.lock) is of one home.  This one stands where all users of the host
-meet; it is opened to be read alone, so that nobody must be allowed to write into another's file.
+The lock in the environment's folder (installers.state.lock) is of one home.  This one stands where all users of the
+host meet; it is opened to be read alone, so that nobody must be allowed to write into another's file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from envcheck.errors import EnvcheckError
+from envcheck.core.errors import EnvcheckError
 
 SHARED = 0o1002  # sticky, and everybody may write
 PLACES = (Path("/run/lock"), Path("/tmp"))

@@ -7,8 +7,8 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.secrets import redact
-from envcheck.versions import at_least
+from envcheck.core.secrets import redact
+from envcheck.core.versions import at_least
 
 DEFAULT = "unix:///var/run/docker.sock"
 ANSWER_S = 15.0  # for one request; a loaded engine with hundreds of containers answers `info` in seconds

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envcheck.errors import StepError
-from envcheck.secrets import redact
-from envcheck.units import gib
+from envcheck.core.errors import StepError
+from envcheck.core.secrets import redact
+from envcheck.core.units import gib
 from installers.images.engine import MACHINES, Engine
 from installers.images.engine_problems import Problem
 from installers.images.manifest import Found

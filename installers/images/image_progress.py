@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from envcheck.secrets import redact
+from envcheck.core.secrets import redact
 from installers.images.manifest import Found, Part
-from installers.progress import Event, Report
+from installers.state.progress import Event, Report
 
 TELL_S = 0.1
 WORDS = {

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envcheck.errors import StepError
+from envcheck.core.errors import StepError
 from installers.images import image
 from installers.images.image import Here
-from installers.images.image_anchor import EVERY_S, Anchor, forget
 from installers.images.image_progress import Broken, Progress, meaning
 from installers.images.manifest import Found
-from installers.progress import Event, Report
+from installers.images.pull_resume import EVERY_S, Anchor, forget
+from installers.state.progress import Event, Report
 
 if TYPE_CHECKING:
     import docker

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 from installers.recipes.recipe import Image
 
 HUB = "docker.io"

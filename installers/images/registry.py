@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from envcheck.errors import StepError
+from envcheck.core.errors import StepError
 from installers.images import manifest
 from installers.images.engine import Engine
 from installers.images.manifest import Bad, Found

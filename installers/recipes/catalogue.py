@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 from installers.recipes.recipe import Job, Recipe
 from installers.recipes.recipes_file import load
 

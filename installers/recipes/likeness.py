@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 
 Table = Mapping[str, Any]
 OWN = ("name", "title", "models", "traps", "usual", "jobs", "like")  # never taken from another recipe

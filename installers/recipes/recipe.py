@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envcheck.model import Wanted
+from envcheck.core.facts import Wanted
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Job:
     """One method of a recipe, or one variant (zero3, ddp) or one node role of it.
 
     `launcher` and `arguments` are ordered; their {tokens} (installers.recipe_rules.TOKENS) are filled in by
-    launch.command.  `processes` is per node, `rank` this role's node in a job of several roles.
+    launch.job.command.  `processes` is per node, `rank` this role's node in a job of several roles.
     `parallel` holds tensor, pipeline, sharding, data; `steps` max, warmup, save, eval.  `requires` are files without
     which the job cannot run, `caution` is what to know beforehand.  `own_data` are the options that --data sets,
     and `own_files` what it wants beside them (name → text; {data} is written as JSON has it); `config` names the YAML

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from envcheck.language import exact, label, say
-from envcheck.language.width import columns, wrap
+from envcheck.core.language import exact, label, say
+from envcheck.core.language.width import columns, wrap
 from installers.recipes.catalogue import device_of, is_ours
 from installers.recipes.recipe import Recipe, Trap
 from installers.recipes.recipe_notes import Leaf, leaves

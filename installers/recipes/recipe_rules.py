@@ -7,13 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 from envcheck.vendors import VENDORS
-from installers.containers import container_rules
+from installers.recipes import build_rules, checkout_rules, container_rules
 from installers.recipes.recipe import Job, Recipe
-from installers.software import build_rules, checkout_rules
 
-# What {token} may stand in arguments, environment, and paths; launch.command knows where each value comes from.
+# What {token} may stand in arguments, environment, and paths; launch.job.command knows where each value comes from.
 TOKENS = frozenset(
     (
         *("config",),

@@ -18,8 +18,8 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
-from envcheck import toml_file
-from envcheck.errors import UsageError
+from envcheck.core import toml_file
+from envcheck.core.errors import UsageError
 from installers.recipes import likeness
 from installers.recipes.recipe import Driver, Note, Recipe
 from installers.recipes.recipe_notes import item_key
@@ -77,7 +77,7 @@ def of_kind(cls: type[Any], table: Mapping[str, Any], file: str) -> Any:
 
 def load_drivers(path: Path) -> tuple[Driver, ...]:
     """The [[drivers]] of a file that holds nothing else; UsageError when it is not such a file."""
-    from installers.drivers.driver_rules import check
+    from installers.recipes.driver_rules import check
 
     table = toml_file.table(toml_file.text(path, SIZE_LIMIT, "table of drivers"), str(path), "compare with ours")
     for key in table:

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envcheck.errors import StepError
+from envcheck.core.errors import StepError
 from installers.images import engine, image, image_pull
 from installers.images.manifest import Found
 from installers.images.reference import Reference
-from installers.progress import Event, Report
 from installers.seeds import forward
 from installers.seeds.forward import Forward
 from installers.seeds.seed import Seed
+from installers.state.progress import Event, Report
 
 if TYPE_CHECKING:
     import docker

@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 
 TOKEN = re.compile(r"[0-9a-f]{64}")
 NAME = "seed.json"  # in the luggage

@@ -9,10 +9,10 @@ import threading
 import time
 from pathlib import Path
 
-from envcheck import errors, places
-from envcheck.errors import EnvcheckError, StepError, UsageError
-from envcheck.fleet import agent
-from envcheck.stopping import heard_by, interrupt
+from envcheck.core import errors, paths
+from envcheck.core.errors import EnvcheckError, StepError, UsageError
+from envcheck.core.signals import heard_by, interrupt
+from envcheck.fleet.peers import agent
 from installers.images import engine, image
 from installers.recipes.recipe import Image, Recipe
 from installers.seeds import store
@@ -35,7 +35,7 @@ def serve(recipe: Recipe, registries: tuple[str, ...], seed: Seed) -> int:
 
 
 def _serve(wanted: Image, registries: tuple[str, ...], seed: Seed) -> int:
-    folder = places.home()
+    folder = paths.home()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         kept = store.filled(wanted, registries, engine.look(), image.credentials(None), folder)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envcheck.errors import StepError
-from envcheck.units import gib
+from envcheck.core.errors import StepError
+from envcheck.core.units import gib
 from installers.images import manifest, reference, registry
 from installers.images.engine import Engine
 from installers.images.manifest import Found, Part

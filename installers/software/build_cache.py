@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from envcheck import places
-from installers import sums
+from envcheck.core import paths as places
 from installers.recipes.recipe import Build
+from installers.state import checksums
 
 LIMIT = 1 << 20  # characters of a list
 SCHEMA = 1
@@ -74,7 +74,7 @@ def find(name: str, root: Path | None = None) -> tuple[Kept, ...]:
         with (place / "files.json").open(encoding="utf-8") as file:
             said = json.loads(file.read(LIMIT))
         kept = tuple(Kept(str(path), place / str(n), str(sha256)) for n, (path, sha256) in enumerate(said["files"]))
-        return kept if all(sums.sha256(each.file) == each.sha256 for each in kept) else ()
+        return kept if all(checksums.sha256(each.file) == each.sha256 for each in kept) else ()
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ()
 
@@ -89,7 +89,7 @@ def put(name: str, paths: Sequence[str], base: str, files: Files, root: Path | N
         said = []
         for number, path in enumerate(paths):
             files.bring(f"{base}/{path}", fresh / str(number))
-            said.append((path, sums.sha256(fresh / str(number))))
+            said.append((path, checksums.sha256(fresh / str(number))))
         (fresh / "files.json").write_text(json.dumps({"schema": SCHEMA, "files": said}), encoding="utf-8")
         shutil.rmtree(home / name, ignore_errors=True)
         fresh.rename(home / name)

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from envcheck.errors import StepError
-from envcheck.secrets import redact
-from envcheck.units import GIB
-from installers import sums
-from installers.bundles.lockfile import Built, Lock, Wheel
+from envcheck.core.errors import StepError
+from envcheck.core.secrets import redact
+from envcheck.core.units import GIB
+from installers.locks.lockfile import Built, Lock, Wheel
+from installers.plan.requirement import Need, So
+from installers.recipes.build_rules import filled
+from installers.recipes.checkout_rules import COMMIT
 from installers.recipes.recipe import Build, Checkout, Recipe, Tool
-from installers.seat import Host, Seat, answer, last_lines
 from installers.software import build_cache, packages
 from installers.software.build_cache import Files, HostFiles, Kept
-from installers.software.build_rules import filled
-from installers.software.checkout_rules import COMMIT
-from installers.software.need import Need, So
+from installers.state import checksums
+from installers.targets.target import Host, Seat, answer, last_lines
 
 if TYPE_CHECKING:
-    from installers.bundles.supply import Supply
+    from installers.bundle.sources import Supply
 
 NOWHERE = Host(Path("/nowhere"))  # the seat of what nobody has looked at
 LOOK_S = 60.0
@@ -137,7 +137,7 @@ def _of_lock(ground: Ground, build: Build, key: str) -> tuple[Kept, ...]:
     wanted = _wanted(ground.lock, build)
     if parts := ground.supply.parts:
         kept = tuple(Kept(path, parts.builds / sha256, sha256) for path, sha256 in sorted(wanted))
-        return kept if all(sums.sha256(each.file) == each.sha256 for each in kept) else ()
+        return kept if all(checksums.sha256(each.file) == each.sha256 for each in kept) else ()
     kept = build_cache.find(key, ground.cache)
     return kept if {(each.path, each.sha256) for each in kept} == wanted else ()
 

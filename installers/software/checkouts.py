@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
-from envcheck.errors import StepError, UsageError
-from envcheck.runner import NOT_FOUND, CommandResult
-from envcheck.secrets import redact
-from installers.bundles.lockfile import Commit
+from envcheck.core.errors import StepError, UsageError
+from envcheck.core.process import NOT_FOUND, CommandResult
+from envcheck.core.secrets import redact
+from installers.locks.lockfile import Commit
+from installers.plan.requirement import Need, So
+from installers.recipes.checkout_rules import COMMIT, complaints
 from installers.recipes.recipe import Checkout
-from installers.seat import Seat, answer
 from installers.software import git_words, packages
-from installers.software.checkout_rules import COMMIT, complaints
-from installers.software.need import Need, So
+from installers.targets.target import Seat, answer
 
 LOOK_S = 60.0
 FETCH_S = 2 * 3600.0  # Paddle with its submodules is some GB

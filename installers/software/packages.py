@@ -16,14 +16,14 @@ from urllib.request import url2pathname
 
 from packaging.utils import canonicalize_name
 
-from envcheck.errors import StepError
-from envcheck.secrets import redact
+from envcheck.core.errors import StepError
+from envcheck.core.secrets import redact
 from installers import programs
-from installers.bundles.lockfile import Wheel
+from installers.locks.lockfile import Wheel
 from installers.recipes.recipe import Package
-from installers.seat import Seat
 from installers.software import pip_words, solver
 from installers.software.solver import Answer, Found, Problem
+from installers.targets.target import Seat
 
 DEADLINE_S = 2 * 3600.0  # pip has its own limit for a silent connection; this one is for a pip that hangs
 # Settings with which pip would put things elsewhere, or say less than we read.

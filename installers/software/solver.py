@@ -18,11 +18,11 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from envcheck.errors import StepError
-from envcheck.secrets import redact
-from installers.bundles.lockfile import Wheel
-from installers.environment import fits, within
+from envcheck.core.errors import StepError
+from envcheck.core.secrets import redact
+from installers.locks.lockfile import Wheel
 from installers.recipes.recipe import Package
+from installers.state.environment import fits, within
 
 # Others are compiled against these, and crash or fail to import with a version that they do not know.
 TOUCHY = ("numpy", "protobuf")

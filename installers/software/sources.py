@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from envcheck.errors import EnvcheckError
-from installers.bundles.lockfile import Commit
-from installers.plan import Obstacle, Step
+from envcheck.core.errors import EnvcheckError
+from installers.locks.lockfile import Commit
+from installers.plan.model import Obstacle, Step
+from installers.plan.requirement import Need, So
 from installers.recipes.recipe import Build, Checkout, Recipe
-from installers.seat import Seat
 from installers.software import builds, checkouts
 from installers.software.builds import Ground, State
 from installers.software.checkouts import Clone, Terms
-from installers.software.need import Need, So
 from installers.software.packages import Note
+from installers.targets.target import Seat
 
 if TYPE_CHECKING:
-    from installers.bundles.supply import Supply
+    from installers.bundle.sources import Supply
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from launch.catalogue.tables import table
 
 if TYPE_CHECKING:
-    from envcheck.model import Topology
+    from envcheck.core.model import Topology
 
 LARGEST = 96  # cards; the widest NVLink machine has 72
 WORD = re.compile(r"([A-Z_]{2,12})(\d{0,2})")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 from launch.catalogue.architecture import Mla, Model, Moe
 from launch.catalogue.tables import table
 

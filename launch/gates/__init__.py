@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from envcheck.model import Finding, Severity
+from envcheck.core.model import Finding, Severity
 from launch.gates import cards, degrees, files, memory, network, place, variables, waive
+from launch.gates.context import Situation
 from launch.gates.waive import Waiver
-from launch.situation import Situation
 
 Gate = Callable[[Situation], Finding]
 

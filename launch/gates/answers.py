@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from envcheck.model import Device, Finding, Remedy, Severity, VendorFacts
+from envcheck.core.facts import VendorFacts
+from envcheck.core.model import Device, Finding, Remedy, Severity
 from envcheck.vendors import VENDORS
-from launch.clean import clean
-from launch.situation import Situation
+from launch.gates.context import Situation
+from launch.job.environment import clean
 
 LISTS = ("--gpus", "--npus", "--xpus", "--devices")  # of paddle.distributed.launch
 

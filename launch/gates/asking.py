@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from envcheck.model import Facts
+from envcheck.core.facts import Facts
 from installers.recipes.recipe import Job, Recipe
-from launch.command import Command
 from launch.gates.network import span
-from launch.stage import Asked
+from launch.job.command import Command
+from launch.job.stage import Asked
 
 FILES = (".jsonl", ".json", ".parquet", ".txt", ".csv", ".tsv", ".arrow", ".gz", ".zst", ".bin", ".npy")
 CONFIG, REGISTRY = "config.json", "dataset_info.json"  # the latter is LLaMA-Factory's list of data sets

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 
-from envcheck.checks.common import plural
-from envcheck.model import Finding, Severity, Topology, VendorFacts
+from envcheck.core.facts import VendorFacts
+from envcheck.core.findings import plural
+from envcheck.core.model import Finding, Severity, Topology
 from envcheck.vendors import VENDORS
 from launch.gates.answers import answer, environment, number, ok, parted, skip, used, vendor, visible
-from launch.situation import Situation
+from launch.gates.context import Situation
 
 NAMED = re.compile(r"(GPU|MIG)-[\w-]+(,(GPU|MIG)-[\w-]+)*")  # UUIDs name what they mean
 NUMBERS = re.compile(r"\d{1,4}(,\d{1,4})*")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from envcheck.errors import EnvcheckError
-from envcheck.model import Finding, Severity
+from envcheck.core.errors import EnvcheckError
+from envcheck.core.model import Finding, Severity
 from launch.catalogue import configs
 from launch.gates.answers import answer, skip
+from launch.gates.context import Situation
 from launch.memory.job import Job as Planned
-from launch.planner import laid
+from launch.planner import recipe_job
 from launch.rendering.rows import rows
-from launch.situation import Situation
 
 IDLE_SHARE = 0.5  # of the steps in which a pipeline stage waits; beyond it more than half of the cards' time is lost
 
@@ -27,7 +27,7 @@ def degrees(s: Situation) -> Finding:
         return answer("gate.degrees", None, f"could not be laid out: {err.message}", words, "envcheck plan --help")
     if job is None:
         return skip("gate.degrees", "the model is none that the planner knows, or nothing is trained")
-    seen, against = laid.shape(job), laid.against(job)
+    seen, against = recipe_job.shape(job), recipe_job.against(job)
     words = f"Take one of the degrees that are listed: {_how(s)}."
     world = f"envcheck plan --cards {job.layout.cards} --search"
     return answer(
@@ -37,7 +37,7 @@ def degrees(s: Situation) -> Finding:
 
 def drafted(s: Situation) -> Planned | None:
     """The job as the planner has it, whether or not a framework would take it."""
-    job = laid.drafted(s.recipe, s.job, s.device, s.facts)
+    job = recipe_job.drafted(s.recipe, s.job, s.device, s.facts)
     if job is None:
         return None
     for folder, said in s.sight.models.items():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from envcheck.model import Finding, Remedy, Severity
-from envcheck.units import GIB, MIB, gib
-from launch.command import Command
+from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.units import GIB, MIB, gib
 from launch.gates.answers import answer, ok, skip, unseen
 from launch.gates.asking import CONFIG, is_file
+from launch.gates.context import Situation
+from launch.job.command import Command
 from launch.rendering.rows import rows
-from launch.situation import Situation
 
 OUTPUT_BYTES = 200 * MIB  # logs, record and checkpoints of the smallest model, with room to spare
 MOST_SAVES = 1000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from envcheck import language
-from envcheck.language import width
-from envcheck.language.findings import localised
-from envcheck.model import Finding, Severity
-from envcheck.reports import Style, safe
+from envcheck.core import language
+from envcheck.core.language import width
+from envcheck.core.language.findings import localised
+from envcheck.core.model import Finding, Severity
+from envcheck.report import Style, safe
 
 
 def text(found: Sequence[Finding], style: Style) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.checks.thresholds import limit_bytes
-from envcheck.model import Device, Disk, Finding, Remedy, Severity
-from envcheck.units import GIB, MIB, gib
+from envcheck.core.facts import Disk
+from envcheck.core.model import Device, Finding, Remedy, Severity
+from envcheck.core.units import GIB, MIB, gib
+from envcheck.settings.thresholds import limit_bytes
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import wanted
 from launch.gates.answers import answer, holders, number, skip, unseen, used, vendor
+from launch.gates.context import Situation
 from launch.planner import cards as planner_cards
 from launch.planner import verdict
-from launch.situation import Situation
 
 TOLERANCE = 0.05  # a "64 GiB" card shows a little less, a container's 128g of shm a page less
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 
-from envcheck import versions
-from envcheck.checks.toolkit import toolkit_version
-from envcheck.model import Facts, Finding, Severity
+from envcheck.checks.software.toolkit import toolkit_version
+from envcheck.core import versions
+from envcheck.core.facts import Facts
+from envcheck.core.model import Finding, Severity
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Job, Recipe
-from launch.command import Command
 from launch.gates.answers import answer, ok, skip, unseen
-from launch.programs.sight import PORT_RANGE
-from launch.situation import Situation
+from launch.gates.context import Situation
+from launch.job.command import Command
+from launch.programs.place_probe import PORT_RANGE
 
 MOST = 65535
 Span = tuple[int, int]  # first port, how many

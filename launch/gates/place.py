@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from envcheck.checks.answers import driver_version
-from envcheck.model import Finding, Remedy, Severity
-from installers.bundles import lockfile_use
-from installers.bundles.lockfile import Image, Lock
+from envcheck.core.key_value import driver_version
+from envcheck.core.model import Finding, Remedy, Severity
+from installers.locks import lockfile_use
+from installers.locks.lockfile import Image, Lock
 from installers.recipes.catalogue import TALKS
 from launch.gates import memory
 from launch.gates.answers import answer, skip, unseen, vendor
-from launch.situation import Situation
+from launch.gates.context import Situation
 
 
 def environment(s: Situation) -> Finding:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from envcheck.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Severity
 from envcheck.vendors import VENDORS
-from launch.situation import Situation
+from launch.gates.context import Situation
 
 
 def left_overs(s: Situation) -> Finding:

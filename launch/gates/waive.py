@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from envcheck.checks import CHECKS
-from envcheck.errors import UsageError
-from envcheck.model import Finding, Severity
-from envcheck.secrets import redact
+from envcheck.core.errors import UsageError
+from envcheck.core.model import Finding, Severity
+from envcheck.core.secrets import redact
 
 LONGEST = 500  # characters of a reason
 # Gates that nobody can open, and why.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envcheck.language import say
+from envcheck.core.language import say
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 from launch.memory.holdings import Holding
 from launch.memory.job import Job
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from launch.memory.job import Job
 from launch.planner import legal, speed, verdict
+from launch.planner.reductions import ORDER, Way, cheap, largest, options, single
 from launch.planner.verdict import LaunchPlan
-from launch.planner.ways import ORDER, Way, cheap, largest, options, single
 
 DEAR = frozenset({"--seq-len", "--cards", "--quant"})  # other samples, other hardware, another base
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from envcheck.errors import UntoldError
+from envcheck.core.errors import UntoldError
 from launch.memory import GIB, meter
 from launch.memory.job import Job
 from launch.planner import FITS, NOT, UNTOLD, LaunchPlan

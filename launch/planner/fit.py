@@ -6,12 +6,13 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from envcheck.errors import EnvcheckError
-from envcheck.model import Facts, Fit, Remedy
+from envcheck.core.errors import EnvcheckError
+from envcheck.core.facts import Facts, Fit
+from envcheck.core.model import Remedy
 from installers.recipes.recipe import Job, Recipe
 from launch.catalogue import frameworks, models
-from launch.planner import LaunchPlan, advice, asked, machines, recipe_layout, search, verdict
-from launch.planner.asked import Machine
+from launch.planner import LaunchPlan, advice, machines, recipe_layout, resolve, search, verdict
+from launch.planner.resolve import Machine
 
 FITS = {verdict.FITS: True, verdict.NOT: False, verdict.UNTOLD: None}
 TUNERS = ("--tuner_type", "--finetuning_type", "--train_type")
@@ -41,7 +42,7 @@ def planned(recipe: Recipe, job: Job, facts: Facts) -> LaunchPlan | None:
     machine = machine_of(job, job.device or recipe.device, facts)
     if not (name and method and machine):
         return None
-    found = asked.build(machine, name, method, options(recipe, job))
+    found = resolve.build(machine, name, method, options(recipe, job))
     return machines.answer(machine, replace(found, meter="reserved"))
 
 
@@ -85,10 +86,10 @@ def method_of(job: Job) -> str | None:
     None for chat and inference."""
     words = dict(zip(job.arguments, [*job.arguments, ""][1:], strict=True))
     tuner = next((words[key] for key in TUNERS if key in words), "lora" if "--lora" in words else "full")
-    if job.method in asked.METHODS:
+    if job.method in resolve.METHODS:
         both = f"{job.method}-{tuner}"
-        return both if both in asked.METHODS and tuner != "full" else job.method
-    return tuner if tuner in asked.METHODS and "{output}" in " ".join(job.arguments) else None
+        return both if both in resolve.METHODS and tuner != "full" else job.method
+    return tuner if tuner in resolve.METHODS and "{output}" in " ".join(job.arguments) else None
 
 
 def sharding_of(job: Job) -> str | None:

@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 from launch.memory.job import Job
 from launch.planner import words
-from launch.planner.asked import PARALLEL, Machine, build, pick_model
+from launch.planner.resolve import PARALLEL, Machine, build, pick_model
 
 KEPT = ("offload", "recompute", "micro_batch", "grad_accum")  # what the search would vary, too
 

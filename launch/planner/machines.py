@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envcheck.errors import UntoldError, UsageError
+from envcheck.core.errors import UntoldError, UsageError
 from launch.catalogue import devices, links
 from launch.memory import GIB
 from launch.memory.job import Job
 from launch.planner import verdict
-from launch.planner.asked import Machine
 from launch.planner.cards import Card
+from launch.planner.resolve import Machine
 from launch.planner.verdict import LaunchPlan
 
 if TYPE_CHECKING:
-    from envcheck import model
-    from envcheck.model import Facts, VendorFacts
+    from envcheck.core import model
+    from envcheck.core.facts import Facts, VendorFacts
 
 MIB_IN_GIB = 1024.0
 VENDORS = ("npu", "iluvatar", "nvidia", "cpu")
@@ -93,8 +93,8 @@ def here(facts: Facts, device: str, cards: int | None) -> Machine | None:
 
 def lost(facts: Facts, v: VendorFacts) -> str:
     """What there is to say where the machine has more cards than its tool lists; else nothing."""
-    from envcheck.checks.devices import count
-    from envcheck.model import Severity
+    from envcheck.checks.devices.presence import count
+    from envcheck.core.model import Severity
 
     if v.document and v.document.truncated:
         return f"machine: {len(v.devices)} cards; the tool's answer was cut off, there may be more"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envcheck.errors import EnvcheckError
+from envcheck.core.errors import EnvcheckError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 from launch.catalogue import devices, frameworks
 from launch.catalogue.frameworks import Framework
 from launch.memory.job import Adapter, Job, Layout, Precision, Recompute

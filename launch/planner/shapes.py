@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 from launch.catalogue import models
 from launch.catalogue.architecture import Mla, Model, Moe
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from envcheck.errors import EnvcheckError, UntoldError, UsageError
-from envcheck.language import label, say
-from envcheck.language.width import columns
-from envcheck.model import Facts
+from envcheck.core.errors import EnvcheckError, UntoldError, UsageError
+from envcheck.core.facts import Facts
+from envcheck.core.language import label, say
+from envcheck.core.language.width import columns
 from launch.planner import machines
-from launch.planner.asked import Machine
 from launch.planner.cards import ALIKE_GIB
+from launch.planner.resolve import Machine
 
 Fold = Callable[[Iterable[str]], str]
 

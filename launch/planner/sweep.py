@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 from launch.memory.job import Job
 from launch.planner import LaunchPlan, legal, verdict
 

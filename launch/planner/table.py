@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from envcheck.errors import EnvcheckError, UsageError
+from envcheck.core.errors import EnvcheckError, UsageError
 from launch.memory import GIB
 from launch.memory.job import Layout
 from launch.planner import UNTOLD, rows, shapes, verdict

@@ -8,10 +8,10 @@ from pathlib import Path
 
 # `python -c` takes 128 KiB (Linux: MAX_ARG_STRLEN); these have a third of that.
 SIGHT = (
-    "launch.programs.sight",
-    "launch.programs.sight_data",
-    "installers.bundles.weights",
-    "installers.bundles.weights_header",
+    "launch.programs.place_probe",
+    "launch.programs.data_probe",
+    "installers.bundle.weights",
+    "installers.bundle.weights_header",
 )
 _FINDER = '''
 import importlib.abc, importlib.util, sys

@@ -9,8 +9,8 @@ from typing import Any
 
 from installers.recipes.recipe import Job, Recipe
 from launch.catalogue.tables import beside
-from launch.rendering.known import Versions, fits
 from launch.rendering.rows import Rows, arguments, rows
+from launch.rendering.schema import Versions, fits
 
 Texts = Mapping[str, str]
 

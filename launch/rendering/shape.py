@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from envcheck.errors import UsageError
+from envcheck.core.errors import UsageError
 from installers.recipes.recipe import Job, Recipe
 from launch.catalogue.tables import beside
 from launch.rendering.rows import arguments, merged, rows

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 
-from envcheck import errors
-from envcheck.errors import EnvcheckError
+from envcheck.core import errors
+from envcheck.core.errors import EnvcheckError
 
 BEGUN = b"begun"
 BEGIN_S = 300.0  # in which the launcher is started; a sleepy engine takes a minute
@@ -57,9 +57,11 @@ def _work(work: Callable[[Begun], int], tell: int) -> None:
     except KeyboardInterrupt:
         code = errors.INTERRUPTED
     except Exception as err:
-        from envcheck import bugs
+        from envcheck.core import crash_report
 
-        click.echo(f"envcheck: this is a bug in envcheck: {err}\n  next: report it with {bugs.save(err)}", err=True)
+        click.echo(
+            f"envcheck: this is a bug in envcheck: {err}\n  next: report it with {crash_report.save(err)}", err=True
+        )
     finally:
         _said(tell, str(code).encode())
         sys.stdout.flush()

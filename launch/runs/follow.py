@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from envcheck import errors
-from envcheck.errors import StepError, UsageError
+from envcheck.core import errors
+from envcheck.core.errors import StepError, UsageError
 from launch.logs.step import Step, words
+from launch.run.watch import Watch
 from launch.runs import known, schedulers
 from launch.runs.known import Run
-from launch.watch import Watch
 
 LOOK_EVERY_S = 0.3
 STOP_S = 60.0  # a checkpoint may be written first

@@ -13,9 +13,9 @@ from typing import Any
 
 import psutil
 
-from envcheck import places
-from envcheck.errors import UsageError
-from launch.record import NAME
+from envcheck.core import paths
+from envcheck.core.errors import UsageError
+from launch.run.record import NAME
 from launch.runs import schedulers
 
 LIMIT = 64 << 20  # bytes of a record; a run of 200,000 steps has 4 MB
@@ -58,13 +58,13 @@ def remember(runs: Path) -> None:
     """
     with contextlib.suppress(OSError):
         if not (runs.parent / NAME).is_file() and str(runs) not in _index():
-            places.home().mkdir(parents=True, exist_ok=True)
+            paths.home().mkdir(parents=True, exist_ok=True)
             with _file().open("a", encoding="utf-8") as file:
                 file.write(f"{runs}\n")
 
 
 def _file() -> Path:
-    return places.home() / "runs.txt"
+    return paths.home() / "runs.txt"
 
 
 def _index() -> list[str]:

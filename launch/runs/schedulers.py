@@ -40,11 +40,11 @@ class Scheduler(Protocol):
 def of(said: Mapping[str, Any]) -> Scheduler | None:
     """None for a run of this machine."""
     if isinstance(said.get("slurm"), dict):
-        from launch.slurm import seen
+        from launch.backends.slurm import run_entry
 
-        return seen
+        return run_entry
     if isinstance(said.get("kubernetes"), dict):
-        from launch.k8s import seen as cluster
+        from launch.backends.k8s import run_entry as cluster
 
         return cluster
     return None

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from envcheck.language import label, say
-from envcheck.language.width import columns, tidy
-from envcheck.units import gib
+from envcheck.core.language import label, say
+from envcheck.core.language.width import columns, tidy
+from envcheck.core.units import gib
 from installers.recipes.catalogue import TALKS
-from launch import telling
 from launch.logs.step import duration
-from launch.record import SCHEMA
+from launch.run import run_text
+from launch.run.record import SCHEMA
 from launch.runs import schedulers
 from launch.runs.known import LOST, Run
 
@@ -68,7 +68,7 @@ def as_page(run: Run, now: str = "") -> str:
         ("record", str(run.folder / "run.json")),
         ("logs", str(run.folder if run.elsewhere else run.folder / "log")),
     ]
-    return "\n".join(telling.row(name, printable(text)) for name, text in rows if text)
+    return "\n".join(run_text.row(name, printable(text)) for name, text in rows if text)
 
 
 def _verb(run: Run) -> str:
@@ -112,7 +112,7 @@ def _worker(worker: Any) -> str:
     if not isinstance(worker, dict):
         return ""
     code = worker.get("code")
-    return say(f"{worker.get('rank')} failed first, {telling.ended(code if isinstance(code, int) else None)}")
+    return say(f"{worker.get('rank')} failed first, {run_text.ended(code if isinstance(code, int) else None)}")
 
 
 def _diagnosed(said: dict[str, Any]) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from envcheck.language import say as spoken
+from envcheck.core.language import say as spoken
 from launch.runs.known import Run
 from launch.runs.schedulers import Look
 

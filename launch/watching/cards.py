@@ -7,13 +7,13 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
-from envcheck import runner
-from envcheck.checks.common import label
-from envcheck.machine import Machine
-from envcheck.model import Device, Question
-from envcheck.vendors import Vendor
+from envcheck.collect import documents
+from envcheck.collect.machine import Machine
+from envcheck.core import process
+from envcheck.core.findings import label
+from envcheck.core.model import Device, Question
+from envcheck.core.vendor import Vendor
 from launch.watching.state import Card, Sample
-from probes import reading
 
 EVERY_S = 5.0
 SHARE = 20  # a tool that takes a second is asked every 20 s: npu-smi keeps a processor busy while it runs
@@ -40,7 +40,7 @@ def cards(devices: Iterable[Device]) -> tuple[Card, ...]:
 
 def ask(machine: Machine, vendor: Vendor, question: Question) -> Sample:
     answer = machine(question)
-    found = cards(reading.document(vendor, answer).devices)
+    found = cards(documents.document(vendor, answer).devices)
     return Sample(time.monotonic(), found, "" if found else f"{question.what[0]}: {answer.outcome.value}")
 
 
@@ -65,7 +65,7 @@ class Sampler:
     def close(self) -> None:
         """At once; a tool that is at work is ended."""
         self._over.set()
-        runner.end_what_runs(self._question.what)
+        process.end_what_runs(self._question.what)
         self._thread.join(1.0)
 
     def _work(self) -> None:

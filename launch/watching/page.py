@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envcheck.language import label, say
-from envcheck.language.width import columns, wrap
-from envcheck.units import mib
-from launch import curve
+from envcheck.core.language import label, say
+from envcheck.core.language.width import columns, wrap
+from envcheck.core.units import mib
 from launch.logs import eta
 from launch.logs.step import Step, duration, words
+from launch.run import loss_plot
 from launch.watching.state import Card, State
 
 LEAST_LINES, LEAST_CURVE, MOST_CURVE = 4, 6, 14
@@ -91,7 +91,7 @@ def _curve(steps: Sequence[Step], width: int, room: int) -> list[str]:
     height = min(MOST_CURVE, room - 4)
     if height < LEAST_CURVE or width < 40:
         return []
-    drawn = curve.text(steps, width=min(width - 12, 100), height=height)
+    drawn = loss_plot.text(steps, width=min(width - 12, 100), height=height)
     return [*drawn.splitlines(), ""] if drawn else []
 
 

@@ -10,9 +10,9 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from envcheck.checks.device_health import HEALTH
-from envcheck.model import Finding, Remedy, Severity
-from envcheck.units import mib
+from envcheck.checks.devices.health import HEALTH
+from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.units import mib
 from launch.logs import eta
 from launch.logs.step import Step, duration
 from launch.watching.state import Card, Sample, State

@@ -7,9 +7,9 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from envcheck.stopping import unheard
+from envcheck.core.signals import unheard
 from launch.logs.step import Step
-from launch.watch import Teller, Watch
+from launch.run.watch import Teller, Watch
 from launch.watching.page import Shown, page
 from launch.watching.state import State
 

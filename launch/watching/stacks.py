@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from envcheck import runner
-from envcheck.secrets import redact
+from envcheck.core import process
+from envcheck.core.secrets import redact
 
 EACH_S, ALL = 10.0, 64  # py-spy stops a process for some milliseconds; so many processes are looked at
 KERNEL = ("status", "wchan", "syscall", "stack")  # /proc/PID/..., the last two for root or the owner alone
@@ -34,7 +34,7 @@ def _python(pid: int) -> str:
     program = str(beside) if beside.exists() else shutil.which("py-spy")
     if not program:
         return ""
-    done = runner.run((program, "dump", "--pid", str(pid)), timeout_s=EACH_S)
+    done = process.run((program, "dump", "--pid", str(pid)), timeout_s=EACH_S)
     return done.out if done.status == 0 else ""
 
 

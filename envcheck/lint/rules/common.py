@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Protocol
 
-from envcheck.lint.model import UNKNOWN, Fix, Remark
-from envcheck.model import Severity
+from envcheck.core.lint.model import UNKNOWN, Fix, Remark
+from envcheck.core.model import Severity
 
 
 class Placed(Protocol):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.lint.containers import ENGINES, Container
-from envcheck.lint.model import UNKNOWN, Remark, Word
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import UNKNOWN, Remark, Word
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import fail, listed, warn
-from envcheck.lint.wrappers import bare
+from envcheck.scripts.containers import ENGINES, Container
+from envcheck.scripts.wrappers import bare
 
 _LEAST_MIB = 1024
 _UNITS_MIB = {"": 2**-20, "b": 2**-20, "k": 2**-10, "m": 1, "g": 1024, "t": 2**20}

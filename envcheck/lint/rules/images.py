@@ -6,10 +6,10 @@ import difflib
 import re
 from collections.abc import Iterator
 
-from envcheck.lint.containers import ENGINES, made, pulled
-from envcheck.lint.model import Remark, Word
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import Remark, Word
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import fail, unknown, warn
+from envcheck.scripts.containers import ENGINES, made, pulled
 
 _ALIKE = 0.6  # of two names' letters: one is meant for the other
 

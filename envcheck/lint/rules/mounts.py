@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.lint.containers import Mount
-from envcheck.lint.model import UNKNOWN, Remark
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import UNKNOWN, Remark
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import graded, listed, unknown, warn
+from envcheck.scripts.containers import Mount
 
 # (folder that is mounted over, image, what the image has there)
 _NEEDED = (

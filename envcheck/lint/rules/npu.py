@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.lint.model import Remark
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import Remark
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import fail, warn
-from envcheck.lint.wrappers import bare
+from envcheck.scripts.wrappers import bare
 
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*nvidia/cuda(?:[:@]|$)|nvcr\.io/")
 # By transformers' argument, LLaMA-Factory's and ms-swift's; the words of each for the package flash-attn.

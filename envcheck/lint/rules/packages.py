@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envcheck.lint import tables
-from envcheck.lint.model import Remark, Word
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import Remark, Word
+from envcheck.lint.context import tables
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import fail, graded, listed, unknown, warn
-from envcheck.lint.wrappers import bare, unwrapped
+from envcheck.scripts.wrappers import bare, unwrapped
 
 # Packages whose newest version may want another toolkit, driver or torch.
 _MATTER = frozenset(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 
-from envcheck.lint.jobs import Job
-from envcheck.lint.model import UNKNOWN, Command, Remark, Script, Word
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import UNKNOWN, Command, Remark, Script, Word
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import fail, graded, listed, near, unknown, warn
-from envcheck.lint.walking.inner import REMOTE
-from envcheck.lint.wrappers import bare, unwrapped
+from envcheck.scripts.interpreter.inner import REMOTE
+from envcheck.scripts.jobs import Job
+from envcheck.scripts.wrappers import bare, unwrapped
 
 _DATA = (
     "train_dataset_path",

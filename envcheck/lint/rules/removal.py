@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.lint.model import UNKNOWN, Remark, Script, Use, Word
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import UNKNOWN, Remark, Script, Use, Word
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import fail, near, swap, warn
-from envcheck.lint.rules.own_variables import REMOVERS, never_set, own_name
-from envcheck.lint.wrappers import bare, unwrapped
+from envcheck.lint.rules.unused_variables import REMOVERS, never_set, own_name
+from envcheck.scripts.wrappers import bare, unwrapped
 
 _RISKY = ("/", "/*", "~", "~/", "/home", "/root", "/usr", "/etc", "/var", "/opt", "*")
 

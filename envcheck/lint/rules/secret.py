@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.lint.model import Command, Remark, Word
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import Command, Remark, Word
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import warn
-from envcheck.lint.wrappers import bare, unwrapped
+from envcheck.scripts.wrappers import bare, unwrapped
 
 _SECRET_NAME = re.compile(r"(?i)(^|_)(token|secret|passw(or)?d|api_?key|access_?key(_id)?|private_?key|credentials?)$")
 _SECRET_SHAPE = re.compile(

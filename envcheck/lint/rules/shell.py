@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.lint.model import Command, Fix, Remark, Script, Word
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import Command, Fix, Remark, Script, Word
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import fail, warn
-from envcheck.lint.wrappers import bare, unwrapped
+from envcheck.scripts.wrappers import bare, unwrapped
 
 
 def redirect_order(paper: Paper) -> Iterator[Remark]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.lint.model import Fix, Remark, Script
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import Fix, Remark, Script
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import warn
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.lint.model import Fix, Remark, Script, Word
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import Fix, Remark, Script, Word
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import fail, graded, swap, unknown, warn
 
 _CONTINUED = re.compile(rb"(?<!\\)(?:\\\\)*\\([ \t]+)\r?$", re.MULTILINE)
@@ -151,7 +151,7 @@ def _within_quotes(text: str, at: int) -> bool:
 
 def syntax(paper: Paper) -> Iterator[Remark]:
     """bash -n decides; the grammar is another reader, and alone it only doubts."""
-    from envcheck.lint.shells import bash_says
+    from envcheck.lint.context.shells import bash_says
 
     for script in paper.scripts:
         if script.cut:

@@ -6,11 +6,11 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from envcheck.lint import tables
-from envcheck.lint.jobs import Job
-from envcheck.lint.model import UNKNOWN, Assign, Remark, Script, Word
-from envcheck.lint.paper import Paper
+from envcheck.core.lint.model import UNKNOWN, Assign, Remark, Script, Word
+from envcheck.lint.context import tables
+from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules.common import fail, graded, listed, near, swap, unknown, warn
+from envcheck.scripts.jobs import Job
 
 _LISTS = re.compile(r"(CUDA|ASCEND_RT|ILUVATAR_GPU|HIP|NPU|XPU)_VISIBLE_DEVICES")
 
@@ -184,7 +184,7 @@ def rank_name(paper: Paper) -> Iterator[Remark]:
 
 def backend(paper: Paper) -> Iterator[Remark]:
     """PADDLE_XCCL_BACKEND: there before Paddle 3.3, and of the device."""
-    from envcheck.lint.versions import installed
+    from envcheck.lint.context.package_versions import installed
 
     for job in paper.jobs:
         if job.launcher.name not in ("paddle.distributed.launch", "erniekit", "paddleformers-cli") or not job.trains:
@@ -210,14 +210,14 @@ def backend(paper: Paper) -> Iterator[Remark]:
 
 
 def _before(version: str, other: str) -> bool:
-    from envcheck import versions
+    from envcheck.core import versions
 
     return (versions.compare(version, other) or 0) < 0
 
 
 def left_overs(paper: Paper) -> Iterator[Remark]:
     """Some of an earlier job's variables are taken away, others not."""
-    from launch.leftovers import BY_LAUNCHER
+    from launch.rendering.stale_env import BY_LAUNCHER
 
     for job in paper.jobs:
         names = [n for n in BY_LAUNCHER.get(job.launcher.name, ()) if n.startswith("PADDLE_")]

@@ -1,0 +1,1 @@
+"""Checks of the accelerators: presence, health, use, numbering and links."""

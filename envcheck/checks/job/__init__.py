@@ -1,0 +1,1 @@
+"""Checks of one job's requirements; run when a job is named."""

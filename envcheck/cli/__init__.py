@@ -1,0 +1,1 @@
+"""The command line: commands, options, help and completion.  Only envcheck/__main__.py imports it."""

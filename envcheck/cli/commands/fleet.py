@@ -1,0 +1,131 @@
+"""--hosts of doctor and snapshot: many machines over ssh, or a folder of their recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.core.language import say
+
+if TYPE_CHECKING:
+    from envcheck.core.facts import Facts
+    from envcheck.core.model import Finding, Question
+    from envcheck.fleet.evaluate import Bench, Host
+    from envcheck.fleet.output import Said
+    from envcheck.settings import Settings
+
+ONE_MACHINE = ("deep", "fix", "undo", "watch")
+NEXT = "log in there for that, or leave --hosts out"
+
+
+def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[Finding]]) -> int:
+    """Ask or replay all, judge each, vote, report; the exit code."""
+    from pathlib import Path
+
+    from envcheck.cli.commands import fleet_between, fleet_report
+    from envcheck.fleet import evaluate
+    from envcheck.fleet.report import forms
+    from envcheck.report.summary import exit_code
+
+    _refuse(asked)
+    if asked["only"] or asked["skip"]:
+        from envcheck import checks
+        from envcheck.checks import custom
+
+        checks.named((*asked["only"], *asked["skip"]), custom.checks(site))
+    form = fleet_report.chosen(asked)
+    fleet_between.refuse(asked)
+    bench = evaluate.Bench(judge, asked["device"], form in forms.WITH_FACTS)
+    replay = asked["replay"]
+    hosts = _replayed(Path(replay), bench) if replay else each_asked(asked, bench.said, site.questions)
+    fleet = evaluate.fleet(hosts, fleet_between.told(asked, hosts))
+    fleet_report.report(asked, fleet, form)
+    return exit_code(fleet.findings, asked["strict"])
+
+
+def snapshot(asked: dict[str, Any]) -> int:
+    """A file for each host that answered; a sentence for each that did not, and exit code 1 then."""
+    from pathlib import Path
+
+    from envcheck.collect import snapshot as recording
+    from envcheck.core.errors import FIT, UNFIT
+    from envcheck.core.model import Severity
+    from envcheck.fleet import connectivity, evaluate
+    from envcheck.report import safe
+
+    folder = Path(asked["output"])
+    if asked["output"] == "-" or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{asked['output']} is no folder, and each host has a file", "name a folder with -o")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as err:
+        raise UsageError(f"cannot make {folder}: {err.strerror}", "choose another folder with -o") from None
+
+    def written(said: Said) -> tuple[str, Finding]:
+        found = connectivity.reached(said)
+        if said.packed is not None:
+            try:
+                recording.write(folder / f"{said.host}.json", recording.dump(*evaluate.opened(said.packed)))
+            except EnvcheckError as err:
+                return said.host, connectivity.unreadable(said, err.message)
+        return said.host, found
+
+    told = each_asked(asked, written, ())
+    bad = [(host, found) for host, found in told if found.severity in (Severity.FAIL, Severity.UNKNOWN)]
+    for host, found in bad:
+        said = ("envcheck", host, say(found.seen), *found.evidence[:1])  # ssh's word, else what it printed
+        click.echo(safe(say(": ").join(said)), err=True)
+        if found.remedy:
+            next_step = f"{say('next: ')}{say(found.remedy.words)}"
+            click.echo("\n    $ ".join((f"  {next_step}", *found.remedy.commands)), err=True)
+    counted = say("{} of {} hosts in {}" if len(told) != 1 else "{} of {} host in {}")
+    click.echo(counted.format(len(told) - len(bad), len(told), folder), err=True)
+    return UNFIT if bad else FIT
+
+
+def _refuse(asked: dict[str, Any]) -> None:
+    for name in ONE_MACHINE:
+        if asked[name]:
+            raise UsageError(f"--{name} is for one machine, not for --hosts", NEXT)
+    if asked["replay"] and (asked["hosts"] or asked["hostfile"]):
+        raise UsageError("--replay and --hosts: one or the other", "leave one of them out")
+
+
+def each_asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tuple[Question, ...]) -> list[Any]:
+    """What `each` makes of every host, in the hosts' order; made beside the asking, in one thread."""
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from envcheck.core import process
+    from envcheck.fleet import collector, hosts
+    from envcheck.payload import carrying
+    from envcheck.report import screen
+
+    names = hosts.chosen(asked["hosts"], asked["hostfile"], asked["exclude"])
+    command = carrying.command(asked["device"], asked["deadline"], questions, asked["forget"])
+    errand = collector.Errand(command, carrying.parcel().data, asked["fanout"], asked["deadline"])
+    made: dict[str, Future[Any]] = {}
+    pool = ThreadPoolExecutor(1)
+    try:
+        with process.no_child_left(), screen.progress("asking the hosts", len(names)) as step:
+
+            def done(said: Said) -> None:
+                made[said.host] = pool.submit(each, said)
+                step()
+
+            collector.ask(names, errand, done)
+        return [made[name].result() for name in names]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _replayed(folder: Any, bench: Bench) -> list[Host]:
+    """Each NAME.json in the folder is a host's recording."""
+    from envcheck.collect import snapshot as recording
+
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise UsageError(f"{folder} holds no recordings", "envcheck snapshot --hosts node[01-08] -o FOLDER")
+    return [bench.answers(path.stem, *recording.load(path)) for path in paths]

@@ -1,0 +1,1 @@
+"""Facts from a machine: live, simulated or recorded."""

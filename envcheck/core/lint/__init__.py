@@ -1,0 +1,1 @@
+"""The types of lint that vendors' rules use."""

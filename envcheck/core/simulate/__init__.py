@@ -1,0 +1,1 @@
+"""The types of simulated machines that vendors' tools use."""

@@ -1,0 +1,138 @@
+"""Which entries a line is of: by the words in it first, then by their patterns."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from envcheck.explain.model import Entry
+from envcheck.explain.needles import may, needles, rarity, zeros
+from envcheck.explain.text import PRINTABLE
+from envcheck.explain.words import Words
+
+# Lines that name an error without having one: source code that a traceback quotes, settings that are told, what is said
+# at the level of information, counts of nothing.
+_QUOTES = re.compile(
+    r"^\s{2,60}(?:raise|except|assert|return|elif|if|else|with|def|class|import|from|for|while|try)\b(?! of )"
+    r"|^\s{2,60}(?:logger|logging|warnings|warn|self|print)[.(]|^\s{0,60}(?:#|//|\^{3}|~{3})"
+    r"|^\s{0,8}(?:--[\w-]{2,40}[ =]|export |(?!E[A-Z]{2,14}\b)[A-Z][A-Z_]{3,40}=)"
+)
+_TOLD = re.compile(
+    r"^(?!.{0,40}(?:LAUNCH INFO|launch\.py)).{0,100}?(?:\b(?:INFO|DEBUG|VERBOSE|TRACE)\b(?! WARN)|^\[?[ID]\d{4} \d\d:)"
+)
+_NONE = re.compile(
+    r"\b(?:errors|failed|failures|fail|timeouts|refused|mismatch(?:es)?|exceptions|killed|unreachable)\b ?[:=]? ?"
+    r"(?:0|none)(?![.\w])|\b(?:no|zero|0) (?:errors|failures|timeouts|exceptions|mismatch(?:es)?|failed)\b"
+    r"|\berror[ _]count ?[:=] ?0(?![.\w])|\b(?:retrying|will retry|will try again)\b(?! failed)",
+    re.IGNORECASE,
+)
+
+
+# What launchers and trainers say at the level of information and means something all the same.
+SPOKEN = {"training.nan", "launcher.paddle_worker", "launcher.deepspeed_worker"}
+
+
+TRACEBACK = "traceback (most recent call last)"
+LONG = 2048  # bytes
+_WORD = re.compile(r"[a-z_]{3,40}|\b[a-z]{2}(?=\d{4})")  # EI0006: its letters, without the digits
+
+
+class Index:
+    """The catalogue, arranged for asking; `words` are all that stand in it."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries = {entry.name: entry for entry in entries}
+        near: dict[str, list[Entry]] = {}
+        for entry in self.entries.values():
+            for word in entry.near:
+                near.setdefault(word, []).append(entry)
+        self._near = tuple(near.values())
+        self._words = Words([word.encode() for word in near])
+        said = " ".join(p for e in self.entries.values() for p in (*e.near, *(m.pattern for m in e.match)))
+        self.words = frozenset(_WORD.findall(re.sub(r"\\[a-zA-Z]", " ", said).lower()))
+
+    @functools.cached_property
+    def _signs(self) -> tuple[Words, tuple[tuple[re.Pattern[str], ...], ...]]:
+        """Of each pattern the rarest words, one of which stands in every line that is of it; and whose each is."""
+        whose: dict[str, list[re.Pattern[str]]] = {TRACEBACK: [re.compile(re.escape(TRACEBACK), re.IGNORECASE)]}
+        for entry in self.entries.values():
+            near = frozenset(map(zeros, entry.near))
+            for pattern in entry.match:
+                for word in max((*needles(pattern), near), key=rarity):
+                    whose.setdefault(word, []).append(pattern)
+        return Words([word.encode() for word in whose], swift=True), tuple(map(tuple, whose.values()))
+
+    def possible(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+        """Those of the lines, with 0 for each digit, that may be of an entry or begin a traceback; `of` tells more."""
+        odd: list[bytes] = []
+        if b"".join(lines).translate(None, PRINTABLE):  # what is shown of such a line may read otherwise
+            odd = [line for line in lines if line.translate(None, PRINTABLE)]
+            lines = list(set(lines).difference(odd))
+        signs, whose = self._signs
+        short = [line for line in lines if len(line) <= LONG]
+        yield from (line for line, found in signs.each(short) if _may(line, [p for at in found for p in whose[at]]))
+        if len(short) < len(lines):
+            yield from signs.lines([line for line in lines if len(line) > LONG])  # which have any word
+        yield from odd
+
+    def of(self, text: str, around: Callable[[], str] = str) -> Iterator[tuple[Entry, dict[str, str]]]:
+        """Entries that the line is of, with what their patterns named in it."""
+        low = text.lower()
+        near = {entry.name: entry for entry in self._of_words(low)}
+        if not near or _QUOTES.match(text):
+            return
+        low = zeros(low)
+        if may(_TOLD, low) and _TOLD.match(text):
+            near = {name: entry for name, entry in near.items() if name in SPOKEN}
+        found = [(entry, _matched(entry, text, low, around)) for entry in near.values()]
+        if any(groups is not None for _, groups in found) and not (may(_NONE, low) and _NONE.search(text)):
+            yield from ((entry, groups) for entry, groups in found if groups is not None)
+
+    def traits(self, line: bytes) -> tuple[object, ...]:
+        """Of an ASCII line without figures: which words of `near` stand in it, and whose `unless` is found."""
+        text = line.decode("ascii")
+        low = text.lower()
+        near = self._words.within(low.encode())
+        return tuple((at, *(_excepted(entry, text, low) for entry in self._near[at])) for at in near)
+
+    def _of_words(self, low: str) -> Iterator[Entry]:
+        """Those of which a word of `near` stands in the text, always in the same order."""
+        for at in self._words.within(low.encode("utf-8", "replace")):
+            yield from self._near[at]
+
+
+def _may(line: bytes, patterns: Iterable[re.Pattern[str]]) -> bool:
+    """Whether all that must stand in it for one of them does; the line is ASCII."""
+    low = line.lower().decode("ascii")
+    return any(may(pattern, low) for pattern in patterns)
+
+
+def _excepted(entry: Entry, text: str, low: str) -> bool:
+    return bool(entry.unless and may(entry.unless, low) and entry.unless.search(text))
+
+
+# What stands before a line: ranks, times, levels, names of pods, units and programs.
+_AHEAD = re.compile(
+    r"(?:(?:\[[\w.:/ ,+-]{1,60}\]|\([\w =.:-]{1,60}\)|[\w.-]{1,60} {1,8}\||(?:stdout|stderr) [FP]\b"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,12}(?:Z|[+-]\d\d:?\d\d)?"
+    r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?: [\w.-]{1,60} [\w./-]{1,40}(?:\[\d{1,8}\])?:)?"
+    r"|(?:INFO|ERROR|CRITICAL)\b|\d{1,5}:)[:,-]? {0,8}){1,5}"
+)
+
+
+def _search(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Where the pattern is of a line's beginning, also behind what stands before lines."""
+    found = pattern.search(text)
+    if found is None and pattern.pattern[:1] == "^" and (ahead := _AHEAD.match(text)):
+        found = pattern.search(text[ahead.end() :])
+    return found
+
+
+def _matched(entry: Entry, text: str, low: str, around: Callable[[], str]) -> dict[str, str] | None:
+    found = next((m for pattern in entry.match if may(pattern, low) and (m := _search(pattern, text))), None)
+    if found is None or _excepted(entry, text, low):
+        return None
+    if entry.needs and not entry.needs.search(around()):
+        return None
+    return {name: said for name, said in found.groupdict().items() if said}

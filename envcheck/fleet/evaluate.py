@@ -1,0 +1,165 @@
+"""From what the hosts sent to one judgement of the fleet; each host's document is let go as soon as it is judged."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from envcheck.collect import facts, snapshot
+from envcheck.core.errors import EnvcheckError
+from envcheck.core.facts import Facts
+from envcheck.core.language.findings import localised as in_language
+from envcheck.core.model import Answer, Finding, Severity
+from envcheck.fleet import clocks, connectivity, consistency, majority
+from envcheck.fleet.host_summary import Own
+from envcheck.fleet.host_summary import read as own_read
+from envcheck.fleet.outlier import Odd
+from envcheck.fleet.output import Said
+from envcheck.report.summary import counted, verdict
+
+Judge = Callable[[Facts], list[Finding]]
+
+
+@dataclass(frozen=True)
+class Host:
+    """`said` is empty for a host that did not answer: it does not vote.  `facts` are kept where a page wants them."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    said: Mapping[str, consistency.Values] = field(default_factory=dict)
+    facts: Facts | None = None
+    offset: clocks.Offset | None = None
+    own: Own | None = None
+
+    @property
+    def answered(self) -> bool:
+        return bool(self.said)
+
+
+@dataclass(frozen=True)
+class Alike:
+    """One finding, and the hosts that have it; `seen` holds each wording with its own hosts."""
+
+    finding: Finding
+    hosts: tuple[str, ...]
+    seen: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """`odd` is told of the fleet, what is well between its hosts included; `named` by host what names it."""
+
+    hosts: tuple[Host, ...]
+    votes: tuple[majority.Vote, ...]
+    odd: tuple[Finding, ...]
+    named: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+
+    def is_well(self, host: Host) -> bool:
+        """By its own findings, and named by none of the fleet's."""
+        return verdict([*host.findings, *self.named.get(host.name, ())]) is Severity.OK
+
+    @property
+    def wrong(self) -> list[Finding]:
+        return [f for f in self.odd if f.severity > Severity.SKIP]
+
+    @property
+    def well(self) -> list[Finding]:
+        """What was tried between the hosts and is well, or does not apply."""
+        return [f for f in self.odd if f.severity <= Severity.SKIP]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the verdict is of: each host's, and the votes'."""
+        return [*(f for host in self.hosts for f in host.findings), *self.odd]
+
+
+class Bench:
+    """Judges one host after the other, and keeps what is alike once."""
+
+    def __init__(self, judge: Judge, device: str = "auto", keep: bool = False) -> None:
+        self._judge, self._device, self._keep = judge, device, keep
+        self._findings: dict[Finding, Finding] = {}
+        self._values: dict[tuple[tuple[str, str], ...], consistency.Values] = {}
+
+    def said(self, said: Said) -> Host:
+        found = connectivity.reached(said)
+        if said.packed is None:
+            return Host(said.host, (found,))
+        try:
+            answers, device = opened(said.packed)
+        except EnvcheckError as err:
+            return Host(said.host, (connectivity.unreadable(said, err.message),))
+        return replace(self.answers(said.host, answers, device, (found,)), offset=said.offset)
+
+    def answers(self, name: str, answers: Mapping[str, Answer], device: str, more: Sequence[Finding] = ()) -> Host:
+        told = facts.read(answers, device if self._device == "auto" else self._device)
+        findings = [*more, *self._judge(told)]
+        said = {line: self._once(values) for line, values in consistency.values(told).items()}
+        kept = replace(told, answers={}) if self._keep else None
+        return Host(name, tuple(self._findings.setdefault(f, f) for f in findings), said, kept, None, own_read(told))
+
+    def _once(self, values: consistency.Values) -> consistency.Values:
+        return self._values.setdefault(tuple(sorted(values.items())), values)
+
+
+class UnreadError(EnvcheckError):
+    """A document that does not unpack."""
+
+
+def opened(packed: bytes) -> tuple[dict[str, Answer], str]:
+    """A document as it travels; no more of it is unpacked than a snapshot may have."""
+    opener = zlib.decompressobj()
+    try:
+        raw = opener.decompress(packed, snapshot.FILE_LIMIT)
+    except zlib.error as err:
+        raise UnreadError(f"it does not unpack: {err}") from None
+    if opener.unconsumed_tail:
+        raise UnreadError(f"it is larger than {snapshot.FILE_LIMIT >> 20} MiB")
+    return snapshot.parse(raw, "its answer")
+
+
+def fleet(hosts: Iterable[Host], between: Sequence[Odd] | None = None) -> Fleet:
+    """The hosts in their order, with the vote of those that answered; `between` is what was tried between them."""
+    listed = tuple(hosts)
+    found = majority.votes({host.name: host.said for host in listed if host.answered})
+    rough = clocks.odd({host.name: host.offset for host in listed if host.offset})
+    odd = [*majority.odd(found), *(rough if between is None else between)]
+    return Fleet(listed, tuple(found), tuple(one.finding for one in odd), _named(odd))
+
+
+def _named(odd: Iterable[Odd]) -> dict[str, tuple[Finding, ...]]:
+    by_host: dict[str, list[Finding]] = {}
+    for one in odd:
+        for host in one.hosts:
+            by_host.setdefault(host, []).append(one.finding)
+    return {host: tuple(found) for host, found in by_host.items()}
+
+
+def localised(fleet: Fleet) -> Fleet:
+    """In the language that a person has chosen."""
+    hosts = tuple(replace(host, findings=tuple(in_language(host.findings))) for host in fleet.hosts)
+    named = {host: tuple(in_language(found)) for host, found in fleet.named.items()}
+    return replace(fleet, hosts=hosts, odd=tuple(in_language(fleet.odd)), named=named)
+
+
+def alike(hosts: Iterable[Host]) -> list[Alike]:
+    """What needs a look on the hosts, told once with all that have it; the worst first, then what most have."""
+    groups: dict[tuple[object, ...], dict[str, list[str]]] = {}
+    first: dict[tuple[object, ...], Finding] = {}
+    for host in hosts:
+        for f in host.findings:
+            if counted(f) < Severity.UNKNOWN:
+                continue
+            key = (f.name, f.severity, f.device, f.remedy.words if f.remedy else "")
+            first.setdefault(key, f)
+            groups.setdefault(key, {}).setdefault(f.seen, []).append(host.name)
+    found = [
+        Alike(
+            first[key],
+            tuple(dict.fromkeys(name for names in seen.values() for name in names)),
+            {text: tuple(names) for text, names in seen.items()},
+        )
+        for key, seen in groups.items()
+    ]
+    return sorted(found, key=lambda a: (-a.finding.severity, a.finding.name != connectivity.NAME, -len(a.hosts)))

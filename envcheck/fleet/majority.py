@@ -1,0 +1,87 @@
+"""The vote on what ought to be equal on all hosts of a fleet, which names the odd ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.fleet.consistency import TABLE, Values, Voted
+from envcheck.fleet.hosts import folded
+from envcheck.fleet.outlier import Odd
+
+SHOWN = 3  # subjects in a sentence
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One subject: what most say, and the others; `most` is None where no value has more than half."""
+
+    name: str
+    subject: str
+    most: str | None
+    values: Mapping[str, tuple[str, ...]]  # value → hosts, most first
+    severity: Severity
+    words: str
+
+    @property
+    def agreed(self) -> bool:
+        return len(self.values) == 1
+
+    @property
+    def others(self) -> Mapping[str, tuple[str, ...]]:
+        return {value: hosts for value, hosts in self.values.items() if value != self.most}
+
+
+def votes(told: Mapping[str, Mapping[str, Values]]) -> list[Vote]:
+    """All subjects of the table over host → values(facts)."""
+    by_line = {line: {host: said[line.name] for host, said in told.items() if line.name in said} for line in TABLE}
+    return [vote for line, said in by_line.items() for vote in _line(line, said)]
+
+
+def findings(found: Iterable[Vote]) -> list[Finding]:
+    return [one.finding for one in odd(found)]
+
+
+def odd(found: Iterable[Vote]) -> list[Odd]:
+    """What is not agreed, the odd hosts first; subjects that split the hosts alike (packages) are told together."""
+    groups: dict[tuple[str, tuple[tuple[str, ...], ...]], list[Vote]] = {}
+    for vote in found:
+        if not vote.agreed:
+            groups.setdefault((vote.name, tuple(sorted(vote.values.values()))), []).append(vote)
+    return [Odd(_finding(alike), _outvoted(alike[0])) for alike in groups.values()]
+
+
+def _outvoted(vote: Vote) -> tuple[str, ...]:
+    return () if vote.most is None else tuple(host for hosts in vote.others.values() for host in hosts)
+
+
+def _finding(alike: Sequence[Vote]) -> Finding:
+    lines = [_sentence(vote) for vote in alike]
+    more = f"; {len(lines) - SHOWN} more differ so" if lines[SHOWN:] else ""
+    seen, remedy = "; ".join(lines[:SHOWN]) + more, Remedy(alike[0].words)
+    return Finding(alike[0].name, alike[0].severity, seen, remedy, tuple(lines[SHOWN:][:50]), "the vote of the hosts")
+
+
+def _sentence(vote: Vote) -> str:
+    shown = [f"{value[:80]} on {folded(hosts)}" for value, hosts in vote.others.items()]
+    if vote.most is not None:
+        shown.append(f"{vote.most[:80]} on {folded(vote.values[vote.most])}")
+    return f"{vote.subject}: {', '.join(shown[:4])}{f' and {len(shown) - 4} more' if shown[4:] else ''}"
+
+
+def _line(line: Voted, told: Mapping[str, Values]) -> Iterator[Vote]:
+    for subject in sorted({subject for said in told.values() for subject in said}):
+        by_value: dict[str, list[str]] = {}
+        for host, said in told.items():
+            value = said.get(subject, line.absent)
+            if value is not None:
+                by_value.setdefault(value, []).append(host)
+        yield _vote(line, subject, by_value)
+
+
+def _vote(line: Voted, subject: str, by_value: Mapping[str, list[str]]) -> Vote:
+    ranked = sorted(by_value.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    half = sum(len(hosts) for hosts in by_value.values()) / 2
+    most = ranked[0][0] if len(ranked[0][1]) > half else None
+    return Vote(line.name, subject, most, {value: tuple(hosts) for value, hosts in ranked}, line.severity, line.words)

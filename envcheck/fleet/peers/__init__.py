@@ -1,0 +1,1 @@
+"""Tests between hosts: names, clocks, ports, bandwidth and RDMA."""

@@ -1,0 +1,1 @@
+"""The report about many hosts, in each format."""

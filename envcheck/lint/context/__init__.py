@@ -1,0 +1,1 @@
+"""What lint rules read: the file, its jobs, versions and tables of names."""

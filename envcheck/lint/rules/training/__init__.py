@@ -1,0 +1,1 @@
+"""Rules about trainings: launchers, options, parallel degrees."""

@@ -1,0 +1,1 @@
+"""How envcheck gets onto another machine."""

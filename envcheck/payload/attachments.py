@@ -1,0 +1,53 @@
+"""Files of this side that a command on the nodes names: a folder of recipes, a lock.  They travel as one zip."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from envcheck.core.errors import UsageError
+from envcheck.payload.carrying import STAMP, Parcel
+
+LIMIT = 4 << 20
+RECIPES = "*.toml"
+
+
+def packed(paths: Mapping[str, Path]) -> Parcel | None:
+    """Name there → path here; of a folder its recipes.  None where there are none."""
+    if not paths:
+        return None
+    file, size = io.BytesIO(), 0
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in sorted(paths.items()):
+            for inside, each in _files(name, path):
+                data = _read(each)
+                size += len(data)
+                if size > LIMIT:
+                    raise UsageError(f"{path} is larger than {LIMIT >> 20} MiB, too much to carry to each host",
+                                     "name a smaller one")  # fmt: skip
+                archive.writestr(zipfile.ZipInfo(inside, STAMP), data, zipfile.ZIP_DEFLATED)
+    return Parcel.of(file.getvalue())
+
+
+def added(parcel: Parcel | None, name: str, data: bytes) -> Parcel:
+    """The same with one more file."""
+    file = io.BytesIO(parcel.data if parcel else b"")
+    with zipfile.ZipFile(file, "a" if parcel else "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo(name, STAMP), data)
+    return Parcel.of(file.getvalue())
+
+
+def _files(name: str, path: Path) -> list[tuple[str, Path]]:
+    if path.is_dir():
+        return [(f"{name}/{each.name}", each) for each in sorted(path.glob(RECIPES)) if each.is_file()]
+    return [(name, path)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LIMIT + 1)
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be read: {(err.strerror or str(err)).lower()}", f"ls -l {path}") from None

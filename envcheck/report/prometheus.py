@@ -1,0 +1,130 @@
+"""For Prometheus: the text exposition format, 0.0.4, for node_exporter's textfile collector.
+
+Names follow its conventions: a prefix, base units (bytes, celsius, watts, ratios), and no label that is already the
+target's, such as its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+
+from envcheck.core.facts import VendorFacts
+from envcheck.core.findings import label
+from envcheck.core.model import Device, Finding, Severity
+from envcheck.core.units import MIB
+from envcheck.core.version import __version__
+from envcheck.report.summary import Report, counted, exit_code, safe
+
+Sample = tuple[Mapping[str, str], float]
+SCALE = ", ".join(f"{severity.value} {severity.name}" for severity in Severity)
+
+# name -> HELP, and the device's figure in the base unit.
+DEVICE: dict[str, tuple[str, Callable[[Device], float | None]]] = {
+    "envcheck_device_memory_bytes": ("Memory of the device.", lambda d: _times(d.memory_total_mib, MIB)),
+    "envcheck_device_memory_used_bytes": (
+        "Memory in use on the device, the driver's own share included.",
+        lambda d: _times(d.memory_used_mib, MIB),
+    ),
+    "envcheck_device_temperature_celsius": ("Temperature of the device.", lambda d: d.temperature_c),
+    "envcheck_device_power_watts": ("Power that the device draws.", lambda d: d.power_w),
+    "envcheck_device_utilization_ratio": (
+        "How busy the device is, from 0 to 1.",
+        lambda d: _times(d.utilization_percent, 0.01),
+    ),
+    "envcheck_device_ecc_uncorrected_errors": (
+        "Memory errors that could not be corrected, as the tool counts them.",
+        lambda d: _times(d.ecc_uncorrected, 1),
+    ),
+}
+
+
+def render(report: Report) -> str:
+    return "".join(line + "\n" for line in _lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    findings = report.findings
+    yield from _metric("envcheck_info", "Which envcheck looked.", [({"version": __version__}, 1)])
+    if report.made:
+        words = "When the machine was examined, in seconds since 1970."
+        yield from _metric("envcheck_examined_timestamp_seconds", words, [({}, report.made.timestamp())])
+    code = exit_code(findings, report.strict)
+    yield from _metric("envcheck_exit_code", "0 fit; 1 something fails; 3 something could not be told.", [({}, code)])
+    words = f"What a check says, the worst where it says several things: {SCALE}. A waived finding is 0."
+    yield from _metric("envcheck_check_status", words, _statuses(findings))
+    words = "Findings by severity; waived ones apart."
+    yield from _metric("envcheck_findings", words, _counts(findings))
+    words = "A finding that a waiver of envcheck.toml accepts: its reason, and its last day."
+    yield from _metric("envcheck_waived", words, _waivers(findings))
+    yield from _metric("envcheck_device_info", "What the device calls itself.", _named(report.facts.vendors))
+    for name, (words, figure) in DEVICE.items():
+        yield from _metric(name, words, _figures(report.facts.vendors, figure))
+
+
+def _metric(name: str, words: str, samples: Iterable[Sample]) -> Iterator[str]:
+    """HELP, TYPE and the samples; nothing where there are none."""
+    lines = [f"{name}{_labels(labels)} {value:.15g}" for labels, value in samples]
+    if lines:
+        yield f"# HELP {name} {words}"
+        yield f"# TYPE {name} gauge"
+        yield from lines
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(value: str) -> str:
+    return safe(value).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _statuses(findings: Iterable[Finding]) -> Iterator[Sample]:
+    def key(f: Finding) -> tuple[str, str]:
+        return f.name, f.device
+
+    for (name, device), some in groupby(sorted(findings, key=key), key=key):
+        area = name.partition(".")[0]
+        yield {"check": name, "area": area, "device": device}, max(counted(f) for f in some).value
+
+
+def _counts(findings: Iterable[Finding]) -> Iterator[Sample]:
+    found = list(findings)
+    for severity in Severity:
+        yield {"severity": severity.name.lower()}, sum(f.severity is severity and not f.waived for f in found)
+    yield {"severity": "waived"}, sum(bool(f.waived) for f in found)
+
+
+def _waivers(findings: Iterable[Finding]) -> Iterator[Sample]:
+    """One for a check and device, the worst of its findings: a series twice is an error."""
+    worst = {(safe(f.name), safe(f.device)): f for f in sorted(findings, key=lambda f: f.severity) if f.waived}
+    for (name, device), f in sorted(worst.items()):
+        reason, until = (f.accepted.reason, f.accepted.until) if f.accepted else (f.waived, "")
+        labels = {"check": name, "device": device, "severity": f.severity.name.lower()}
+        yield {**labels, "reason": reason, "until": until}, 1
+
+
+def _named(vendors: Iterable[VendorFacts]) -> Iterator[Sample]:
+    for labels, d in _devices(vendors):
+        more = {"name": d.name, "uuid": d.uuid, "bus_id": d.bus_id, "health": d.health}
+        yield {**labels, **{key: value or "" for key, value in more.items()}}, 1
+
+
+def _figures(vendors: Iterable[VendorFacts], figure: Callable[[Device], float | None]) -> Iterator[Sample]:
+    """A figure that the tool does not tell has no sample: 0 would be an answer."""
+    for labels, d in _devices(vendors):
+        value = figure(d)
+        if value is not None:
+            yield labels, value
+
+
+def _devices(vendors: Iterable[VendorFacts]) -> Iterator[tuple[dict[str, str], Device]]:
+    """Each label once: a damaged list may name a device twice, and a series twice is an error for Prometheus."""
+    for v in vendors:
+        known = {label(d): d for d in reversed(v.devices)}
+        yield from (({"device": v.name, "index": name}, known[name]) for name in reversed(known))
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor

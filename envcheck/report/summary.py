@@ -1,0 +1,170 @@
+"""What all reports say alike: the verdict, the exit code, the one next step, names of areas, and text made harmless."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from envcheck.core.errors import FIT, UNFIT, UNTOLD
+from envcheck.core.facts import Facts, VendorFacts
+from envcheck.core.language import say
+from envcheck.core.language.width import tidy
+from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.text import plain
+
+if TYPE_CHECKING:
+    from envcheck.report.text import Style
+
+TEXT_LIMIT = 400
+TITLES = {
+    "driver": "Driver and tool",
+    "devices": "Devices",
+    "links": "Links between devices",
+    "toolkit": "Toolkit",
+    "network": "Network",
+    "host": "Host",
+    "engine": "Container engine",
+    "python": "Python and packages",
+    "job": "This job",
+    "deep": "Active tests",
+    "own": "Your own checks",
+    "fleet": "Among the hosts",
+}
+# Causes that others follow from come first.
+ROOTS = ("driver.tool", "driver.whole_answer", "job.device", "devices.present", "engine.reachable")
+_SENTENCE = re.compile(r".*?(?:[.](?=\s|$)|。)|.+")
+# Bidirectional overrides can make text read as what it is not; the rest of what is not printable goes by isprintable.
+_BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a format may want: `style` is the terminal's, `lang` of the words around the findings, `made` when."""
+
+    findings: Sequence[Finding]
+    facts: Facts
+    strict: bool = False
+    style: Style | None = None
+    lang: str = "en"
+    made: datetime | None = None
+
+
+def verdict(findings: Iterable[Finding]) -> Severity:
+    """The worst; what does not apply says nothing beside what was judged.  SKIP when nothing was."""
+    severities = {counted(f) for f in findings}
+    return max(severities - {Severity.SKIP} or {Severity.SKIP})
+
+
+def exit_code(findings: Sequence[Finding], strict: bool = False) -> int:
+    """0 fit; 1 something fails; 3 nothing fails but something, or all, could not be told, or with `strict` warns."""
+    worst = verdict(findings)
+    if worst is Severity.FAIL:
+        return UNFIT
+    untold = worst is Severity.SKIP or any(counted(f) is Severity.UNKNOWN for f in findings)
+    return UNTOLD if untold or (strict and worst is Severity.WARN) else FIT
+
+
+def counted(finding: Finding) -> Severity:
+    """What it counts as: a finding that a person has accepted counts as well."""
+    return Severity.OK if finding.waived else finding.severity
+
+
+def explains(findings: Iterable[Finding]) -> dict[str, list[str]]:
+    """Which checks could judge nothing, by the name of the check that tells why: a cause is told once."""
+    found: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.follows:
+            found.setdefault(finding.follows, []).append(safe(finding.name))
+    return {cause: list(dict.fromkeys(names)) for cause, names in found.items()}
+
+
+def next_step(findings: Sequence[Finding]) -> str:
+    """The one thing to do first: what the worst finding advises, in a sentence, and its first command."""
+    worst = worst_first(findings)
+    if not worst:
+        return ""
+    remedy = worst[0].remedy or Remedy(say(f"Look at {safe(worst[0].name)}."))
+    words = _SENTENCE.match(safe(remedy.words))
+    said = words[0].rstrip(".: 。：") if words else say("Look")
+    return f"{said}{say(':')}\n{safe(remedy.commands[0])}" if remedy.commands else f"{said}{say('.')}"
+
+
+def next_line(findings: Sequence[Finding]) -> str:
+    """The next step with its command in one line, for programs."""
+    return tidy(next_step(findings).replace("\n", " "))
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """The verdict in a sentence; a warning beside something untold is no "fit"."""
+    worst = verdict(findings)
+    untold = worst is Severity.WARN and exit_code(findings) == UNTOLD
+    return say(VERDICTS[Severity.UNKNOWN if untold else worst])
+
+
+def aside(text: str) -> str:
+    """In brackets, behind a sentence."""
+    return f"{say(' (')}{text}{say(')')}"
+
+
+def title(area: str) -> str:
+    return say(TITLES[area]) if area in TITLES else safe(area)
+
+
+def counts(findings: Iterable[Finding]) -> str:
+    """As in 45 ok, 3 warnings, 1 failure, 1 waived; what does not apply is not counted."""
+    found = list(findings)
+    told = {s: sum(f.severity is s and not f.waived for f in found) for s in Severity}
+    words = [say(f"{told[s]} {word if told[s] == 1 else words}") for s, (word, words) in COUNTED.items() if told[s]]
+    waived = sum(bool(f.waived) for f in found)
+    return say(", ").join(words + [say(f"{waived} waived")] * bool(waived))
+
+
+def train_command(facts: Facts) -> str:
+    """What to do next where all is well."""
+    if facts.wanted:
+        return f"envcheck train --model {safe(facts.wanted.recipe)} --method {safe(facts.wanted.method)}"
+    return "envcheck train --model tiny --method lora"
+
+
+def safe(text: str) -> str:
+    """One line without control characters, cut to a bounded length."""
+    flat = _BIDI.sub("", plain(text[: 8 * TEXT_LIMIT])).replace("\t", " ")
+    return "".join(c if c.isprintable() else " " for c in flat).strip()[:TEXT_LIMIT]
+
+
+def head(facts: Facts) -> str:
+    host = facts.host
+    cards = [_cards(v) for v in facts.vendors]
+    where = say(f"envcheck doctor on {host.hostname}") if host and host.hostname else "envcheck doctor"
+    job = say(f", for {facts.wanted.recipe} {facts.wanted.method}") if facts.wanted else ""
+    return safe(f"{where}{say(': ')}{say(', ').join(cards) or say('no accelerator, examined as cpu')}{job}")
+
+
+def _cards(v: VendorFacts) -> str:
+    name = say(v.vendor.title)
+    if v.devices:
+        return f"{len(v.devices)} × {name}"
+    return say(f"{name} ({len(v.pci)} on the bus)") if v.pci else name
+
+
+COUNTED = {
+    Severity.OK: ("ok", "ok"),
+    Severity.WARN: ("warning", "warnings"),
+    Severity.FAIL: ("failure", "failures"),
+    Severity.UNKNOWN: ("not told", "not told"),
+}
+VERDICTS = {
+    Severity.OK: "Fit to train.",
+    Severity.SKIP: "Nothing was judged.",
+    Severity.UNKNOWN: "Nothing fails, but something could not be told.",
+    Severity.WARN: "Fit to train, with warnings.",
+    Severity.FAIL: "Not fit to train.",
+}
+
+
+def worst_first(findings: Sequence[Finding]) -> list[Finding]:
+    wrong = [f for f in findings if counted(f) >= Severity.UNKNOWN]
+    return sorted(wrong, key=lambda f: (-f.severity, f.name not in ROOTS, f.remedy is None))

@@ -1,0 +1,202 @@
+"""For people, in a terminal: a line an area, details where something is wrong, then the verdict and the next step.
+
+After flutter doctor's manner.  What a tool printed is shown without its control characters: a recording may come from a
+stranger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from envcheck.core.facts import Facts
+from envcheck.core.language import say
+from envcheck.core.language.width import columns, wrap
+from envcheck.core.model import Finding, Severity
+from envcheck.core.text import plain
+from envcheck.report.summary import (
+    Report,
+    aside,
+    counted,
+    counts,
+    explains,
+    head,
+    next_step,
+    safe,
+    summary,
+    title,
+    train_command,
+    verdict,
+)
+from envcheck.vendors import VENDORS
+
+if TYPE_CHECKING:
+    from envcheck.core.check import Check
+
+MARKS = {Severity.OK: "✓", Severity.SKIP: "-", Severity.UNKNOWN: "?", Severity.WARN: "!", Severity.FAIL: "✗"}
+ASCII_MARKS = {**MARKS, Severity.OK: "+", Severity.FAIL: "x"}
+COLOURS = {Severity.OK: "32", Severity.SKIP: "2", Severity.UNKNOWN: "35", Severity.WARN: "33", Severity.FAIL: "31"}
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the terminal can: its width, whether it has UTF-8 and colours."""
+
+    width: int = 80
+    unicode: bool = True
+    colour: bool = False
+
+    def mark(self, severity: Severity) -> str:
+        shown = f"[{(MARKS if self.unicode else ASCII_MARKS)[severity]}]"
+        return f"\x1b[{COLOURS[severity]}m{shown}\x1b[0m" if self.colour else shown
+
+
+def render(report: Report) -> str:
+    return as_text(report.findings, report.facts, report.style)
+
+
+def as_text(findings: Sequence[Finding], facts: Facts, style: Style | None = None) -> str:
+    style = style or Style()
+    areas = groupby(findings, key=lambda f: f.name.partition(".")[0])
+    explained = explains(findings)
+    lines = [line for area, some in areas for line in _area(area, list(some), explained, style)]
+    text = "\n".join([*_wrapped(head(facts), style, ""), "", *lines, "", *_end(findings, facts, style)])
+    return (text if style.unicode else _ascii(text)) + "\n"
+
+
+def listing(width: int, own: tuple[Check, ...] = ()) -> str:
+    """--list-checks; `own` are the site's."""
+    from envcheck.deep import table
+    from envcheck.report.check_list import listed
+
+    checks = listed(own)
+    names = [safe(c.name) for c in checks]
+    wide = max(map(len, names)) + 2
+    whom = [f"{c.applies_to}{', with --deep' if c.area == table.AREA else ''}" for c in checks]
+    told = [f"{safe(say(' '.join(c.says.split())))} [{say(one)}]" for c, one in zip(checks, whom, strict=True)]
+    rows = [wrap(words, max(30, width - wide)) for words in told]
+    return "\n".join(
+        line
+        for name, row in zip(names, rows, strict=True)
+        for line in (f"{name:{wide}}{row[0]}", *(" " * wide + more for more in row[1:]))
+    )
+
+
+def _area(area: str, findings: list[Finding], explained: dict[str, list[str]], style: Style) -> Iterator[str]:
+    said = f"{title(area)}{say(': ')}{area_line(findings)}"
+    yield from _wrapped(said, style, f"{style.mark(area_state(findings))} ", 4)
+    for alike in _alike([f for f in findings if counted(f) >= Severity.UNKNOWN]):
+        yield from _details(alike, explained.get(alike[0].name, []), style)
+    for finding in (f for f in findings if f.waived):
+        yield from _wrapped(
+            f"{safe(finding.name)}{say(': ')}{safe(finding.seen)}{say('; waived ')}{safe(finding.waived)}",
+            style,
+            "    [~] ",
+            8,
+        )
+
+
+def _alike(wrong: list[Finding]) -> list[list[Finding]]:
+    """Findings that say the same in all but their names, together: a question that failed is told once."""
+    groups: dict[Finding, list[Finding]] = {}
+    for finding in wrong:
+        groups.setdefault(replace(finding, name="", source=""), []).append(finding)
+    return list(groups.values())
+
+
+def area_state(findings: Sequence[Finding]) -> Severity:
+    """The worst; not OK where some of it could not be judged."""
+    worst = verdict(findings)
+    return Severity.SKIP if worst is Severity.OK and any(f.follows for f in findings) else worst
+
+
+def area_line(findings: Sequence[Finding]) -> str:
+    """What the area's line says: what it is when all is well, how much is not, else why nothing was judged."""
+    judged = [f for f in findings if f.severity is not Severity.SKIP and not f.waived]
+    wrong = [f for f in findings if counted(f) >= Severity.UNKNOWN]
+    left = [f for f in findings if f.follows]
+    if not judged:
+        return safe(findings[0].seen)
+    if wrong:
+        needs = f"{len(wrong)} of {len(judged)} checks need{'s' * (len(wrong) == 1)} a look"
+        return say(needs if judged[1:] else "needs a look")
+    if left:
+        causes = ", ".join(dict.fromkeys(f.follows for f in left))
+        well = "1 check is well" if len(judged) == 1 else f"{len(judged)} checks are well"
+        return say(f"{well}, {len(left)} {'follows' if len(left) == 1 else 'follow'} from {causes}")
+    first = [f.seen for f in judged if f.name in HEADLINES] or [judged[0].seen]
+    many = say(f"{len(judged)} {'check' if len(judged) == 1 else 'checks'}")
+    return f"{say('; ').join(map(safe, first))}{aside(many)}"
+
+
+# Whose words an area's line borrows when all is well.
+HEADLINES = (
+    "driver.version",
+    "devices.present",
+    "links.topology",
+    "toolkit.version",
+    "network.own_name",
+    "host.memory",
+    "engine.reachable",
+    "python.version",
+    "job.device",
+)
+
+
+def _details(alike: list[Finding], unjudged: list[str], style: Style) -> Iterator[str]:
+    finding = alike[0]
+    device = aside(say(VENDORS[finding.device].title)) if finding.device in VENDORS else ""
+    names = ", ".join(dict.fromkeys(safe(f.name) for f in alike))
+    yield from _wrapped(
+        f"{names}{device}{say(': ')}{safe(finding.seen)}", style, f"    {style.mark(finding.severity)} ", 8
+    )
+    for line in filter(None, map(_squeezed, finding.evidence)):
+        if line.startswith("$ "):  # the whole command stands in --json
+            yield f"        | {line if len(line) <= style.width - 10 else line[: style.width - 14] + ' ...'}"
+        else:
+            yield from _wrapped(line, style, "        | ", 10)
+    if unjudged:
+        yield from _wrapped(f"{say('What follows from it: ')}{', '.join(unjudged)}", style, "        ", 8)
+    if finding.remedy:
+        yield from _wrapped(safe(finding.remedy.words), style, "        ", 8)
+        yield from (f"          {safe(command)}" for command in finding.remedy.commands)  # never wrapped: for pasting
+
+
+def _squeezed(line: str) -> str:
+    """A table's row without its blanks, which would be wrapped into a riddle."""
+    return " ".join(safe(line).split())
+
+
+def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[str]:
+    worst, told, step = verdict(findings), counts(findings), next_step(findings)
+    yield from _wrapped(f"{summary(findings)}{aside(told) if told else ''}", style, f"{style.mark(worst)} ", 4)
+    if step:
+        words, _, command = step.partition("\n")
+        yield from _wrapped(words, style, say("Next: "), 6)
+        if command:
+            yield f"          {command}"
+    elif worst is Severity.SKIP:
+        yield f"{say('Next: ')}envcheck doctor --list-checks"
+    else:
+        yield f"{say('Next: ')}{train_command(facts)}"
+        if not facts.wanted:
+            under = " " * columns(say("Next: "))
+            yield from _wrapped(say("or ask about your own job, with --model and --method"), style, under, len(under))
+
+
+def _wrapped(text: str, style: Style, lead: str, indent: int = 0) -> list[str]:
+    """Lines no wider than the terminal; colours take no room, so they are measured without."""
+    bare = plain(lead)
+    wide = columns(bare)
+    pad = " " * max(indent, wide if indent else 0)
+    if indent > wide:
+        first, *rest = wrap(text, style.width, bare, pad) or [bare.rstrip()]
+        return [lead + first[len(bare) :], *rest]
+    lines = wrap(text, max(20, style.width - wide))
+    return [lead + lines[0], *(pad + line for line in lines[1:])] if lines else [lead.rstrip()]
+
+
+def _ascii(text: str) -> str:
+    return text.replace("×", "x").encode("ascii", "replace").decode()

@@ -1,0 +1,123 @@
+"""The devices as the page draws them: a tile each, coloured by the figures that the checks judge by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from envcheck.checks.devices import conflicts
+from envcheck.checks.devices.health import ecc_counts
+from envcheck.core.facts import Facts, VendorFacts
+from envcheck.core.findings import label
+from envcheck.core.model import Device, Finding, Severity
+from envcheck.core.units import mib
+from envcheck.report.summary import counted, safe
+from envcheck.settings.thresholds import limit
+
+TILES_LIMIT = 128
+OWNERS_LIMIT = 4
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One device; states are Severity's names in lower case, figures are texts, `used_percent` is of its memory.
+
+    `errors` are uncorrectable ones of its memory, or of its NPU's; None where there is none, or none is told.
+    """
+
+    number: str
+    name: str
+    state: str
+    health: str
+    health_state: str
+    memory: str
+    used_percent: float | None
+    memory_state: str
+    temperature: str
+    temperature_state: str
+    power: str
+    busy: str
+    errors: int | None
+    owners: tuple[str, ...]
+
+
+def tiles(facts: Facts, v: VendorFacts, findings: Sequence[Finding]) -> list[Tile]:
+    bad = max((counted(f) for f in findings if f.name == "devices.health" and f.device == v.name), default=Severity.OK)
+    counts = dict(ecc_counts(v))
+    return [
+        _tile(facts, v, d, max(bad, Severity.WARN), counts.get(label(d)) or counts.get(str(d.npu)) or None)
+        for d in v.devices[:TILES_LIMIT]
+    ]
+
+
+def ghosts(v: VendorFacts) -> list[str]:
+    """Addresses on the bus that no listed device has; none where the two do not speak of addresses alike."""
+    listed = [_address(d.bus_id or "") for d in v.devices]
+    on_bus = {_address(one): one for one in v.pci or ()}
+    if not set(listed) <= set(on_bus):
+        return []
+    return [safe(one) for address, one in on_bus.items() if address not in listed][:TILES_LIMIT]
+
+
+def _tile(facts: Facts, v: VendorFacts, d: Device, bad: Severity, errors: int | None) -> Tile:
+    health = Severity.SKIP if d.health is None else Severity.OK if d.health.upper() == "OK" else bad
+    held = (d.memory_used_mib or 0) > v.vendor.idle_memory_mib
+    memory = Severity.SKIP if d.memory_used_mib is None else Severity.WARN if held else Severity.OK
+    warmth = _warmth(facts, d.temperature_c)
+    worn = Severity.FAIL if errors else Severity.SKIP
+    return Tile(
+        number=label(d),
+        name=safe(d.name or ""),
+        state=max(health, memory, warmth, worn, key=lambda s: (s is not Severity.SKIP, s)).name.lower(),
+        health=safe(d.health or ""),
+        health_state=health.name.lower(),
+        memory=_memory(d),
+        used_percent=_share(d.memory_used_mib, d.memory_total_mib),
+        memory_state=memory.name.lower(),
+        temperature="" if d.temperature_c is None else f"{d.temperature_c:g} °C",
+        temperature_state=warmth.name.lower(),
+        power=_power(d),
+        busy="" if d.utilization_percent is None else f"{d.utilization_percent:g} %",
+        errors=errors,
+        owners=tuple(_owners(v, d)),
+    )
+
+
+def _warmth(facts: Facts, temperature_c: float | None) -> Severity:
+    if temperature_c is None:
+        return Severity.SKIP
+    if temperature_c >= limit(facts, "devices.temperature.fail_c"):
+        return Severity.FAIL
+    return Severity.WARN if temperature_c >= limit(facts, "devices.temperature.warn_c") else Severity.OK
+
+
+def _memory(d: Device) -> str:
+    """As in 3.2 / 64 GiB."""
+    used, total = (mib(n) if n is not None else "" for n in (d.memory_used_mib, d.memory_total_mib))
+    shared = used.endswith("GiB") and total.endswith("GiB")
+    return " / ".join(filter(None, (used.removesuffix(" GiB") if shared else used, total)))
+
+
+def _power(d: Device) -> str:
+    if d.power_w is None:
+        return ""
+    return f"{d.power_w:.0f} W" if d.power_limit_w is None else f"{d.power_w:.0f} / {d.power_limit_w:.0f} W"
+
+
+def _share(used: float | None, total: float | None) -> float | None:
+    """Percent, within what a bar can show."""
+    return None if used is None or not total or total < 0 else round(min(100.0, max(0.0, 100 * used / total)), 1)
+
+
+def _owners(v: VendorFacts, d: Device) -> Iterator[str]:
+    mine = [p for p in v.processes or () if conflicts.on(p, d)]
+    for p in mine[:OWNERS_LIMIT]:
+        size = "" if p.memory_mib is None else f", {mib(p.memory_mib)}"
+        yield f"{safe(p.name or '?')} (pid {'?' if p.pid is None else p.pid}{size})"
+    if len(mine) > OWNERS_LIMIT:
+        yield f"+ {len(mine) - OWNERS_LIMIT}"
+
+
+def _address(bus_id: str) -> str:
+    """Without the domain, which some tools print in four digits, some in eight, some not at all."""
+    return ":".join(bus_id.lower().split(":")[-2:])

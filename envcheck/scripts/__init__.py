@@ -1,0 +1,1 @@
+"""Reads launch scripts, training configurations and container files; judges nothing."""

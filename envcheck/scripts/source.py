@@ -1,0 +1,172 @@
+"""The file, read with bounds, and its blocks: a script or configuration is one, a document has those that it shows."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from envcheck.core.errors import UsageError
+from envcheck.core.lint.model import Block, Source
+
+LIMIT = 1 << 20  # bytes; the longest launch script seen has 40 kB
+_CONFIGS = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
+_DOCKERFILE = re.compile(r"(?i)(?:.*[.-])?(?:docker|container)file(?:[.-].*)?")
+_DOCUMENTS = {".md", ".markdown", ".rst", ".txt"}
+_FENCE = re.compile(rb"^([ \t>]*)(`{3,}|~{3,})[ \t]*([\w+-]*)")
+_DIRECTIVE = re.compile(rb"^([ \t]*)\.\. (?:code-block|code|sourcecode)::[ \t]*([\w-]*)[ \t]*\r?$")
+_PROMPT = re.compile(rb"^(?:\(\S+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[:~/ \w.\]-]*[#$]|\$|>>>)[ \t]+")
+_SHELLS = {b"bash", b"sh", b"shell", b"zsh", b"console", b"shell-session", b"bat", b"terminal"}
+_LANGUAGES = {
+    **dict.fromkeys(_SHELLS, "bash"),
+    b"yaml": "yaml",
+    b"yml": "yaml",
+    b"json": "json",
+    b"dockerfile": "dockerfile",
+}
+# What an unlabelled block of a document begins with when it is meant for a shell.
+_COMMANDS = (
+    rb"(?:sudo|docker|podman|nerdctl|pip3?|python3?|conda|export|unset|cd|git|wget|curl|source|bash|sh|apt(?:-get)?|yum|"
+    rb"torchrun|deepspeed|accelerate|swift|megatron|llamafactory-cli|erniekit|paddleformers-cli|srun|sbatch|mpirun|mkdir|"
+    rb"npu-smi|ixsmi|nvidia-smi|cat|echo|rm|set|nohup|[A-Z_]{3,}=\S)"
+)
+# Where a block shows what a tool answered, the commands are over: tables, progress bars, log lines.
+_ANSWER = re.compile(
+    rb"\s*(?:\+[-=+]{6,}|\|.*\|\s*$|[|+]?[-=]{8,}[|+]|\[(?:INFO|WARN|ERROR|\d)|\d{4}-\d\d-\d\d[ T]|\.\.\.\s*$|.*\d%\|)"
+)
+_SHELLISH = re.compile(rb"^\s*(?:#!.*\bsh\b|" + _COMMANDS + rb"(?:\s|$))", re.MULTILINE)
+
+
+def read(name: str) -> Source:
+    """The file, or standard input for "-"; UsageError for what is no text of at most LIMIT bytes."""
+    try:
+        if name == "-":
+            raw = sys.stdin.buffer.read(LIMIT + 1)
+        else:
+            if not Path(name).is_file():
+                kind = "a folder" if Path(name).is_dir() else "no file" if Path(name).exists() else "not there"
+                raise UsageError(f"{name} is {kind}", "name a script, a YAML file, a document, or - for standard input")
+            with Path(name).open("rb") as file:
+                raw = file.read(LIMIT + 1)
+    except OSError as err:
+        words = f"{name}: cannot be read: {(err.strerror or str(err)).lower()}"
+        raise UsageError(words, "name a script that you may read") from None
+    except ValueError:
+        raise UsageError("the file's name holds a NUL", "name a script, or - for standard input") from None
+    return of(name, raw)
+
+
+def of(name: str, raw: bytes) -> Source:
+    shown = "standard input" if name == "-" else name
+    if len(raw) > LIMIT:
+        raise UsageError(f"{shown} is larger than {LIMIT >> 10} kB", "no launch script is: name the right file")
+    if b"\0" in raw:
+        raise UsageError(f"{shown} is no text: it holds a NUL byte", "name a script, a YAML file or a document")
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as err:
+        words = f"{shown} is no text in UTF-8: byte {err.start + 1} does not fit"
+        raise UsageError(words, "iconv -f GB18030 -t UTF-8 changes files of older Chinese editors") from None
+    return Source(name, raw)
+
+
+def kind_of(source: Source, asked: str = "") -> str:
+    """bash, yaml, json, dockerfile or document: as asked, else by the name's end, else by what stands in it."""
+    suffix = Path(source.name).suffix.lower()
+    if asked:
+        return asked
+    if suffix in _CONFIGS:
+        return _CONFIGS[suffix]
+    if _DOCKERFILE.fullmatch(Path(source.name).name) and suffix not in _DOCUMENTS:
+        return "dockerfile"
+    head = source.raw.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if suffix in _DOCUMENTS:
+        return "document"
+    if suffix in (".py", ".ipynb") or re.match(rb"#![^\n]{0,80}python", head):
+        raise UsageError(f"{source.name} is Python, which lint does not read", "name the script that starts it")
+    if suffix in (".sh", ".bash", ".slurm", ".sbatch") or head.startswith(b"#!"):
+        return "bash"
+    if head.startswith(b"{"):
+        return "json"
+    if re.match(rb"(?:(?:#[^\n]*|ARG [^\n]*)?\r?\n)*FROM [^\n]+", head):
+        return "dockerfile"
+    if re.search(rb"^ {0,3}(```|~~~)", source.raw, re.MULTILINE):
+        return "document"
+    keys = len(re.findall(rb"^[A-Za-z_][\w.-]*:(?:[ \t]|\r?$)", source.raw, re.MULTILINE))
+    others = len(re.findall(rb"^(?![A-Za-z_][\w.-]*:(?:[ \t]|\r?$))[^#\s-]", source.raw, re.MULTILINE))
+    return "yaml" if keys > 2 * others else "bash"
+
+
+def blocks(source: Source, asked: str = "") -> list[Block]:
+    """What there is to read, in the order of the file."""
+    kind = kind_of(source, asked)
+    if kind == "document":
+        return _document(source)
+    start = 3 if source.raw.startswith(b"\xef\xbb\xbf") else 0
+    return [Block(kind, source.raw[start:], ((0, start),), whole=True)]
+
+
+def _document(source: Source) -> list[Block]:
+    lines = source.raw.splitlines(keepends=True)
+    found, number, offset = [], 0, 0
+    while number < len(lines):
+        for opens, body in ((_FENCE.match(lines[number]), _fenced), (_DIRECTIVE.match(lines[number]), _indented)):
+            if opens:
+                end, indent, after = body(lines, number, opens)
+                block = _block(lines[number + 1 : end], offset + len(lines[number]), indent, opens)
+                found += [block] if block else []
+                offset += sum(map(len, lines[number:after]))
+                number = after
+                break
+        else:
+            offset += len(lines[number])
+            number += 1
+    return found
+
+
+def _fenced(lines: list[bytes], number: int, opens: re.Match[bytes]) -> tuple[int, int, int]:
+    """Where the block ends (the line of the closing fence), how far it is indented, where the document goes on."""
+    mark = opens[2]
+    for end in range(number + 1, len(lines)):
+        closing = lines[end].strip(b" \t>\r\n")
+        if closing.startswith(mark) and not closing.strip(mark[:1]):
+            return end, len(opens[1]), end + 1
+    return len(lines), len(opens[1]), len(lines)
+
+
+def _indented(lines: list[bytes], number: int, opens: re.Match[bytes]) -> tuple[int, int, int]:
+    """As `_fenced`, for reStructuredText: all that is indented further than the directive."""
+    base, end = len(opens[1]), number + 1
+    while end < len(lines) and (not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip(b" \t")) > base):
+        end += 1
+    texts = [line for line in lines[number + 1 : end] if line.strip() and not line.lstrip().startswith(b":")]
+    indent = min((len(line) - len(line.lstrip(b" \t")) for line in texts), default=0)
+    return end, indent, end
+
+
+def _block(lines: list[bytes], offset: int, indent: int, opens: re.Match[bytes]) -> Block | None:
+    """The block without its indentation, if it is in a language that is read."""
+    parts: list[tuple[int, bytes]] = []
+    for line in lines:
+        cut = min(indent, len(line) - len(line.lstrip(b" \t>")))
+        parts.append((offset + cut, line[cut:]))
+        offset += len(line)
+    language = opens.groups()[-1].lower()
+    body = b"".join(part for _, part in parts)
+    kind = _LANGUAGES.get(language) or ("bash" if not language and _SHELLISH.search(body) else "")
+    console = kind == "bash" and bool(_PROMPT.match(body.lstrip()))
+    root = re.match(rb"\s*# (?=\S+[^\n]*\n(.+\n))", body) if not language else None
+    if root and _ANSWER.match(root[1]):  # a root's prompt, and a tool's answer
+        kind, parts = "bash", [(at + 2, part[2:]) for at, part in parts if part.startswith(b"# ")][:1]
+    if console:
+        parts = [(at + m.end(), part[m.end() :]) for at, part in parts if (m := _PROMPT.match(part))]
+    elif kind == "bash":
+        answer = next((i for i, (_, part) in enumerate(parts) if _ANSWER.match(part)), len(parts))
+        parts = parts[:answer]
+    if not kind or not body.strip():
+        return None
+    starts, total = [], 0
+    for at, part in parts:
+        starts.append((total, at))
+        total += len(part)
+    return Block(kind, b"".join(part for _, part in parts), tuple(starts), console=console)

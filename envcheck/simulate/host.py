@@ -1,0 +1,73 @@
+"""What the host itself tells, in the shapes of probes/host/collectors.py; the clock is the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from envcheck.core.simulate.machine import Machine
+from envcheck.core.units import GIB, MIB
+from envcheck.simulate import host_answers, network
+
+
+def collectors(machine: Machine, now: float) -> Mapping[str, Mapping[str, Any]]:
+    """By collector."""
+    return {
+        "host": _host(machine),
+        "disks": _disks(machine),
+        "limits": {
+            **dict.fromkeys(("open_files_soft", "open_files_hard"), 1 << 20),
+            **dict.fromkeys(("memlock_soft_bytes", "memlock_hard_bytes"), -1),
+        },
+        "environment": dict(machine.environment),
+        "network": _network(machine),
+        "clock": {"synchronised": True, "time": now},
+        "packages": {
+            "python": machine.python,
+            "executable": "/usr/bin/python3",
+            "packages": dict(machine.packages),
+            "unmet": [],
+            "environments": {},
+        },
+        **host_answers.told(machine),
+        **network.told(machine),
+    }
+
+
+def _host(machine: Machine) -> dict[str, Any]:
+    host = machine.host
+    total = host.memory_gib * GIB
+    return {
+        "hostname": host.hostname,
+        "kernel": host.kernel,
+        "architecture": host.architecture,
+        "os": host.os,
+        "cpu_count": host.cpus,
+        "memory_total_bytes": total,
+        "memory_available_bytes": total * 96 // 100,
+        "swap_total_bytes": 0,
+        "swap_used_bytes": 0,
+        "hugepages_total": 0,
+        "hugepages_free": 0,
+        "hugepage_bytes": 2 * MIB,
+        "numa_nodes": host.numa_nodes,
+        "euid": host_answers.told(machine)["caller"]["uid"],
+        "in_container": False,
+    }
+
+
+def _disks(machine: Machine) -> dict[str, Any]:
+    disk, shm = machine.host.disk_gib * GIB, machine.host.shm_mib * MIB
+    disks = {path: {"total_bytes": disk, "free_bytes": disk * 3 // 4} for path in ("/", ".", "home", "/var/lib/docker")}
+    return {**disks, "/dev/shm": {"total_bytes": shm, "free_bytes": shm}}
+
+
+def _network(machine: Machine) -> dict[str, Any]:
+    host = machine.host
+    return {
+        "hostname_resolves_to": [host.address],
+        "interfaces": {
+            "lo": {"addresses": ["127.0.0.1"], "mtu": 65536, "up": True},
+            host.interface: {"addresses": [host.address], "mtu": 1500, "up": True},
+        },
+    }

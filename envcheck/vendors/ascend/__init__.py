@@ -1,0 +1,92 @@
+"""Huawei Ascend NPUs: npu-smi, hccn_tool, CANN."""
+
+from __future__ import annotations
+
+from envcheck.core.model import Device
+from envcheck.core.vendor import PER_DEVICE, PER_DIE, Vendor, list_paths, read, run
+
+
+def _unhealthy(device: Device) -> bool:
+    return (device.health or "").upper() != "OK"
+
+
+def _load_unknown(device: Device) -> bool:
+    return device.utilization_percent is None
+
+
+VENDOR = Vendor(
+    name="npu",
+    title="Huawei Ascend",
+    tool="npu-smi",
+    pci_vendor="19e5",
+    node_pattern="/dev/davinci[0-9]*",
+    visible_env="ASCEND_RT_VISIBLE_DEVICES",
+    device_type="npu",
+    launch_option="--npus",
+    plugin="paddle-custom-npu",
+    plugin_index="https://www.paddlepaddle.org.cn/packages/stable/npu/",
+    toolkit="CANN",
+    runtime="ascend",
+    runtime_env="ASCEND_VISIBLE_DEVICES",  # physical ids; the runtime adds the three manager nodes by itself
+    nodes_suffice=True,  # Ascend Docker documents: nodes and the driver's folders, by hand
+    port_env="HCCL_IF_BASE_PORT",  # CANN's environment variable reference, 8.0 to 9.0
+    port_base=60000,
+    port_spans=(("8.2.rc1", 32), ("0", 16)),
+    control_nodes=("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"),  # Ascend's container guides
+    kernel_modules=("drv_*", "asdrv_*", "davinci*", "ascend*"),  # lsmod in the driver's installation guide: drv_
+    libraries=(
+        ("libascend_hal.so", "/usr/local/Ascend/driver/lib64/driver/libascend_hal.so"),
+        ("libdcmi.so", "/usr/local/dcmi/libdcmi.so"),
+        ("libascendcl.so", ""),
+        ("libhccl.so", ""),
+        ("libatb.so", ""),
+    ),
+    driver_mounts=("/usr/local/Ascend/driver", "/usr/local/dcmi"),  # or folders below: Ascend's container guides
+    module_link="HCCS",  # CANN's environment reference, HCCL_INTRA_PCIE_ENABLE: the same cards of both modules
+    mixes=False,  # FlagCX's table of features: HCCL is homogeneous only
+    chips_per_card=1,
+    devices=(run("npu-smi", "info"),),
+    details=(
+        run("npu-smi", "info", "-m"),
+        run("npu-smi", "info", "-t", "topo"),
+        read("/usr/local/Ascend/driver/version.info"),
+        read("/usr/local/Ascend/firmware/version.info"),
+        read("/etc/ascend_install.info"),
+        read("/etc/hccn.conf"),
+        list_paths("/usr/local/Ascend/ascend-toolkit/[0-9]*"),
+        list_paths("/usr/local/Ascend/cann-[0-9]*"),
+        read("/usr/local/Ascend/ascend-toolkit/latest/version.cfg"),
+        read("/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/ascend_toolkit_install.info"),
+        read("/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/ascend_toolkit_install.info"),
+        list_paths("/usr/local/Ascend/ascend-toolkit/set_env.sh"),
+        list_paths("/usr/local/Ascend/nnal/atb/set_env.sh"),
+        read("/usr/local/Ascend/nnal/atb/latest/version.info"),
+        read("/usr/local/Ascend/ascend-toolkit/latest/opp/version.info"),
+        read("/usr/local/Ascend/ascend-toolkit/latest/opp_kernel/version.info"),
+        read("/usr/local/Ascend/ascend-toolkit/latest/compiler/version.info"),
+        list_paths("/usr/local/Ascend/ascend-toolkit/latest/opp/built-in/op_impl/ai_core/tbe/kernel/ascend*/a[a-d]*"),
+    ),
+    per_device=(
+        *(run("npu-smi", "info", "-t", kind, "-i", PER_DEVICE) for kind in ("board", "usages", "health", "ecc")),
+        *(run("hccn_tool", "-i", PER_DIE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health", "tls")),
+    ),
+    only_if={"health": _unhealthy, "usages": _load_unknown},
+    pci_classes=("12",),  # Huawei's [0300] is the board's own console (Hi171x), on each Kunpeng server
+    toolkit_variables=("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"),
+    toolkit_folder="/usr/local/Ascend",
+    idle_memory_mib=4096,  # 3412 MiB on an idle A3 die (driver 24.1.rc3.7), some 3.3 GB on 910B since 24.1
+    scheduler_words=("npu", "ascend", "davinci", "atlas", "910"),
+    commands={
+        "list": ("npu-smi info",),
+        "health": ("npu-smi info -t health -i {id}",),
+        "ecc": ("npu-smi info -t ecc -i {id}",),
+        "topology": ("npu-smi info -t topo",),
+        "pci": ("lspci -nn -d 19e5:", "dmesg | grep -i -E 'davinci|drv_pcie'"),
+        "driver": (
+            "lsmod | grep drv_",
+            "ls -l /dev/davinci_manager",
+            "/usr/local/Ascend/driver/tools/upgrade-tool --device_index -1 --system_version",
+        ),
+        "toolkit": ("source /usr/local/Ascend/ascend-toolkit/set_env.sh",),
+    },
+)

@@ -1,0 +1,283 @@
+"""Where a bundle's wheels are resolved and built: in a place like the one that they are for, which is thrown away.
+
+That is a container of the recipe's image, or an environment of this Python: the very packages are put in as a
+provisioning would do it, so that what the image brings is left out, and what has no wheel is built where it will run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from envcheck.core import toml_file
+from envcheck.core.errors import EnvcheckError, StepError
+from installers.locks.lockfile import Built, Commit, Wheel
+from installers.recipes.recipe import Checkout, Package, Recipe
+from installers.recipes.recipe import Mount as Mounted
+from installers.software import build_cache, builds, checkouts, packages, solver
+from installers.software.build_cache import Kept
+from installers.software.builds import Ground
+from installers.software.packages import Pip, PipError
+from installers.software.solver import Found
+from installers.state import checksums
+from installers.state.progress import Downloads, Event, Report
+from installers.targets.container_errors import asked
+from installers.targets.target import Host
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+OLD_PIP = "pip>=22.2"
+VENV_S = 300.0
+DAY_S = 86400  # a container that a killed run leaves ends by itself
+TOOLS_LIMIT = 30  # rounds in which pip names what else builds a clone
+LEGACY = ("setuptools>=40.8.0", "wheel")  # what pip takes where a project names nothing
+
+
+@dataclass
+class Kitchen:
+    """`folder` is this host's, with wheels/, tools/ and builds/ for what comes of it; `report` hears what is done, and
+    `line` what pip says."""
+
+    ground: Ground
+    folder: Path
+    report: Report
+    line: Callable[[str], None]
+    wheels: dict[str, Wheel] = field(default_factory=dict)  # by canonical name
+
+    @property
+    def pip(self) -> Pip:
+        return Pip(self.ground.seat, self.line)
+
+    @property
+    def python(self) -> str:
+        return ".".join(self.ground.seat.environment().python.split(".")[:2])
+
+    def say(self, text: str) -> None:
+        self.report(Event("say", text))
+
+
+@contextlib.contextmanager
+def environment(folder: Path, report: Report) -> Iterator[Kitchen]:
+    """Of this Python."""
+    seat = Host(folder / "kitchen")
+    done = seat.run((sys.executable, "-I", "-m", "venv", str(seat.folder)), timeout_s=VENV_S, env={})
+    if done.status:
+        raise StepError(f"python -m venv failed: {(done.out + done.err).strip()[-200:]}", "install python3-venv")
+    with Downloads(seat.notes / "tmp", report) as downloads:
+        yield Kitchen(Ground(seat), folder, report, downloads.line)
+
+
+@contextlib.contextmanager
+def container(api: APIClient, reference: str, recipe: Recipe, folder: Path, report: Report) -> Iterator[Kitchen]:
+    """Of the image, with the recipe's variables and what of this host it only reads (a CA's file, to which a variable
+    leads), on this host's network; one that a killed run left is cleared away."""
+    from docker.types import Mount
+
+    from installers.targets.exec_files import InsideFiles
+    from installers.targets.exec_target import Inside
+
+    name = f"envcheck-bundle-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+    asked(lambda: _remove(api, name))
+    variables = dict(recipe.container.environment) if recipe.container else {}
+    mounts = [Mount(m.target, m.source, type="bind", read_only=True) for m in _read(recipe)]
+    host = api.create_host_config(network_mode="host", mounts=mounts)
+    sleep = ("sleep", str(DAY_S))
+    asked(
+        lambda: api.create_container(
+            reference,
+            entrypoint=list(sleep[:1]),
+            command=list(sleep[1:]),
+            name=name,
+            host_config=host,
+            user="0",
+            environment=variables,
+        )
+    )
+    seat = Inside(api, name, recipe.interpreter, folder / "kitchen")
+    seat.notes.mkdir(parents=True)
+    try:
+        asked(lambda: api.start(name))
+        with Downloads(seat.notes / "tmp", report) as downloads:
+            yield Kitchen(Ground(seat, InsideFiles(seat)), folder, report, downloads.line)
+    finally:
+        _remove(api, name)
+
+
+def _read(recipe: Recipe) -> list[Mounted]:
+    """Mounted files of this host's that the recipe's container may not write."""
+    mounts = recipe.container.mounts if recipe.container else ()
+    return [m for m in mounts if m.read_only and Path(m.source).is_absolute() and Path(m.source).is_file()]
+
+
+def _remove(api: APIClient, name: str) -> None:
+    import docker.errors
+
+    with contextlib.suppress(docker.errors.NotFound):
+        api.remove_container(name, force=True, v=True)
+
+
+def cook(kitchen: Kitchen, recipe: Recipe, commits: Sequence[Commit], bundles: Mapping[str, Path]) -> tuple[Built, ...]:
+    """Wheels and tools into the kitchen's folders; what the recipe's builds made here.  `bundles` are git bundles by
+    the clone's folder."""
+    for name in ("wheels", "tools", "builds"):
+        (kitchen.folder / name).mkdir()
+    from installers.bundle.contents import groups
+
+    for index, group in groups(recipe):
+        _packages(kitchen, recipe, group, index)
+    pinned = {each.directory: each.commit for each in commits}
+    for checkout in recipe.checkouts:
+        if checkout.editable:
+            _clone(kitchen, recipe, replace(checkout, ref=pinned[checkout.directory]), bundles[checkout.directory])
+    return _builds(kitchen, recipe, pinned)
+
+
+def _packages(kitchen: Kitchen, recipe: Recipe, group: Sequence[Package], index: str) -> None:
+    others = [p for p in recipe.packages if p not in group]
+    limits = [p.name.partition("[")[0] + p.specifier for p in others]
+    wanted = [p.name + p.specifier for p in group]
+    answer = _answer(kitchen, wanted, limits, index)
+    packages.refuse(solver.judge(answer, [*group, *others]))
+    _keep(kitchen, answer, group)
+
+
+def _needs(kitchen: Kitchen, recipe: Recipe, wanted: Sequence[str]) -> None:
+    limits = [p.name.partition("[")[0] + p.specifier for p in recipe.packages if p.specifier]
+    answer = _answer(kitchen, wanted, limits, "")
+    answer = replace(answer, found=tuple(each for each in answer.found or () if not each.direct))
+    packages.refuse(solver.added(answer))
+    _keep(kitchen, answer, packages.CONFIGURED)
+
+
+def _answer(kitchen: Kitchen, wanted: Sequence[str], limits: Sequence[str], index: str) -> solver.Answer:
+    seat, pip = kitchen.ground.seat, kitchen.pip
+    file = f"{seat.fresh('limits')}/constraints.txt"
+    seat.write(file, "".join(f"{line}\n" for line in limits))
+    own = (f"--index-url={index}",) if index else ()
+    answer = pip.solve(seat.fresh("wheels"), f"--constraint={file}", *own, *wanted)
+    if answer.found is None:
+        kitchen.say(f"pip {answer.pip} cannot tell what it would install: a newer one is taken for this")
+        pip.run("install", "--upgrade", OLD_PIP)
+        answer = pip.solve(seat.fresh("wheels"), f"--constraint={file}", *own, *wanted)
+    return answer
+
+
+def _keep(kitchen: Kitchen, answer: solver.Answer, group: Sequence[Package]) -> None:
+    """Each as a wheel, of the very file that was announced; then put in, since the next group is weighed against it."""
+    seat, pip, found = kitchen.ground.seat, kitchen.pip, answer.found or ()
+    if not found:
+        return
+    made, file = seat.fresh("made"), packages.requirements(pip, packages.exactly(found))
+    where = packages.origin(answer, f"{seat.own}/wheels", group)
+    for archive in (each for each in found if not each.is_wheel):
+        kitchen.say(f"building a wheel of {archive.name} {archive.version}, which has none")
+    pip.run("wheel", "--no-deps", f"--wheel-dir={made}", *where, f"--requirement={file}")
+    by_name = {canonicalize_name(each.name): each for each in found}
+    for name in seat.names(made):
+        wheel = _wheel(kitchen, f"{made}/{name}", by_name, group[0].index)
+        if old := kitchen.wheels.pop(canonicalize_name(wheel.name), None):
+            (kitchen.folder / "wheels" / old.file).unlink(missing_ok=True)
+        kitchen.wheels[canonicalize_name(wheel.name)] = wheel
+        kitchen.ground.files.bring(f"{made}/{name}", kitchen.folder / "wheels" / name)
+    put = [f"{each.name}=={each.version}" for each in found]
+    pip.run("install", "--no-deps", "--no-index", f"--find-links={made}", *put)
+
+
+def _wheel(kitchen: Kitchen, path: str, found: Mapping[Any, Found], index: str) -> Wheel:
+    file = path.rpartition("/")[2]
+    name, version, _, _ = parse_wheel_filename(file)
+    of, copy = found[name], kitchen.folder / "copy.whl"
+    kitchen.ground.files.bring(path, copy)
+    sha256 = checksums.sha256(copy)
+    copy.unlink()
+    source = () if of.is_wheel else (of.file, of.sha256)
+    return Wheel(of.name, str(version), file, sha256, index, *source)
+
+
+def _clone(kitchen: Kitchen, recipe: Recipe, checkout: Checkout, bundle: Path) -> None:
+    """What a clone that is installed editable needs, and what builds it."""
+    seat = kitchen.ground.seat
+    place = f"{seat.own}/clones/{bundle.stem}"
+    inside = f"{seat.fresh('clone')}/{bundle.name}"
+    kitchen.ground.files.put(bundle, inside)
+    own = replace(checkout, directory=place, editable=False)
+    checkouts.perform(seat, own, kitchen.say, checkouts.Terms(source=inside))
+    kitchen.say(f"what {checkout.url} needs")
+    _needs(kitchen, recipe, ("--editable", place))
+    _tools(kitchen, place)
+
+
+def _tools(kitchen: Kitchen, place: str) -> None:
+    """Until pip can build it from them alone: it names one after the other, also what a project asks for only then."""
+    seat, pip = kitchen.ground.seat, kitchen.pip
+    folder, asked = seat.fresh("tools"), set[str]()
+    for wanted in required(seat.read(f"{place}/pyproject.toml")):
+        pip.run("wheel", f"--wheel-dir={folder}", wanted)
+    for _ in range(TOOLS_LIMIT):
+        try:
+            pip.run("install", "--dry-run", "--no-deps", "--no-index", f"--find-links={folder}", "--editable", place)
+            break
+        except PipError:
+            said = (seat.notes / "pip.log").read_text("utf-8", "replace")
+            lacking = re.findall(r"No matching distribution found for ([^\s(]+)", said)
+            if not lacking or lacking[-1] in asked:
+                raise
+            asked.add(lacking[-1])
+            pip.run("wheel", f"--wheel-dir={folder}", lacking[-1])
+    for name in seat.names(folder):
+        kitchen.ground.files.bring(f"{folder}/{name}", kitchen.folder / "tools" / name)
+
+
+def required(pyproject: str) -> tuple[str, ...]:
+    """What a project says that builds it."""
+    try:
+        said = toml_file.table(pyproject, "pyproject.toml", "").get("build-system", {}).get("requires")
+    except (EnvcheckError, AttributeError):
+        said = None
+    return tuple(each for each in said if isinstance(each, str)) if isinstance(said, list) else LEGACY
+
+
+def _builds(kitchen: Kitchen, recipe: Recipe, pinned: Mapping[str, str]) -> tuple[Built, ...]:
+    """Of each role of which this machine has kept all; StepError where that is none."""
+    kept = [found for role in _roles(recipe) if (found := _of_role(kitchen, recipe, role, pinned))]
+    if recipe.builds and not kept:
+        names = ", ".join(dict.fromkeys(build.name for build in recipe.builds))
+        why = f"{names} are built from source, and no node's results of them are kept on this machine"
+        raise StepError(why, f"envcheck provision --recipe {recipe.name} here first; then repeat")
+    made = dict[tuple[str, str], Built]()
+    for name, commit, each in (one for role in kept for one in role):
+        made[name, each.path] = Built(name, each.path, each.sha256, commit)
+        (kitchen.folder / "builds" / each.sha256).write_bytes(b"")
+        build_cache.HostFiles().bring(str(each.file), kitchen.folder / "builds" / each.sha256)
+        if next(b for b in recipe.builds if b.name == name).installs:
+            inside = f"{kitchen.ground.seat.fresh('built')}/{each.path.rpartition('/')[2]}"
+            kitchen.ground.files.put(each.file, inside)
+            _needs(kitchen, recipe, (inside,))
+    return tuple(made.values())
+
+
+def _roles(recipe: Recipe) -> tuple[str, ...]:
+    named = tuple(dict.fromkeys(build.role for build in recipe.builds if build.role))
+    return named or (("",) if recipe.builds else ())
+
+
+def _of_role(kitchen: Kitchen, recipe: Recipe, role: str, pinned: Mapping[str, str]) -> list[tuple[str, str, Kept]]:
+    """(build, commit, file); nothing where one of them is not kept."""
+    keys, found = dict[str, str](), list[tuple[str, str, Kept]]()
+    for build in builds.of_role(recipe, role):
+        commit = pinned.get(build.checkout, "")
+        keys[build.name] = builds.there(kitchen.ground, build, commit, [keys[n] for n in build.after]).key
+        kept = build_cache.find(keys[build.name], kitchen.ground.cache)
+        if not kept:
+            return []
+        found += [(build.name, commit, each) for each in kept]
+    return found

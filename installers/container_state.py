@@ -1,0 +1,226 @@
+"""What there is before a recipe's container is made: the engine, the image, the container, and what its Python has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envcheck.collect.machine import here as this_machine
+from envcheck.core.errors import EnvcheckError, StepError, UsageError
+from installers.bundle import from_bundle
+from installers.bundle.sources import Supply
+from installers.containers import container, container_host
+from installers.containers.compare import Action, Difference, Standing, standing
+from installers.containers.container_options import Wish
+from installers.containers.spec_from_recipe import Drawn, draw
+from installers.images import engine, image, pull_resume, reference, registry
+from installers.images.engine import Engine
+from installers.images.engine_problems import Problem
+from installers.images.image import Here
+from installers.images.manifest import Found
+from installers.plan import accelerator, host_facts
+from installers.recipes.recipe import Image as RecipeImage
+from installers.recipes.recipe import Recipe
+from installers.software import sources
+from installers.software.builds import Ground
+from installers.software.sources import Sources
+from installers.state import state_file as mark
+from installers.state.environment import Environment
+from installers.state.state_file import Mark
+from installers.targets.exec_target import Inside
+
+if TYPE_CHECKING:
+    import docker
+
+
+AGAIN_S = 5.0  # for a registry's answer about an image that is here already
+
+
+@dataclass(frozen=True)
+class Sight:
+    """`found` is the image in a registry, `here` in the engine; `image_problem` why it is in neither; `load`: it comes
+    from a bundle.  `moved` is the image to which the tag leads in this engine, where it leads elsewhere in the registry
+    by now; `unasked` why no registry could say that.  `of_root` are folders of ours to be made where root alone may,
+    `closed` where this user may not.
+
+    `environment` is None where the container does not run: what its image holds is seen then.
+    """
+
+    engine: Engine
+    mark: Mark | None
+    found: Found | None = None
+    here: Here | None = None
+    image_problem: Problem | None = None
+    room: Problem | None = None
+    drawn: Drawn | None = None
+    standing: Standing | None = None
+    environment: Environment | None = None
+    sources: Sources = field(default_factory=Sources)
+    load: bool = False
+    moved: str = ""
+    unasked: str = ""
+    of_root: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+
+    @property
+    def running(self) -> bool:
+        return bool(self.standing and self.standing.action is Action.REUSE)
+
+
+def look(recipe: Recipe, folder: Path, wish: Wish, role: str = "", supply: Supply | None = None) -> Sight:
+    """Changes nothing.  Without an engine the container is drawn all the same, so that a plan can show it."""
+    seen = _look(recipe, folder, wish, role, supply)
+    folders = seen.drawn.folders if seen.drawn else ()
+    known = host_facts.read(folder, (), folders)
+    of_root, closed = (tuple(each for each in folders if each in told) for told in (known.of_root, known.closed))
+    return replace(seen, of_root=of_root, closed=closed)
+
+
+def _look(recipe: Recipe, folder: Path, wish: Wish, role: str, supply: Supply | None) -> Sight:
+    host = engine.look()
+    ours = mark.load(folder)
+    if host.problem:
+        return Sight(host, ours, drawn=_drawn(recipe, wish, host, _named(recipe)))
+    supply = supply or Supply(recipe)
+    client = engine.connect(host)
+    try:
+        return _with_engine(recipe, folder, wish, client, Sight(host, ours), role, supply)
+    finally:
+        client.close()
+
+
+def _with_engine(
+    recipe: Recipe, folder: Path, wish: Wish, client: docker.DockerClient, seen: Sight, role: str, supply: Supply
+) -> Sight:
+    host, found, problem, name = seen.engine, None, None, _named(recipe)
+    there, moved, unasked = None, "", ""
+    try:
+        if supply.bundle:
+            there, name = _of_bundle(client, supply, host)
+        else:
+            names = reference.candidates(_image(recipe), host.architecture, wish.registries)
+            there = image.named_here(client, names, host)
+            if there is None:
+                found = registry.resolve(names, host, image.credentials(client))
+                there = image.here(client, found)
+            elif _to_be_made(recipe, wish, client):
+                found, unasked = _asked_anew(names, there, host, client)
+                there, moved = (None, there.image_id) if found else (there, "")
+            name = _name(names[0], there, found)
+    except EnvcheckError as err:
+        problem = Problem("image", err.message, err.next_step)
+    drawn = _drawn(recipe, _from_where_it_was(recipe, wish, client), host, name)
+    stands = _standing(client, drawn, moved, wish) if drawn and (there or moved) else None
+    seat = Inside(client.api, drawn.spec.name, recipe.interpreter, folder) if drawn else None
+    running = stands is not None and stands.action is Action.REUSE
+    return Sight(
+        engine=host,
+        mark=seen.mark,
+        found=found,
+        here=there,
+        image_problem=problem,
+        moved=moved,
+        unasked=unasked,
+        room=None if there or problem else _room(found, host, supply, client),
+        load=bool(supply.bundle),
+        drawn=drawn,
+        standing=stands,
+        environment=seat.environment() if seat and running else None,
+        sources=sources.unknown(recipe, Ground(seat, supply=supply), role)
+        if seat and running and recipe.checkouts
+        else sources.unseen(recipe, supply, role),
+    )
+
+
+def _to_be_made(recipe: Recipe, wish: Wish, client: docker.DockerClient) -> bool:
+    """A container that is there keeps the image from which it was made, and nobody is asked."""
+    assert recipe.container
+    return wish.recreate or container.look(client.api, recipe.container.name) is None
+
+
+def _standing(client: docker.DockerClient, drawn: Drawn, moved: str, wish: Wish) -> Standing:
+    """Against an image that is still to come a container cannot be compared field by field."""
+    if not moved:
+        return container.stands(client.api, drawn.spec, recreate=wish.recreate)
+    now = standing(container.look(client.api, drawn.spec.name), drawn.spec, recreate=True)
+    if now.action in (Action.CREATE, Action.REFUSE):
+        return now
+    return Standing(Action.RECREATE, (Difference("image", drawn.spec.image, moved),))
+
+
+def _asked_anew(
+    names: Sequence[reference.Reference], there: Here, host: Engine, client: docker.DockerClient
+) -> tuple[Found | None, str]:
+    """The other image to which the tag leads by now, None for the one that is here; and why that could not be asked.
+
+    One try of a few seconds: whoever has the image can go on with it.  What came from no registry is in none.
+    """
+    own = next(each for each in names if str(each) in there.names)
+    if own.digest or not there.digest:
+        return None, ""
+    try:
+        found = registry.resolve([own], host, image.credentials(client), read_s=AGAIN_S, attempts=1)
+    except StepError as err:
+        return None, err.message
+    same = there.image_id in (found.image_id, found.digest, found.list_digest)
+    return None if same else found, ""
+
+
+def _from_where_it_was(recipe: Recipe, wish: Wish, client: docker.DockerClient) -> Wish:
+    """A container that is there keeps the folder in which it was started, wherever one stands now: else its mounts
+    would differ, and making it anew would lose what was put into it."""
+    there = container.look(client.api, recipe.container.name) if recipe.container and not wish.recreate else None
+    mounted = {m.get("Destination"): str(m.get("Source") or "") for m in (there or {}).get("Mounts") or ()}
+    for mount in recipe.container.mounts if recipe.container else ():
+        source = mounted.get(mount.target, "")
+        if not mount.source.startswith("/") and source:
+            above = len(Path(mount.source).parts)
+            return replace(wish, start=Path(source).parents[above - 1] if above else Path(source))
+    return wish
+
+
+def _of_bundle(client: docker.DockerClient, supply: Supply, host: Engine) -> tuple[Here | None, str]:
+    """By the digest that a registry gave it where the engine knows it, else by its id."""
+    assert supply.bundle and supply.bundle.image
+    if supply.bundle.image.architecture != host.architecture:
+        why = f"{supply.name} was made for {supply.bundle.image.architecture}, the engine is {host.architecture}"
+        raise UsageError(why, f"where there is a network: envcheck bundle --arch {host.architecture}")
+    there = from_bundle.here(client, supply)
+    if there is None:
+        return None, supply.bundle.image.id
+    pulled = [str(name) for name in there.get("RepoDigests") or ()]
+    digest = supply.lock.image.digest if supply.lock and supply.lock.image else ""
+    known = next((name for name in pulled if digest and name.endswith(f"@{digest}")), "")
+    return Here(str(there["Id"]), digest if known else "", host.architecture), known or str(there["Id"])
+
+
+def _room(found: Found | None, host: Engine, supply: Supply, client: docker.DockerClient) -> Problem | None:
+    if supply.bundle:
+        return from_bundle.room(supply, host)
+    return image.room(found, host, pull_resume.kept(client, found)) if found else None
+
+
+def _drawn(recipe: Recipe, wish: Wish, host: Engine, name: str) -> Drawn | None:
+    ground = container_host.observe(recipe, wish.start, this_machine(), host.runtimes, host.cdi)
+    return draw(recipe, ground, name, wish.mode)
+
+
+def _name(first: reference.Reference, there: Here | None, found: Found | None) -> str:
+    """By digest, the same before the pull and after it; an image that came from no registry, or is here under another
+    name alone, by its id."""
+    if found:
+        return str(found.pinned) if there is None or str(found.pinned) in there.names else there.image_id
+    assert there
+    return str(reference.pinned(first, there.digest)) if there.digest else there.image_id
+
+
+def _named(recipe: Recipe) -> str:
+    references = _image(recipe).references
+    return references.get(accelerator.architecture_here()) or next(iter(references.values()))
+
+
+def _image(recipe: Recipe) -> RecipeImage:
+    assert recipe.image
+    return recipe.image

@@ -1,0 +1,185 @@
+"""`envcheck provision --hosts`: look at all, show once, ask once, perform with a fan-out, say how each host stands.
+
+On each host it is the same verb, run there by the whole of envcheck, which travels: plan, journal, proof, repair of
+what was cut off and undo are those of one machine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from envcheck.core import errors
+from envcheck.core.errors import UsageError
+from envcheck.core.language import say
+from envcheck.core.signals import unheard
+from envcheck.fleet import runner
+from envcheck.fleet.hosts import folded
+from envcheck.fleet.runner import Did
+from envcheck.payload.carrying import Parcel
+from envcheck.payload.remote_command import Word
+from envcheck.report.summary import safe
+from installers.hosts import hosts_text, resume_state, seeding
+from installers.hosts.hosts_text import End
+from installers.hosts.parse_plan import Looked, document, line_of, looked, reason
+
+BEGINS = "-> "  # what telling.Screen writes before a step
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`words` go to each host, `said` is how a person wrote them; `carried` are files that they name."""
+
+    hosts: tuple[str, ...]
+    words: tuple[Word, ...]
+    said: str
+    carried: Parcel | None = None
+    fanout: int = 64
+    deadline_s: float = 120.0
+    forget: bool = False
+    dry_run: bool = False
+    yes: bool = False
+    as_json: bool = False
+    resume: bool = False
+    seed: seeding.Node | None = None
+
+    def order(self, hosts: Sequence[str], *more: str, deadline_s: float | None = None) -> runner.Order:
+        words = dict.fromkeys(hosts, ("provision", *more, "--json", *self.words))
+        return runner.Order(words, self.carried, self.fanout, deadline_s, self.forget)
+
+
+def provision(asked: Asked) -> int:
+    hosts = resume_state.missing(asked.said, list(asked.hosts)) if asked.resume else list(asked.hosts)
+    if not hosts:
+        click.echo(say("every host is done"), err=asked.as_json)
+        return _finish(asked, [], "ready")
+    stops = runner.Stops()
+    seen = look(asked, hosts, stops)
+    found = {one.host: _standing(one) for one in seen}
+    able = [one for one in seen if one.able]
+    _show(asked, seen)
+    if stops.count:
+        return _finish(asked, list(found.values()), "interrupted")
+    if asked.dry_run or not able:
+        return _finish(asked, list(found.values()), "planned" if able else "ready", whole=False)
+    if not _agreed(asked, len(able)):
+        declined = {one.host: End(one.host, "declined", errors.UNFIT) for one in able}
+        return _finish(asked, list({**found, **declined}.values()), "declined")
+    resume_state.write(asked.said, {one.host: "begun" if one.able else one.state for one in seen})
+    ended = _performed(asked, able, stops)
+    found |= {end.host: end for end in ended}
+    resume_state.write(asked.said, {host: end.state for host, end in found.items()})
+    return _finish(asked, list(found.values()), _result(ended))
+
+
+def look(asked: Asked, hosts: Sequence[str], stops: runner.Stops) -> list[Looked]:
+    order = asked.order(hosts, "--dry-run", deadline_s=asked.deadline_s)
+    return [looked(did) for did in runner.do(order, lambda host, line: None, stops=stops)]
+
+
+def perform(asked: Asked, able: Sequence[Looked], stops: runner.Stops) -> list[End]:
+    """Each host to its end, whatever becomes of the others; their lines as they come, with the host's name."""
+    at: dict[str, str] = {}
+
+    def hear(host: str, line: str) -> None:
+        if line.startswith(BEGINS):
+            at[host] = line.removeprefix(BEGINS)
+        if host in at or line.startswith("envcheck: "):  # before its first step it shows the plan once more
+            _aside(f"{host}: {_spoken(line)}")
+
+    by_host = {one.host: one for one in able}
+    order = asked.order([*by_host], "--yes")
+    return [_end(did, by_host[did.host], at.get(did.host, ""), stops) for did in runner.do(order, hear, stops=stops)]
+
+
+def _performed(asked: Asked, able: Sequence[Looked], stops: runner.Stops) -> list[End]:
+    """With an image that one of them passes on, where that was asked for; where it does not, nobody begins."""
+    try:
+        with seeding.served(asked, able) as given:
+            return perform(given, able, stops)
+    except seeding.NoSeedError as err:
+        why = f"{err.message} ({err.next_step})"
+        return [End(one.host, "not-begun", errors.STEP_FAILED, why, journal=one.journal) for one in able]
+
+
+def _end(did: Did, one: Looked, at: str, stops: runner.Stops) -> End:
+    said = document(did.text)
+    if did.code is None:
+        state, code = ("lost", errors.STEP_FAILED) if did.begun else ("not-begun", errors.STEP_FAILED)
+        if stops.count:
+            state, code = ("interrupted" if did.begun else "not-begun"), errors.INTERRUPTED
+        return End(did.host, state, code, reason(did), at, one.journal, said)
+    if did.code == errors.INTERRUPTED or (did.code < 0 and stops.count):
+        return End(did.host, "interrupted", errors.INTERRUPTED, "", at, one.journal, said)
+    result = str(said.get("result", "")) if said else ""
+    state = result if did.code in (errors.FIT, errors.UNFIT) and result else "failed"
+    seen = "" if state in hosts_text.WELL else _error(said) or reason(did)
+    return End(did.host, state, did.code if did.code >= 0 else errors.STEP_FAILED, seen, at, one.journal, said)
+
+
+def _error(said: object) -> str:
+    error = said.get("error") if isinstance(said, dict) else None
+    return str(error.get("message", "")) if isinstance(error, dict) else ""
+
+
+def _standing(one: Looked) -> End:
+    return End(one.host, one.state, one.code, one.seen, journal=one.journal, document=one.document)
+
+
+def _result(ended: Sequence[End]) -> str:
+    states = {end.state for end in ended}
+    if "interrupted" in states:
+        return "interrupted"
+    return "done" if states <= set(hosts_text.WELL) else "failed"
+
+
+def _show(asked: Asked, seen: Sequence[Looked]) -> None:
+    """Whoever is asked must have seen it; a program reads it in the document."""
+    if asked.as_json and asked.dry_run:
+        return
+    click.echo("\n".join(hosts_text.plans(seen)), err=asked.as_json)
+    for one in seen:
+        if one.state in ("unreached", "refused"):
+            click.echo(say("{}, left out: {}").format(one.host, say(safe(one.seen))), err=asked.as_json)
+    if asked.seed:
+        click.echo(say(seeding.words(asked.seed, seen)), err=asked.as_json)
+
+
+def _agreed(asked: Asked, count: int) -> bool:
+    if asked.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("there is nobody to ask", "add --yes to do what the plan says, or --dry-run to only see it")
+    return click.confirm(say(f"Do this on {count} host{'s' if count > 1 else ''}?"), err=asked.as_json)
+
+
+def _finish(asked: Asked, found: Sequence[End], result: str, whole: bool = True) -> int:
+    """`whole`: with how each host stands; a plan alone has said it."""
+    code = errors.INTERRUPTED if result == "interrupted" else hosts_text.code(found)
+    if asked.as_json:
+        more = {"seed_node": asked.seed.name} if asked.seed else {}
+        click.echo(json.dumps(hosts_text.document(found, result, code) | more, indent=1))
+        return code
+    if whole and found:
+        click.echo("\n".join(hosts_text.ends(found)))
+    missing = [end.host for end in found if end.state not in (*resume_state.DONE, "planned", "declined")]
+    if missing and whole:
+        seed = f" {asked.seed.words}" if asked.seed else ""
+        options = f"{asked.said} --hosts {folded(asked.hosts)}{seed} --resume".strip()
+        click.echo(say("Next: see to {}, then envcheck provision {}").format(folded(missing), options))
+    return code
+
+
+def _spoken(line: str) -> str:
+    """What a host says in English of a step, in the language that was chosen here."""
+    margin, words = (BEGINS, line.removeprefix(BEGINS)) if line.startswith(BEGINS) else ("", line)
+    return f"{margin}{say(words)}"
+
+
+def _aside(text: str) -> None:
+    with unheard():
+        print(line_of(text), file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""envcheck.lock: what was installed, exactly."""

@@ -1,0 +1,1 @@
+"""Plans of provisioning as text and JSON values."""

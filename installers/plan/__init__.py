@@ -1,0 +1,1 @@
+"""What a plan of provisioning consists of, and the facts and preconditions behind it."""

@@ -1,0 +1,1 @@
+"""Where commands run: a virtual environment on this host, or a container."""

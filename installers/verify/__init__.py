@@ -1,0 +1,1 @@
+"""Verifies an environment: imports, a matmul on every device, an all-reduce."""

@@ -1,0 +1,78 @@
+"""The step that fetches a model's weights: one hub after the other, taken up where it was cut, checked at the end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from envcheck.core.errors import StepError
+from envcheck.core.units import GIB, gib
+from installers.bundle import weights, weights_fetch
+from installers.bundle.weights_fetch import Fetch
+from installers.bundle.weights_plan import Seen
+from installers.state.progress import Event, Report
+
+if TYPE_CHECKING:
+    from installers.steps import Work
+
+POLL_S = 5.0  # the folder of a large model has some hundred files, on a disk that has enough to do
+
+
+def perform(seen: Seen, work: Work) -> str:
+    last = StepError("no hub is named", "")
+    total = work.recipe.weights.size_gib if work.recipe.weights else None
+    with Growing(seen, int((total or 0) * GIB), work.report):
+        for each in seen.fetches:
+            try:
+                return _checked(seen, _fetched(each, work))
+            except StepError as err:
+                last = err
+                if each != seen.fetches[-1]:
+                    work.say(f"{err.message}; trying the next hub")
+    raise last
+
+
+def _fetched(fetch: Fetch, work: Work) -> str:
+    env = {**work.seat.surroundings(), **weights_fetch.passed(os.environ)}
+    done = work.seat.run(fetch.argv(work.seat.python), timeout_s=weights_fetch.DEADLINE_S, env=env)
+    return weights_fetch.fetched(fetch, done)
+
+
+def _checked(seen: Seen, folder: str) -> str:
+    """Every file against its index; what stands in a container alone cannot be looked at."""
+    if seen.host is None and seen.boxed:
+        return f"in {folder} of the container, not checked: it is in no mount"
+    place = seen.host or Path(folder)  # a hub's cache holds links from snapshots/COMMIT to its blobs
+    found = weights.check(place, within=seen.within or place.parent.parent)
+    for flaw in found.flaws:
+        if flaw.sure:
+            raise StepError(f"what was fetched is not whole: {flaw}", flaw.next_step)
+    doubt = f", but {found.flaws[0]}" if found.flaws else ""
+    return f"{found.shards} files, {gib(found.size_bytes)}, in {place}{doubt}"
+
+
+class Growing:
+    """Tells how the folder grows."""
+
+    def __init__(self, seen: Seen, total: int, report: Report) -> None:
+        self._seen, self._total, self._report = seen, total, report
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> None:
+        if self._seen.host and self._total:
+            self._thread.start()
+
+    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None) -> None:
+        self._stop.set()
+        if self._thread.ident:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(POLL_S):
+            assert self._seen.host
+            done = min(weights_fetch.present_bytes(self._seen.host), self._total)
+            self._report(Event("bytes", "fetching the weights", done, self._total))

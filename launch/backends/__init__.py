@@ -1,0 +1,1 @@
+"""Who runs a training: this machine, hosts over ssh, Slurm or Kubernetes."""

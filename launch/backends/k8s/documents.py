@@ -1,0 +1,111 @@
+"""The documents of a job, frozen, and their YAML.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launch.backends.k8s import pod, pod_recipes, scripts, tables
+from launch.backends.k8s.k8s_options import Part, Wish
+from launch.backends.k8s.package import Kit
+from launch.job.request import Request
+
+GROUP = "kubeflow.org"
+
+
+@dataclass(frozen=True)
+class Document:
+    """`plural` is the name of its kind in the API's paths; `shared`: jobs of the same envcheck use it together."""
+
+    plural: str
+    body: Mapping[str, Any]
+    shared: bool = False
+
+    @property
+    def version(self) -> str:
+        return str(self.body["apiVersion"])
+
+    @property
+    def kind(self) -> str:
+        return str(self.body["kind"])
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+
+def documents(request: Request, said: Wish, every: tuple[Part, ...], kit: Kit) -> tuple[Document, ...]:
+    """The job first: what belongs to it is made after it, and goes with it.  envcheck itself is `packed`."""
+    texts = {**scripts.texts(request, said, every), **pod_recipes.files(request, every)}
+    found = [_job(request, said, every, kit), _config(said, every, texts)]
+    return tuple(found + ([_group(said, every)] if said.gang else []))
+
+
+def packed(said: Wish, kit: Kit) -> Document:
+    """envcheck for the gates: one for every job, named by what is in it, so that it never changes."""
+    meta = {"name": f"envcheck-{kit.digest[:16]}", **_where(said)}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True}
+    return Document("configmaps", {**body, "data": {"board.py": kit.board}, "binaryData": {"kit": kit.base64}}, True)
+
+
+def _where(said: Wish) -> dict[str, str]:
+    return {"namespace": said.namespace} if said.namespace else {}
+
+
+def _meta(said: Wish, every: tuple[Part, ...]) -> dict[str, Any]:
+    return {"name": said.name, **_where(said), "labels": pod.labels(every[0])}
+
+
+def _config(said: Wish, every: tuple[Part, ...], texts: Mapping[str, str]) -> Document:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(said, every)}
+    return Document("configmaps", {**body, "immutable": True, "data": dict(texts)})
+
+
+def _group(said: Wish, every: tuple[Part, ...]) -> Document:
+    """All pods or none: half of a job would hold its cards and wait for the other half."""
+    total: dict[str, int] = {}
+    for part in every:
+        if part.resource:
+            total[part.resource] = total.get(part.resource, 0) + part.amount * part.count
+    spec = {"minMember": sum(part.count for part in every), **({"queue": said.queue} if said.queue else {})}
+    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": _meta(said, every)}
+    return Document("podgroups", {**body, "spec": {**spec, **({"minResources": total} if total else {})}})
+
+
+def _job(request: Request, said: Wish, every: tuple[Part, ...], kit: Kit) -> Document:
+    kind = tables.kind_of(every[0].recipe.framework)
+    policy: dict[str, Any] = {"backoffLimit": 0, "cleanPodPolicy": "Running"}  # what ended stays, for its log
+    if said.gang:
+        queue = {"queue": said.queue} if said.queue else {}
+        policy["schedulingPolicy"] = {"minAvailable": sum(part.count for part in every), **queue}
+    if request.deadline_s:
+        policy["activeDeadlineSeconds"] = round(request.deadline_s)
+    replicas = {
+        "Worker" if part.first else "Master": {
+            "replicas": part.count,
+            "restartPolicy": "Never",
+            "template": pod.template(part, said, kit.digest),
+        }
+        for part in every
+    }
+    body = {"apiVersion": f"{GROUP}/v1", "kind": kind.kind, "metadata": _meta(said, every)}
+    return Document(kind.plural, {**body, "spec": {"runPolicy": policy, kind.replicas: replicas}})
+
+
+def yaml(every: Iterable[Document]) -> str:
+    """As `kubectl create -f` takes them; a text of several lines as one to read."""
+    import yaml as library
+
+    class Dumper(library.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: library.SafeDumper, data: str) -> library.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
+
+    Dumper.add_representer(str, text)
+    dumped: str = library.dump_all(
+        [document.body for document in every], Dumper=Dumper, sort_keys=False, width=10_000, explicit_start=True
+    )
+    return dumped

@@ -1,0 +1,117 @@
+"""The record of a job that a cluster has: written before it is made, and finished once it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from envcheck.core import errors
+from envcheck.core.errors import EnvcheckError, StepError
+from envcheck.core.secrets import redact
+from launch.backends.k8s import documents
+from launch.backends.k8s.api import Cluster
+from launch.backends.k8s.documents import Document
+from launch.backends.k8s.k8s_options import Wish, parts
+from launch.job.request import Request
+from launch.programs.container_agent import PRIVATE
+from launch.run import record
+from launch.run.record import Record
+from launch.runs import known
+from launch.runs.request_note import Said, remember
+
+JOB = "job.yaml"
+CODES = {
+    "finished": errors.FIT,
+    "refused": errors.UNFIT,
+    "failed": errors.TRAINING_FAILED,
+    "interrupted": errors.INTERRUPTED,
+    "lost": errors.UNTOLD,
+}
+
+
+def begin(request: Request, cluster: Cluster, said: Wish, made: Sequence[Document]) -> tuple[Path, Record]:
+    """A folder with the documents and the record, so that nothing runs that nobody knows."""
+    every = parts(request, said)
+    recipe, job = every[0].recipe, every[0].job
+    run = _housed(request, recipe.name, documents.yaml(made))
+    first = made[0]
+    begun: Record = {
+        "schema": record.SCHEMA,
+        "recipe": recipe.name,
+        "model": recipe.models[0],
+        "method": job.method,
+        "device": every[0].device,
+        "state": "running",
+        "started": record.time_text(datetime.now(timezone.utc)),
+        "folder": str(run),
+        "plan": {"nodes": job.nodes, "processes": job.processes, "steps": dict(job.steps)},
+        "kubernetes": {
+            "kind": first.kind,
+            "plural": first.plural,
+            "version": first.version,
+            "name": first.name,
+            "namespace": cluster.namespace,
+            "context": cluster.context,
+            "server": cluster.server,
+            "uid": "",
+        },
+        "said": Said(request.into, request.recipes).as_values(),
+    }
+    record.keep(run, begun)
+    known.remember(run.parent)
+    remember(run, Said(request.into, request.recipes))
+    return run, begun
+
+
+def _housed(request: Request, recipe: str, text: str) -> Path:
+    runs = request.runs.expanduser().absolute()
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        run = record.folder(runs, recipe, datetime.now(timezone.utc))
+        (run / "log").mkdir(PRIVATE)
+        (run / JOB).write_text(text, encoding="utf-8")
+    except OSError as err:
+        raise EnvcheckError(f"{runs}: {(err.strerror or str(err)).lower()}", "name another folder: --runs") from None
+    return run
+
+
+def unmade(run: Path, begun: Record, why: str) -> None:
+    status = {"code": StepError.code, "status": None}
+    record.keep(run, {**begun, "state": "unstarted", "exit": status, "error": redact(why)})
+
+
+def made(run: Path, begun: Record, uid: str) -> Record:
+    done = {**begun, "kubernetes": {**begun["kubernetes"], "uid": uid}}
+    record.keep(run, done)
+    return done
+
+
+def ended(said: Mapping[str, Any], state: str, since: str, error: str, pods: Sequence[Mapping[str, Any]]) -> Record:
+    """`state` is one of CODES; `since` the cluster's time of its end, or ""."""
+    began, over = _time(str(said.get("started") or "")), _time(since) or datetime.now(timezone.utc)
+    seconds = (over - began).total_seconds() if began and over >= began else None
+    done: Record = {
+        **said,
+        "state": state,
+        "exit": {"code": CODES[state], "status": None},
+        "ended": record.time_text(over),
+        "seconds": seconds,
+        "error": error or _first(pods),
+    }
+    done["kubernetes"] = {**said["kubernetes"], "state": state, "pods": [dict(pod) for pod in pods]}
+    return done
+
+
+def _first(pods: Sequence[Mapping[str, Any]]) -> str | None:
+    told = [f"{pod['pod']}, {pod['container']}: status {pod['status']}" for pod in pods]
+    return "; ".join(told)[:600] or None
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return found if found.tzinfo else None

@@ -1,0 +1,92 @@
+"""`envcheck train --on k8s` from the request to the exit code."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+
+from envcheck.core import errors
+from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.core.secrets import redact
+from launch import written
+from launch.backends.k8s import documents, package, pod
+from launch.backends.k8s.documents import Document
+from launch.backends.k8s.k8s_options import Wish, parts, wish
+from launch.backends.registry import Own, Shown
+from launch.job.request import Request
+
+SCHEMA = 1
+NOT_HERE = ("gates", "provision", "watch", "no_stop", "limits")  # of a run that envcheck stays with
+
+
+def train(request: Request, own: Own, shown: Shown) -> int:
+    """Documents, shown or written or given to the cluster."""
+    _of_use(request, shown)
+    said, made, packed = told(request, own)
+    if shown.write:
+        return _write(made, packed, shown.write, request.yes)
+    if shown.dry_run or shown.as_script:
+        click.echo(_as_json(made, packed) if request.as_json else _as_text(made, packed), nl=False)
+        return errors.FIT
+    from launch.backends.k8s import cluster  # loads the official client
+
+    return cluster.submit(request, said, made, packed)
+
+
+def told(request: Request, own: Own) -> tuple[Wish, tuple[Document, ...], Document]:
+    """What was asked for, the job's documents, and the one that holds envcheck."""
+    first = parts(request, wish({**own, "job_name": "unnamed"}, ""))[0]
+    said = wish(own, _name(first.recipe.name, first.job.variant or first.job.method))
+    every = parts(request, said)
+    packed = package.kit()
+    return said, documents.documents(request, said, every, packed), documents.packed(said, packed)
+
+
+def _name(recipe: str, method: str) -> str:
+    """With the time, so that no two jobs are of one name; Kubernetes leaves 51 letters."""
+    stamp = f"{datetime.now(timezone.utc):%m%d-%H%M%S}"
+    return f"{pod.dns_name(f'{recipe}-{method}')[:38].rstrip('-')}-{stamp}"
+
+
+def _of_use(request: Request, shown: Shown) -> None:
+    for name in NOT_HERE:
+        if getattr(request, name):
+            option = f"--{name.replace('_', '-').rstrip('s') if name == 'limits' else name.replace('_', '-')}"
+            raise UsageError(
+                f"{option} is for a run on this machine", f"leave {option} out: each pod walks the gates itself"
+            )
+    if shown.as_script:
+        raise UsageError("--as-script is a shell script, and a job of Kubernetes is YAML", "say --dry-run alone")
+    for text in (*request.settings, *request.extra):
+        if redact(text) != text:
+            raise UsageError(
+                f"{redact(text)[:80]!r} holds a secret, and everybody who may read the namespace reads a manifest",
+                "leave it out; the cluster's Secrets are for it",
+            )
+
+
+def _as_text(made: tuple[Document, ...], packed: Document) -> str:
+    size = len(packed.body["binaryData"]["kit"]) * 3 // 4 >> 10
+    words = f"ConfigMap {packed.name}, {size} KiB, holds envcheck itself for the gates"
+    head = f"# {words}: --write DIR writes it beside these.\n"
+    return head + documents.yaml(made)
+
+
+def _as_json(made: tuple[Document, ...], packed: Document) -> str:
+    said = {"schema": SCHEMA, "state": "planned", "needs": packed.name, "documents": [dict(each.body) for each in made]}
+    return json.dumps(said, indent=1) + "\n"
+
+
+def _write(made: tuple[Document, ...], packed: Document, folder: Path, over: bool) -> int:
+    """`kubectl create -f FOLDER` makes all of it; apply would keep a copy of envcheck in an annotation, and fail."""
+    texts = {"envcheck.yaml": documents.yaml([packed]), "job.yaml": documents.yaml(made)}
+    try:
+        written.put(folder, texts, over)
+    except OSError as err:
+        words = f"{folder}: cannot be written: {(err.strerror or str(err)).lower()}"
+        raise EnvcheckError(words, "name a folder of your own with --write") from None
+    click.echo("\n".join(str(folder / name) for name in texts))
+    return errors.FIT

@@ -1,0 +1,75 @@
+"""cluster.toml as frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from envcheck.core.errors import UsageError
+from launch.catalogue.tables import beside
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job of Kubeflow's training operator; `port` is the container's, under the name that it looks for."""
+
+    kind: str
+    plural: str
+    replicas: str
+    container: str
+    port: Mapping[str, Any]
+    frameworks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cards:
+    """How a pod gets a vendor's cards; `resource` is "" where it asks for none."""
+
+    resource: str
+    counts: str
+    labels: Mapping[str, str]
+    source: str
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    return {
+        name: Kind(**{**table, "frameworks": tuple(table["frameworks"])}) for name, table in _told()["kinds"].items()
+    }
+
+
+@cache
+def cards() -> Mapping[str, Cards]:
+    return {name: Cards(**table) for name, table in _told()["cards"].items()}
+
+
+def kind_of(framework: str) -> Kind:
+    """UsageError for a framework of a recipe of the user's own that nobody told of."""
+    for kind in kinds().values():
+        if framework in kind.frameworks:
+            return kind
+    known = ", ".join(name for kind in kinds().values() for name in kind.frameworks)
+    raise UsageError(f"no kind of job of Kubernetes is known for the framework {framework!r}", f"known are {known}")
+
+
+def pod_words(field: str, value: str) -> Mapping[str, Any]:
+    """What a word of the recipe's container means in a pod."""
+    found: Mapping[str, Any] = _told()["pod"].get(field, {}).get(value, {})
+    return found
+
+
+def instead() -> Mapping[str, str]:
+    """What of a container a pod is not given, and why."""
+    found: Mapping[str, str] = _told()["instead"]
+    return found
+
+
+def architecture(machine: str) -> str:
+    """Kubernetes' name of it, as its label kubernetes.io/arch has it."""
+    return str(_told()["architectures"].get(machine, machine))
+
+
+def _told() -> Mapping[str, Any]:
+    return beside(__file__, "cluster")

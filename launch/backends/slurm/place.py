@@ -1,0 +1,71 @@
+"""Where in the site a component of a job goes: which partition, and how many of which cards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envcheck.core.errors import UsageError
+from launch.backends.slurm.site import USUAL, Row, needed, of_device
+
+
+@dataclass(frozen=True)
+class Place:
+    """`partition` "" leaves it to Slurm, `gres` "" asks for no cards; `note` is what a person should know."""
+
+    partition: str = ""
+    gres: str = ""
+    note: str = ""
+
+
+def place(rows: Sequence[Row] | None, device: str, nodes: int, cards: int, partition: str, gres: str) -> Place:
+    """`partition` and `gres` are what a person said, or ""; rows None: there is nobody to ask."""
+    if gres:
+        return Place(partition, gres if gres.rpartition(":")[2].isdecimal() else f"{gres}:{cards}")
+    if rows is None:
+        usual = USUAL.get(device, "gpu")
+        note = "no sinfo answers here: partition and --gres are guesses; --gres NAME:N says what the site has"
+        return Place(partition, f"{usual}:{cards}" if usual else "", note)
+    if partition and partition not in (known := {row.partition for row in rows}):
+        raise UsageError(f"there is no partition {partition!r}", f"sinfo has {', '.join(sorted(known))}")
+    found = _fitting([row for row in rows if partition in ("", row.partition)], device, nodes, cards)
+    if not found:
+        raise UsageError(_lacking(rows, device, nodes, cards, partition), "say --partition and --gres, or ask less")
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} partitions could take it", f"say which: --partition {' or '.join(found)}")
+    (name, asked), *_ = found.items()
+    return Place(partition or ("" if _usual(rows, name) else name), asked)
+
+
+def _fitting(rows: Sequence[Row], device: str, nodes: int, cards: int) -> dict[str, str]:
+    """Partition → what to ask of its nodes; the site's default one alone where it will do."""
+    found: dict[tuple[str, str], int] = {}
+    for row in rows:
+        for asked in _asked(row, device, cards) if row.up else ():
+            found[row.partition, asked] = found.get((row.partition, asked), 0) + row.nodes
+    enough = {partition: asked for (partition, asked), count in found.items() if count >= nodes}
+    usual = {partition: asked for partition, asked in enough.items() if _usual(rows, partition)}
+    return usual or enough
+
+
+def _asked(row: Row, device: str, cards: int) -> tuple[str, ...]:
+    if device == "cpu":
+        return ("",)
+    counts = ((one, needed(one, device, cards)) for one in of_device(row.cards, device))
+    return tuple(one.asked(count) for one, count in counts if count is not None)
+
+
+def _usual(rows: Sequence[Row], partition: str) -> bool:
+    return any(row.usual for row in rows if row.partition == partition)
+
+
+def _lacking(rows: Sequence[Row], device: str, nodes: int, cards: int, partition: str) -> str:
+    """What there is, so that a person sees what is missing."""
+    there = [
+        f"{row.partition}: {row.nodes} x {', '.join(one.asked(one.count) for one in row.cards) or 'no cards'}"
+        f"{'' if row.up else ', closed'}"
+        for row in rows
+        if partition in ("", row.partition)
+    ]
+    what = f"{nodes} node{'s' * (nodes > 1)}" + ("" if device == "cpu" else f" of {cards} cards ({device})")
+    return f"no partition has {what}; {'; '.join(there[:8])}"

@@ -1,0 +1,84 @@
+"""Where the program is started from: one command on a terminal, whether it runs here or in the recipe's container."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envcheck.core.errors import StepError
+from installers.targets.exec_target import OWN
+from launch.job.command import PROGRAMS, Command
+from launch.job.environment import Clean
+from launch.job.stage import Stage
+from launch.run import launcher
+from launch.run.process_tree import end_survivors
+
+JOB = ".door.json"
+
+
+@dataclass(frozen=True)
+class Door:
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: Path
+
+
+@contextlib.contextmanager
+def opened(stage: Stage, made: Command, tidy: Clean, run: Path, terminal: str) -> Iterator[Door]:
+    """`terminal` is its kind, as TERM has it; nobody of it is left afterwards.  StepError where there is no program."""
+    environment = {**tidy.environment, "TERM": terminal}
+    try:
+        yield _box(stage, made, environment, run) if stage.container else _here(made, environment, run)
+    finally:
+        _end(run)
+
+
+def _here(made: Command, environment: Mapping[str, str], run: Path) -> Door:
+    words = launcher.argv(made)
+    if not shutil.which(words[0], path=environment.get("PATH", "")):
+        raise StepError(f"cannot start {words[0]}: not found", "envcheck provision installs what the recipe names")
+    return Door(words, environment, Path(made.workdir or run))
+
+
+def _box(stage: Stage, made: Command, environment: Mapping[str, str], run: Path) -> Door:
+    """The bridge finds the engine by our own environment; the program has that of its container."""
+    _carry(stage.container, made)
+    job = {
+        "container": stage.container,
+        "argv": list(launcher.argv(made)),
+        "environment": dict(environment),
+        "workdir": made.workdir or stage.mark(run),
+        "mark": stage.mark(run),
+    }
+    path = run / JOB
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(job))
+    return Door((sys.executable, "-m", "launch.infer.bridge", str(path)), dict(os.environ), run)
+
+
+def _carry(container: str, made: Command) -> None:
+    """Our own program with its files, where it is the one that talks."""
+    from installers.images import engine
+    from installers.targets.exec_target import Inside
+
+    folder = next((str(Path(word).parent) for word in made.argv if word.startswith(f"{OWN}/")), "")
+    names = [path.name for path in PROGRAMS.glob("tiny*") if path.is_file()] if f"{folder}/tiny.py" in made.argv else []
+    if not names:
+        return
+    with contextlib.closing(engine.connect(engine.look())) as client:
+        seat = Inside(client.api, container, "python3", Path())
+        seat.run(("mkdir", "-p", "-m", "700", folder), timeout_s=60, env={})
+        for name in names:
+            seat.write(f"{folder}/{name}", (PROGRAMS / name).read_text())
+
+
+def _end(run: Path) -> None:
+    """Whoever of it is left on this host, in whatever session."""
+    (run / JOB).unlink(missing_ok=True)
+    end_survivors(run)

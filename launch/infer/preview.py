@@ -1,0 +1,27 @@
+"""What would run: nothing is looked at or changed."""
+
+from __future__ import annotations
+
+import json
+
+from installers.recipes.catalogue import device_of
+from launch.infer.chat_options import Wish, choose
+from launch.infer.session import asking
+from launch.job.command import render
+from launch.job.request import values
+from launch.job.script import script
+from launch.preview import SCHEMA, as_text, as_values, sound
+
+
+def preview(wish: Wish, as_script: bool) -> str:
+    """For people, as a script, or with --json as one document that holds both."""
+    sound(wish.request)
+    chosen = choose(wish)
+    job = chosen.job if wish.ask is None else asking(chosen.job)
+    made = render(chosen.recipe, job, values(chosen.request, chosen.recipe, None))
+    if not wish.request.as_json:
+        return script(made) if as_script else as_text(made)
+    head = {"schema": SCHEMA, "state": "planned", "recipe": chosen.recipe.name, "model": chosen.recipe.models[0]}
+    head |= {"method": job.method, "variant": job.variant, "device": device_of((chosen.recipe, job))}
+    head |= {"weights": chosen.adapter or None}
+    return json.dumps({**head, **as_values(made), "script": script(made) if as_script else None}, indent=1) + "\n"

@@ -1,0 +1,1 @@
+"""One training job: the request, its command and environment."""

@@ -1,0 +1,83 @@
+"""A plan as SVG: stacked bars per phase and stage against the card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from launch.memory import GIB
+from launch.planner import LaunchPlan
+from launch.planner.output.show import MARKS, shown
+from launch.planner.output.terms import TERMS
+
+LEFT, BAR, ROW, TOP = 190, 640, 24, 64
+BESIDE = "#e8e8e8"  # what is not for tensors
+HALO = 'stroke="white" stroke-width="3" paint-order="stroke"'  # words stay readable over lines
+
+
+def text(x: float, y: float, words: str, extra: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" {extra}>{escape(words)}</text>'
+
+
+def shortened(words: str, most: int) -> str:
+    """The beginning and the end of what is too long."""
+    half = (most - 1) // 2
+    return words if len(words) <= most else f"{words[:half]}…{words[-half:]}"
+
+
+def box(x: float, y: float, width: float, height: float, colour: str, title: str) -> str:
+    rect = f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(0.0, width):.1f}" height="{height}" fill="{colour}">'
+    return f"{rect}<title>{escape(title)}</title></rect>"
+
+
+def line(x: float, top: float, bottom: float, colour: str) -> str:
+    return f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{bottom}" stroke="{colour}" stroke-dasharray="4 3"/>'
+
+
+def frame(width: float, height: float, parts: Iterable[str]) -> str:
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="12">'
+    )
+    return "\n".join([head, f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>', *parts, "</svg>\n"])
+
+
+def plan_svg(plan: LaunchPlan) -> str:
+    """Stacked bars; the dashed lines are what tensors may take, and the card."""
+    rows = shown(plan)
+    card = plan.job.memory_gib * GIB
+    scale = BAR / max(card, plan.deciding.total * 1.02)
+    bottom = TOP + ROW * len(rows)
+    x = plan.job.layout
+    name = shortened(plan.job.model.name, 36)
+    card_gib = round(plan.job.memory_gib, 2)
+    title = f"{name} on {x.cards} x {card_gib:g} GiB {plan.job.device.name}: {MARKS[plan.verdict]}"
+    totals: list[str] = []  # written last, over the lines
+    usable = max(0.0, plan.usable)
+    beside = ", ".join(f"{name} {size / GIB:.2f} GiB" for name, size in plan.outside)
+    parts = [
+        text(10, 22, title, 'font-size="15" font-weight="bold"'),
+        text(10, 42, plan.reason),
+        box(LEFT + usable * scale, TOP - 4, (card - usable) * scale, bottom - TOP + 4, BESIDE, beside),
+    ]
+    for n, phase in enumerate(rows):
+        y, at = TOP + ROW * n, float(LEFT)
+        weight = 'font-weight="bold"' if phase is plan.deciding else ""
+        parts.append(text(10, y + 15, f"{phase.name}, stage {phase.stage}", weight))
+        for name, size in phase.terms:
+            if size > 0:
+                parts.append(box(at, y, size * scale, ROW - 5, TERMS[name].colour, f"{name} {size / GIB:.2f} GiB"))
+                at += size * scale
+        totals.append(text(at + 4, y + 15, f"{phase.total / GIB:.1f}", f"{weight} {HALO}"))
+    for size, words, side in ((usable, "for tensors", "end"), (card, "card", "start")):
+        parts.append(line(LEFT + size * scale, TOP - 8, bottom, "#333"))
+        aside = 2 if side == "start" else -2
+        label = f"{size / GIB:.1f} {words}"
+        parts.append(text(LEFT + size * scale + aside, TOP - 8, label, f'text-anchor="{side}" font-size="10"'))
+    parts += totals
+    used = [n for n in TERMS if any(n == name and size > 0.01 * GIB for p in rows for name, size in p.terms)]
+    legend = [*((TERMS[name].colour, name) for name in used), (BESIDE, "context, others")]
+    for n, (colour, name) in enumerate(legend):
+        lx, ly = LEFT + (n % 4) * 165, bottom + 14 + (n // 4) * 18
+        parts += [box(lx, ly, 11, 11, colour, name), text(lx + 16, ly + 10, name)]
+    return frame(LEFT + BAR + 60, bottom + 30 + 18 * ((len(legend) - 1) // 4 + 1), parts)

@@ -1,0 +1,30 @@
+"""How a meeting ended, for each who was in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from envcheck.core.model import Finding, Remedy, Severity
+from launch.rendezvous.hello import Greeting
+
+ASK = b'{"envcheck-node": "who"}\n'
+SAY_EVERY_S, HANG_UP_S = 30.0, 10.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Met:
+    """Who came, this node's rank, and what is wrong with it."""
+
+    rank: int
+    nodes: tuple[Greeting, ...]
+    findings: tuple[Finding, ...]
+
+
+def alone(own: Greeting, finding: Finding) -> Met:
+    return Met(own.rank or 0, (own,), (finding,))
+
+
+def failed(name: str, seen: str, words: str) -> Finding:
+    return Finding(name, Severity.FAIL, seen, Remedy(words))

@@ -1,0 +1,1 @@
+"""One training run: start, follow, record, diagnose."""

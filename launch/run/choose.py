@@ -1,0 +1,28 @@
+"""Which stage a request means, and what request and stage fill into the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from installers.recipes.recipe import Job, Recipe
+from launch.job.request import Request, values
+from launch.job.stage import Stage
+from launch.run.host import Here
+
+
+def choose(recipe: Recipe, job: Job, folder: Path, own: bool, in_container: bool | None) -> Stage:
+    """`folder` is the virtual environment of this host; `own`: it was asked for, whatever the recipe says.
+
+    A recipe with an image runs in its container; whoever is inside one already is taken to be in that.
+    """
+    if recipe.image is None or own:
+        return Here(recipe, folder)
+    if in_container or recipe.container is None:
+        return Here(recipe, None)
+    from launch.run.container import Box  # loads the docker SDK
+
+    return Box(recipe, job.role)
+
+
+def filled(request: Request, recipe: Recipe, stage: Stage, run: Path) -> dict[str, str]:
+    return {**stage.values(run), **values(request, recipe, None)}

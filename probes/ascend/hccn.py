@@ -1,0 +1,166 @@
+"""`hccn_tool -i N -OPTION -g`: the network port of an NPU; "key:value" lines, events, and the routing table."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from envcheck.core.model import Document
+from probes.ascend.npu_page import TOOL, Page, pair
+
+_DEVID = re.compile(r"\s*\[dev(?:ice)?(?:[ _]?id)?[ :]*(\d{1,6})\]\s?", re.IGNORECASE)  # [devid 0], [device 0]
+_EVENT = re.compile(r"\s*(?:\d{1,3}\s+)?(\w{3} \w{3}\s+\d{1,2} \d\d:\d\d:\d\d \d{4})\s+LINK\s+(\w+)\s*", re.IGNORECASE)
+_SWITCH = re.compile(r"(\w[\w ]{0,40}?)\s*\[(\w{0,12})\]\s*(\([^)]{0,60}\)|days)?")
+_SEVERAL = re.compile(r":[^:,]{0,80}, {0,4}[A-Za-z][\w ]{0,40}:")
+_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
+_ROUTE = ("destination", "gateway", "genmask", "flags", "metric", "ref", "use", "iface")
+_LIMIT = 20_000  # fields kept of one text
+_PING = re.compile(r"(\d{1,9}) (packets transmitted), (\d{1,9}) (received), ([\d.]{1,9}%) (packet loss)")
+
+# The option that answers with such keys, for answers without their command line; compiled when there is such a one.
+_OPTIONS: tuple[tuple[str, str], ...] = (
+    ("-link_stat", r"link (?:up|down) count|link change records"),
+    ("-link", r"link status"),
+    ("-net_health", r"net health status"),
+    ("-netdetect", r"netdetect address"),
+    ("-gateway", r"default gateway"),
+    ("-ip", r"ipaddr|ip ?address"),
+    ("-optical", r"optical info|vendor part number|xsfp|Tx Power\d?|Rx Los"),
+    ("-stat", r"packet statistics|(?:roce|mac|nic|net|rdma)_(?:rx|tx|\w+_(?:num|cnt))\w*"),
+    ("-fec", r"fec mode"),
+    ("-speed", r"(?:current |link )?speed"),
+    ("-duplex", r"duplex"),
+    ("-mtu", r"mtu(?: size)?"),
+    ("-tls", r"tls (?:switch|preconfigured|alarm)"),
+    ("-lldp", r"Chassis ID TLV|Ifname|System Name TLV|Port ID TLV"),
+    ("-mac", r"mac ?addr(?:ess)?"),
+    ("-vnic", r"vnic[ \w]{0,30}"),
+    ("-route", r"Routing table"),
+    ("-process", r"process info"),
+    ("-cdr", r"cdr[ \w]{0,30}"),
+    ("-pfc", r"pfc[ \w]{0,30}"),
+    ("-dscp_to_tc", r"dscp[ \w]{0,30}"),
+    ("-netdetect", r"detect"),
+)
+_STARTS = (
+    r"(?im)^[ \t]*(?:\[dev\w* ?\d+\][ \t]*)?(?:dev_id:\d+, )?(?:"
+    + "|".join(pattern for _, pattern in _OPTIONS)
+    + r")\s*[:\[\n]"
+)
+
+
+@dataclass
+class _Answers:
+    """`first`: each key's first value.  `all`: one dictionary an answer, where a loop over the ports gave several."""
+
+    first: dict[str, Any] = field(default_factory=dict)
+    all: list[dict[str, Any]] = field(default_factory=lambda: [{}])
+    count: int = 0
+
+    def store(self, key: str, value: Any) -> None:
+        self.first.setdefault(key, value)
+        if key in self.all[-1]:
+            self.all.append({})
+        self.all[-1][key] = value
+        self.count += 1
+
+
+def read(page: Page) -> Document | None:
+    """The document of kind `hccn`, or None where the text holds no answer of that tool."""
+    if ":" not in page.body and "TLV" not in page.body and "packet" not in page.body and "LINK" not in page.body:
+        return None
+    named = page.command.startswith("hccn_tool")
+    if not named and not re.search(_STARTS, page.body + "\n"):
+        return None
+    answers = _Answers()
+    events: list[dict[str, str]] = []
+    npu = re.search(r"\s-i\s+(\d{1,6})", page.command) if named else None
+    ids = [npu[1]] if npu else []
+    heading = ""
+    for line in page.lines:
+        if "[" in line and (found := _DEVID.match(line)):
+            ids.append(found[1])
+            line = line[found.end() :]
+        if "LINK" in line.upper() and (found := _EVENT.fullmatch(line)):
+            events.append({"time": found[1], "state": found[2].upper()})
+        elif answers.count < _LIMIT:
+            heading = _take(answers, line, heading)
+    routes, fields = _routes(page.lines), answers.first
+    if not fields and not events and not routes:
+        return None
+    detail: dict[str, Any] = {
+        "subcommand": _option(page, fields),
+        "fields": fields,
+        "npu": int(ids[0]) if ids else None,
+    }
+    if len(answers.all) > 1:
+        detail["answers"] = answers.all
+    return Document(tool=TOOL, kind="hccn", detail=detail | {"events": events, "routes": routes})
+
+
+def _option(page: Page, fields: dict[str, Any]) -> str | None:
+    if typed := re.search(r"\s(-(?!i\b|g\b|s\b|t\b|h\b)[a-z]\w*)", page.command):
+        return typed[1]
+    head = (*fields, *(line.strip() for line in page.lines[:40]))
+    first = min(map(_told, head), default=len(_OPTIONS))
+    return _OPTIONS[first][0] if first < len(_OPTIONS) else None
+
+
+@lru_cache(maxsize=1024)  # the ports of a host answer with the same words
+def _told(line: str) -> int:
+    """The place among _OPTIONS of the first that has such a key."""
+    found = (at for at, (_, keys) in enumerate(_OPTIONS) if re.search(rf"(?im)^(?:{keys})\b", line))
+    return next(found, len(_OPTIONS))
+
+
+def _take(answers: _Answers, line: str, heading: str) -> str:
+    """Read one line; returns the heading under which the next one stands."""
+    if "packet" in line and (sent := _PING.search(line)):
+        for value, key in ((sent[1], sent[2]), (sent[3], sent[4]), (sent[5], sent[6])):
+            answers.store(key, _value(value))
+    elif "[" in line and "]" in line and (found := list(_SWITCH.finditer(line))):
+        for key, value, unit in ((m[1], m[2], m[3]) for m in found):
+            answers.store(key.strip(), _value(value) if unit != "days" else f"{value} days")
+        if dev := re.match(r"\s*(dev_id):(\d+)", line):
+            answers.store(dev[1], int(dev[2]))
+    elif _SEVERAL.search(line):  # several on one line: default gateway:…, Iface:eth0
+        for part in line.split(","):
+            if one := pair(part, ":"):
+                answers.store(one[0], _value(one[1]))
+    elif one := pair(line, ":"):
+        if one[1]:
+            answers.store(one[0], _value(one[1]))
+        return one[0] if not one[1] else ""
+    elif line.strip().endswith("TLV"):
+        return line.strip()
+    elif heading.endswith("TLV") and line.strip():
+        answers.store(heading, line.strip())
+    return ""
+
+
+def _value(text: str) -> int | float | str | None:
+    """A bare number as a number; with its unit, or as anything else, as it stands."""
+    if text in ("", "NA", "N/A", "-"):
+        return None
+    if _NUMBER.fullmatch(text):
+        return float(text) if "." in text else int(text)
+    return text
+
+
+def _routes(lines: tuple[str, ...]) -> list[dict[str, str | None]]:
+    """The kernel's routing table, as `route` prints it; `*` is no gateway."""
+    columns: list[str] = []
+    routes: list[dict[str, str | None]] = []
+    for line in lines:
+        words = line.split()
+        if [word.lower() for word in words[:2]] == ["destination", "gateway"]:
+            columns = [word.lower() for word in words]
+        elif columns and len(words) == len(columns):
+            routes.append(
+                {c: None if word == "*" else word for c, word in zip(columns, words, strict=False) if c in _ROUTE}
+            )
+        elif columns and words:
+            columns = []
+    return routes

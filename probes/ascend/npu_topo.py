@@ -1,0 +1,122 @@
+"""`npu-smi info -t topo`: a matrix of words; columns by their order, never by offset (a header row may be shifted).
+
+\t   NPU0       NPU1       CPU Affinity
+NPU0       X          HCCS       144-167
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from envcheck.core.model import Document, Topology
+from probes.ascend.npu_page import TOOL, Page
+
+_DEVICE = re.compile(r"(?:NPU|Phy-?ID|Chip|Device)[-_]?\d{1,4}", re.IGNORECASE)
+_AFFINITY = re.compile(r"\b(CPU|NUMA)\s+Affinity\b", re.IGNORECASE)
+_LEGEND = re.compile(r"\s*([A-Z][A-Z_0-9#]{0,15})\s+=\s+(.+?)\s*")
+_PIECES = 6  # lines into which a terminal may have broken one row
+_KINDS = ("npu", "id", "chip", "device")
+_NAMED = re.compile(r"(?:NPU|ID|Chip|Device)[-_]?\d", re.IGNORECASE)
+_TRIES = 500  # lines that might be the header
+_WIDEST = 4096  # columns; a box has 16, a pod's table some hundred
+
+
+def read(page: Page) -> Document | None:
+    """The document of kind `topo`, or None where no matrix stands."""
+    if not any(map(page.lowered.__contains__, _KINDS)) or not _NAMED.search(page.body):
+        return None
+    heads = (at for at, line in enumerate(page.lines) if _begins(line))
+    for at in itertools.islice(heads, _TRIES):
+        line = page.lines[at]
+        pieces = _pieces(page.lines, at)
+        if columns := _header("".join(piece.ljust(len(line)) for piece in pieces)):
+            return _document(columns, _records(page.lines[at + len(pieces) :], columns, len(line), len(pieces) > 1))
+        if columns := _header(line):
+            return _document(columns, _records(page.lines[at + 1 :], columns, len(line), False))
+    return None
+
+
+def _begins(line: str) -> bool:
+    """Whether a device's name stands first."""
+    return bool(words := line.split(None, 1)) and bool(_DEVICE.fullmatch(words[0]))
+
+
+def _is_row(line: str) -> bool:
+    words = line.split(None, 2)
+    return len(words) > 1 and _begins(line) and words[1] not in ("CPU", "NUMA") and not _DEVICE.fullmatch(words[1])
+
+
+def _pieces(lines: tuple[str, ...], at: int) -> list[str]:
+    """A header row with what a terminal broke off from it: all before the first row."""
+    pieces = [lines[at]]
+    for line in lines[at + 1 : at + _PIECES]:
+        if not line.strip() or _is_row(line):
+            break
+        pieces.append(line)
+    return pieces
+
+
+def _records(lines: tuple[str, ...], columns: list[str], width: int, broken: bool) -> list[str]:
+    """The rows, one text each; where the header was broken, so are they, at the same width.  The legend ends them."""
+    rows: list[str] = []
+    wanted = set(columns)
+    pieces = 0
+    for line in lines:
+        if _is_row(line) and (name := line.split(None, 1)[0]) in wanted:
+            wanted.discard(name)
+            rows.append(line)
+            pieces = 1
+        elif broken and rows and line.strip() and 0 < pieces < _PIECES and "=" not in line and ":" not in line:
+            rows[-1] = rows[-1].ljust(width * pieces) + line
+            pieces += 1
+        elif _LEGEND.fullmatch(line):
+            rows.append(line)
+            pieces = 0
+    return rows
+
+
+def _header(line: str) -> list[str]:
+    """The column names, the two affinities as one word each; empty where the line is no header."""
+    words = _AFFINITY.sub(lambda found: f"{found[1].upper()}-Affinity", line).split()
+    if not words or len(words) > _WIDEST or not _DEVICE.fullmatch(words[0]):
+        return []
+    known = all(
+        _DEVICE.fullmatch(w) or w.endswith("-Affinity") or re.match(r"(?:RoCE|NIC|mlx|hns|eth)", w) for w in words
+    )
+    return words if known else []
+
+
+def _document(columns: list[str], below: list[str]) -> Document:
+    devices = [name for name in columns if _DEVICE.fullmatch(name)]
+    rest = [name for name in columns if name not in devices and not name.endswith("-Affinity")]
+    ends = [name for name in columns if name.endswith("-Affinity")]
+    related = [name for name in columns if name not in ends]
+    matrix: dict[str, dict[str, str | None]] = {}
+    affinity: dict[str, dict[str, str | None]] = {name: {} for name in ends}
+    short = False
+    for name, words in _rows(columns, below):
+        matrix[name] = dict(zip(related, words, strict=False))
+        short |= len(words) < len(related)
+        for end, word in zip(ends, [*words[len(related) :], *([None] * len(ends))], strict=False):
+            affinity[end][name] = word
+    missing = any(name not in matrix for name in devices)
+    topology = Topology(
+        devices=tuple(devices),
+        nics=tuple(rest),
+        matrix=matrix,
+        cpu_affinity=affinity.get("CPU-Affinity", {}),
+        numa_affinity=affinity.get("NUMA-Affinity", {}),
+    )
+    legend = {found[1]: found[2] for line in below if (found := _LEGEND.fullmatch(line))}
+    detail = {"legend": legend, "truncated": short or missing}
+    return Document(tool=TOOL, kind="topo", truncated=short or missing, topology=topology, detail=detail)
+
+
+def _rows(columns: list[str], records: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each row's name, and the words that stand under the columns."""
+    for record in records:
+        name, *words = record.split(None, len(columns) + 1)[: len(columns) + 1]
+        if name in columns:
+            yield name, words

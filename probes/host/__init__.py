@@ -1,0 +1,1 @@
+"""Collectors that run on a host, and the types of their answers."""

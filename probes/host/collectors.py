@@ -1,0 +1,221 @@
+"""What the host itself tells, by psutil and the standard library; each collector returns plain JSON values.
+
+host         {hostname, kernel, architecture, os, cpu_count, memory_total_bytes, memory_available_bytes,
+              swap_total_bytes, swap_used_bytes, hugepages_total, hugepages_free, hugepage_bytes, numa_nodes, euid,
+              in_container}
+disks        {path: {total_bytes, free_bytes}} for /, /dev/shm, "." (the working folder), "home" (envcheck's),
+              /var/lib/docker and what is mounted; of a path that is not there yet, its nearest parent
+limits       {open_files_soft, open_files_hard, memlock_soft_bytes, memlock_hard_bytes}; -1 is unlimited
+environment  {NAME: value} of the variables that training reads, secrets blanked
+network      {hostname_resolves_to: [address] | null, interfaces: {name: {addresses: [..], mtu, up}}}
+clock        {synchronised: true | false | null, time: seconds since 1970}
+packages     {python, executable, packages: {name: version}, environments: {recipe: {python, executable, packages}}}
+              of the python3 on PATH, and of the environments that provision made
+caller, paths: permissions.py; processes, kernel, containers, libraries, loader, rdma, bus, rank_table: in their files
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import resource
+import socket
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from envcheck.core import paths
+from envcheck.core.secrets import blank_value
+from probes.host import (
+    bus,
+    containers,
+    hccl_rank_table,
+    installed,
+    kernel,
+    libraries,
+    loader,
+    permissions,
+    processes,
+    rdma,
+)
+
+# What training, its launchers and the vendors' libraries read (recipes.md, section 10).
+TRAINING_VARIABLES = re.compile(
+    r"^((PADDLE|FLAGS|ASCEND|HCCL|ILUVATAR|IX|NPU|NCCL|GLOO|FLAGCX|CUDA|CUSTOM_DEVICE|DISTRIBUTED|ATB|TORCH|PYTORCH"
+    r"|OMP|MASTER|POD|XPU|TP)_\w+|(LOCAL_|NODE_|GROUP_)?RANK|(LOCAL_)?WORLD_SIZE|NNODES|NPROC_PER_NODE"
+    r"|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH|MEGATRON_LM_PATH|VIRTUAL_ENV|CONDA_PREFIX|(?i:https?_proxy|all_proxy|no_proxy))$"
+)
+VARIABLES_LIMIT, MOUNTS_LIMIT = 256, 32
+STA_UNSYNC, TIME_ERROR = 0x40, 5  # linux/timex.h
+
+
+def host() -> dict[str, Any]:
+    import psutil
+
+    memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    return {
+        "hostname": socket.gethostname(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "os": _os_name(),
+        "cpu_count": len(os.sched_getaffinity(0)),
+        "memory_total_bytes": memory.total,
+        "memory_available_bytes": memory.available,
+        "swap_total_bytes": swap.total,
+        "swap_used_bytes": swap.used,
+        **_hugepages(_text("/proc/meminfo")),
+        "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
+        "euid": os.geteuid(),
+        "in_container": _in_container(),
+    }
+
+
+def disks() -> dict[str, Any]:
+    import psutil
+
+    fixed = {
+        "/": "/",
+        "/dev/shm": "/dev/shm",
+        ".": ".",
+        **({"home": str(home)} if (home := paths.known_home()) else {}),
+        "/var/lib/docker": "/var/lib/docker",
+    }
+    mounted = [p.mountpoint for p in psutil.disk_partitions()][:MOUNTS_LIMIT]
+    return {name: _room(Path(path)) for name, path in {**{m: m for m in mounted}, **fixed}.items()}
+
+
+def limits() -> dict[str, Any]:
+    files, locked = resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    names = ("open_files_soft", "open_files_hard", "memlock_soft_bytes", "memlock_hard_bytes")
+    return dict(zip(names, (-1 if v == resource.RLIM_INFINITY else v for v in (*files, *locked)), strict=True))
+
+
+def environment() -> dict[str, Any]:
+    found = sorted(name for name in os.environ if TRAINING_VARIABLES.match(name))[:VARIABLES_LIMIT]
+    return {name: blank_value(name, os.environ[name]) for name in found}
+
+
+def network() -> dict[str, Any]:
+    import psutil
+
+    up = psutil.net_if_stats()
+    return {
+        "hostname_resolves_to": _addresses(socket.gethostname()),
+        "interfaces": {
+            name: {
+                "addresses": [a.address for a in listed if a.family in (socket.AF_INET, socket.AF_INET6)],
+                "mtu": up[name].mtu if name in up else None,
+                "up": up[name].isup if name in up else None,
+            }
+            for name, listed in psutil.net_if_addrs().items()
+        },
+    }
+
+
+def clock() -> dict[str, Any]:
+    return {"synchronised": _synchronised(), "time": int(time.time())}
+
+
+def packages() -> dict[str, Any]:
+    home = paths.known_home()
+    made = home / "environments" if home else None
+    folders = sorted(made.iterdir()) if made and made.is_dir() else []
+    environments = {folder.name: installed.of_environment(folder) for folder in folders if (folder / "bin").is_dir()}
+    return {**installed.of_path_python(), "environments": environments}
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _os_name() -> str | None:
+    named = re.search(r'^PRETTY_NAME="?([^"\n]*)', _text("/etc/os-release"), re.MULTILINE)
+    return named[1] if named else None
+
+
+def _hugepages(meminfo: str) -> dict[str, int | None]:
+    """Reserved pages, from lines such as `HugePages_Total:    1024` and `Hugepagesize:  2048 kB`."""
+    said = {m[1]: int(m[2]) for m in re.finditer(r"^(\w+):\s+(\d+)", meminfo, re.MULTILINE)}
+    size = said.get("Hugepagesize")
+    return {
+        "hugepages_total": said.get("HugePages_Total"),
+        "hugepages_free": said.get("HugePages_Free"),
+        "hugepage_bytes": None if size is None else size * 1024,
+    }
+
+
+def _in_container() -> bool:
+    marks = any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
+    marks = marks or "KUBERNETES_SERVICE_HOST" in os.environ  # the kubelet's, in every pod; cgroup v2 hides its name
+    return marks or bool(re.search(r"docker|kubepods|containerd|lxc", _text("/proc/1/cgroup")))
+
+
+def _room(path: Path) -> dict[str, int | None]:
+    """Of the nearest parent that exists: a folder that will be made lies on that file system."""
+    for there in (path, *path.absolute().parents):
+        try:
+            found = os.statvfs(there)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            break
+        return {"total_bytes": found.f_blocks * found.f_frsize, "free_bytes": found.f_bavail * found.f_frsize}
+    return {"total_bytes": None, "free_bytes": None}
+
+
+def _addresses(name: str) -> list[str] | None:
+    try:
+        return sorted({str(found[4][0]) for found in socket.getaddrinfo(name, None)})
+    except OSError:
+        return None
+
+
+class _Timex(ctypes.Structure):
+    """The head of struct timex; the kernel fills 208 bytes, the padding holds the rest."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_char * 256),
+    )
+
+
+def _synchronised() -> bool | None:
+    """The kernel's own word: chrony, ntpd and systemd-timesyncd all tell it.  None where it may not be asked."""
+    asked = _Timex()
+    try:
+        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(asked))
+    except (OSError, AttributeError):
+        return None
+    return None if state < 0 else state != TIME_ERROR and not asked.status & STA_UNSYNC
+
+
+COLLECTORS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "host": host,
+    "disks": disks,
+    "limits": limits,
+    "environment": environment,
+    "network": network,
+    "clock": clock,
+    "packages": packages,
+    "caller": permissions.caller,
+    "paths": permissions.paths,
+    "processes": processes.processes,
+    "kernel": kernel.kernel,
+    "containers": containers.containers,
+    "libraries": libraries.libraries,
+    "loader": loader.loader,
+    "rdma": rdma.rdma,
+    "bus": bus.bus,
+    "rank_table": hccl_rank_table.rank_table,
+}

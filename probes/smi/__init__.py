@@ -1,0 +1,1 @@
+"""nvidia-smi and ixsmi, whose outputs have the same forms."""

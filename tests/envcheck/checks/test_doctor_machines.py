@@ -1,0 +1,264 @@
+"""Machines × faults: each fault is caught by the right finding, and a machine without one is green."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from envcheck import checks, report
+from envcheck.collect import facts
+from envcheck.core import versions
+from envcheck.core.facts import Facts
+from envcheck.core.model import Finding, Severity
+from envcheck.simulate import faults
+from envcheck.simulate import machine_file as described
+from envcheck.vendors import VENDORS
+from installers.recipes.catalogue import load_all
+from installers.recipes.recipe import wanted
+from tests.envcheck.checks.doctor_helpers import MACHINES, simulated
+
+RECIPES = {recipe.name: recipe for recipe in load_all()}
+GOLDEN = Path(__file__).parents[2] / "data" / "golden"
+UNKNOWN, WARN, FAIL = Severity.UNKNOWN, Severity.WARN, Severity.FAIL
+
+# fault -> the finding that catches it, and how bad that is.
+CAUGHT = {
+    "card-lost": ("devices.count", FAIL),
+    "health-warning": ("devices.health", WARN),
+    "health-alarm": ("devices.health", FAIL),
+    "memory-held": ("devices.processes", WARN),
+    "hot": ("devices.temperature", FAIL),
+    "ecc": ("devices.ecc", FAIL),
+    "link-down": ("network.hccn_link", FAIL),
+    "topology-degraded": ("links.uniform", WARN),
+    "driver-old": ("driver.version", FAIL),
+    "library-mismatch": ("driver.agrees", WARN),
+    "dcmi-8005": ("driver.tool", FAIL),
+    "dcmi-8020": ("driver.tool", FAIL),
+    "truncated": ("driver.whole_answer", UNKNOWN),
+    "tool-hang": ("driver.tool", FAIL),
+    "tool-missing": ("driver.tool", FAIL),
+    "docker-absent": ("engine.reachable", WARN),
+    "shm-small": ("host.shm", FAIL),
+    "module-gone": ("driver.module", FAIL),
+    "ghost": ("devices.ghosts", WARN),
+    "node-closed": ("devices.access", WARN),
+    "kernel-next": ("driver.next_kernel", WARN),
+    "library-lost": ("driver.library", WARN),
+    "node-held": ("devices.open_nodes", WARN),
+    "card-shared": ("devices.shared", WARN),
+    "container-shm": ("engine.shm", WARN),
+    "engine-config": ("engine.settings", WARN),
+    "user-unnamed": ("host.user", WARN),
+    "runc-open": ("engine.runc", WARN),
+    "dcmi-writable": ("driver.dcmi_owner", WARN),
+    "mount-folder": ("driver.mounts", WARN),
+    "path-dead": ("toolkit.paths", WARN),
+    "opp-other": ("toolkit.operators", WARN),
+    "kernels-missing": ("toolkit.kernels", WARN),
+    "nnal-other": ("toolkit.nnal", WARN),
+    "cpu-manager": ("engine.cpu_manager", WARN),
+    "corex-other": ("toolkit.corex", WARN),
+    "library-twice": ("toolkit.copies", WARN),
+    "standard-old": ("python.libstdcxx", WARN),
+    "ports-open": ("network.port_range", WARN),
+    "tls-uneven": ("network.hccn_tls", WARN),
+    "rdma-down": ("network.rdma_state", WARN),
+    "rdma-hidden": ("network.rdma", WARN),
+    "fabric-down": ("driver.fabric", FAIL),
+    "iommu-on": ("host.iommu", WARN),
+}
+# Where a vendor or machine shows the fault in its own way.
+CAUGHT_HERE = {
+    ("nvidia", "library-mismatch"): ("driver.tool", FAIL),  # nvidia-smi refuses to work at all
+    ("dev-4090x1", "card-lost"): ("devices.present", FAIL),  # its only card
+    ("cpu", "docker-absent"): ("engine.reachable", Severity.SKIP),  # a CPU run needs no engine
+    ("cpu", "shm-small"): ("host.shm", WARN),
+}
+AMISS = {"a100x8-mig": {"devices.mig"}}  # what truly is amiss on a machine without fault
+# What collectors and files tell alone is the same on each machine of a vendor: it is walked on one of them.
+ONE_EACH = ("atlas-800t-a2", "bi-v150x8", "h200x8", "cpu")
+PAIRS = [
+    (name, fault)
+    for name in MACHINES
+    for fault in faults.applicable(described.load(name, None))
+    if name in ONE_EACH or fault not in faults.AMISS
+]
+GOLDENS = [
+    ("atlas-800t-a2", ""),
+    ("atlas-800t-a2", "health-alarm"),
+    ("atlas-200t-a2-box16", "topology-degraded"),
+    ("bi-v150x8", ""),
+    ("h200x8", "library-mismatch"),
+    ("h200x8", "truncated"),
+    ("dev-4090x1", "memory-held"),
+    ("cpu", ""),
+]
+
+
+@functools.cache  # two tests look at the same machine with the same fault
+def _examined(name: str, *wishes: str) -> tuple[list[Finding], Facts]:
+    with simulated(name, wishes) as machine:
+        found = facts.gather(machine)
+    return checks.run_all(found), found
+
+
+def _expected(name: str, fault: str) -> tuple[str, Severity]:
+    vendor = described.load(name, None).vendor
+    return CAUGHT_HERE.get((name, fault)) or CAUGHT_HERE.get((vendor, fault)) or CAUGHT[fault]
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_machine_without_fault_is_green(name: str) -> None:
+    """Nothing is wrong or untold on a machine without fault, except for what truly is amiss, and doctor ends with 0."""
+    findings, _ = _examined(name)
+    wrong = {f.name for f in findings if f.severity >= UNKNOWN}
+
+    assert wrong == AMISS.get(name, set())
+    assert report.exit_code(findings) == 0
+
+
+@pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))
+def test_fault_is_caught(name: str, fault: str) -> None:
+    """The fault is told by the right check, as bad as it is, and by no other: the rest follows from it."""
+    findings, _ = _examined(name, fault)
+    expected, severity = _expected(name, fault)
+    told = {f.name: f.severity for f in findings}
+    others = {n for n, s in told.items() if s >= UNKNOWN} - {expected} - AMISS.get(name, set())
+
+    assert told[expected] is severity
+    assert not others
+
+
+@functools.cache
+def _with_job(name: str, recipe: str, *wishes: str) -> dict[str, str]:
+    """What is wrong with a machine for the recipe's first job, by check."""
+    job = wanted(RECIPES[recipe], RECIPES[recipe].jobs[0])
+    known = replace(_examined(name, *wishes)[1], wanted=job)
+    return {f.name: f.seen for f in checks.run_all(known) if f.severity >= UNKNOWN}
+
+
+def _recipes(name: str) -> list[str]:
+    vendor = described.load(name, None).vendor
+    return [recipe for recipe, told in RECIPES.items() if (told.jobs[0].device or told.device) == vendor]
+
+
+@pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))
+def test_a_fault_is_told_once_with_a_job(name: str, fault: str) -> None:
+    """What a job lacks by the fault follows from the check that tells of it, or is told in that one's place."""
+    for recipe in _recipes(name):
+        new = _with_job(name, recipe, fault).keys() - _with_job(name, recipe).keys()
+
+        assert len(new) <= 1, recipe
+
+
+@pytest.mark.parametrize("name", ["atlas-800t-a2", "atlas-800t-a3", "bi-v150x8", "h200x8"])
+def test_an_old_driver_is_upgraded_once(name: str) -> None:
+    """The driver that is advised is no older than the job asks for, nor than any that the toolkit is named with."""
+    for recipe in _recipes(name):
+        advised = _with_job(name, recipe, "driver-old")["driver.version"].rpartition(" ")[2]
+
+        assert versions.at_least(advised, RECIPES[recipe].driver_minimum or "0")
+    if name == "atlas-800t-a3":
+        (found,) = [f for f in _examined(name, "driver-old")[0] if f.name == "driver.version"]
+        assert found.seen == "driver 22.0.4 is older than 24.1.RC2" and "(CANN 8.2.RC1)" in str(found.remedy)
+
+
+@pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))
+def test_what_is_wrong_is_shown(name: str, fault: str) -> None:
+    """Each warning and failure has evidence with a line behind the command, an action, and commands without gaps."""
+    findings, _ = _examined(name, fault)
+    for found in (f for f in findings if f.severity >= WARN):
+        assert found.evidence and not found.evidence[-1].startswith("$ "), found
+        assert found.remedy and found.remedy.words.endswith("."), found
+        assert not [c for c in found.remedy.commands if "..." in c or "<" in c], found
+
+
+@pytest.mark.parametrize("name", ["atlas-800t-a2", "atlas-800t-a3", "bi-v150x8", "h200x8", "a100x8-mig", "dev-4090x1"])
+@pytest.mark.parametrize(
+    ("fault", "check", "figure"),
+    [
+        ("hot=96", "devices.temperature", r"(?<!\d)96(?!\.\d)"),
+        ("memory-held=7000", "devices.memory", r"\b(7\d{3}|10\d{3})\b"),
+        ("ecc=3", "devices.ecc", r"(:\s*|>)3\b"),
+    ],
+)
+def test_evidence_is_of_that_device_and_that_figure(name: str, fault: str, check: str, figure: str) -> None:
+    """The line shown is the one that has the figure, not the first that looks like it (a VBIOS is 96.00.A5)."""
+    if fault.partition("=")[0] not in faults.applicable(described.load(name, None)):
+        fault, check, figure = "hot=97", "devices.temperature", r"(?<!\d)97(?!\.\d)"
+    found = next(f for f in _examined(name, fault)[0] if f.name == check)
+
+    assert re.search(figure, found.evidence[-1])
+    assert "vbios" not in found.evidence[-1]
+
+
+@pytest.mark.parametrize("fault", ["tool-missing", "dcmi-8005", "card-lost"])
+def test_leaving_the_cause_out_is_not_green(fault: str) -> None:
+    """With --only links or --skip driver what follows from a check that was left out is untold, not passed over."""
+    with simulated("atlas-800t-a2", [fault]) as machine:
+        found = facts.gather(machine)
+    findings = checks.run_all(found, only=["links"])
+
+    assert {f.severity for f in findings} == ({Severity.OK, UNKNOWN} if fault == "card-lost" else {UNKNOWN})
+    assert report.exit_code(findings) == 3
+
+
+@pytest.mark.parametrize(("name", "fault"), PAIRS, ids=lambda part: str(part))
+def test_nobody_is_told_of_another_vendors_tool(name: str, fault: str) -> None:
+    """What was seen, what to do and the commands name the tool of the machine's own cards alone."""
+    own = described.load(name, None).vendor
+    strange = {known.tool for vendor, known in VENDORS.items() if vendor != own and known.tool}
+    findings, _ = _examined(name, fault)
+    said = [w for f in findings for w in (f.seen, *((f.remedy.words, *f.remedy.commands) if f.remedy else ()))]
+
+    assert [words for words in said if any(tool in words for tool in strange)] == []
+
+
+def test_every_fault_has_its_line() -> None:
+    """A fault that the simulation learns is missed here until somebody says how it is caught."""
+    assert set(CAUGHT) == set(faults.FAULTS)
+
+
+def test_faults_together() -> None:
+    """Several faults at once are each told."""
+    findings, _ = _examined("atlas-800t-a2", "health-alarm", "shm-small", "hot")
+    failed = {f.name for f in findings if f.severity is FAIL}
+
+    assert failed == {"devices.health", "host.shm", "devices.temperature"}
+
+
+def test_nobody_is_sent_into_the_group_of_root() -> None:
+    """Where root's own group has the nodes, nobody is told to join it: its members may do more than train."""
+    findings, _ = _examined("dev-4090x1", "node-closed")
+    (closed,) = (f for f in findings if f.name == "devices.access")
+
+    assert closed.severity is WARN and closed.remedy
+    assert "udev" in closed.remedy.words and not any("usermod" in command for command in closed.remedy.commands)
+
+
+@pytest.mark.parametrize("device", ["npu", "nvidia"])
+def test_named_device_that_is_not_there(device: str) -> None:
+    """A device that was asked for by name and is not there fails: no tool, and no such card."""
+    with simulated("cpu") as machine:
+        findings = checks.run_all(facts.gather(machine, device))
+    failed = [f.name for f in findings if f.severity is FAIL]
+
+    assert failed == ["driver.tool", "devices.present"]
+
+
+@pytest.mark.parametrize(("name", "fault"), GOLDENS, ids=lambda part: str(part))
+def test_golden_report(name: str, fault: str) -> None:
+    """The report is the recorded one, line by line; ENVCHECK_REWRITE_GOLDEN=1 records it anew."""
+    findings, found = _examined(name, *([fault] if fault else []))
+    text = re.sub(r"\d+(\.\d+)? (GiB|MiB) free", "N free", report.as_text(findings, found, report.Style(width=80)))
+    stem = f"doctor_{name}{f'_{fault}' if fault else ''}.{report.exit_code(findings)}.txt"
+    if os.environ.get("ENVCHECK_REWRITE_GOLDEN"):
+        (GOLDEN / stem).write_text(text, encoding="utf-8")
+
+    assert text == (GOLDEN / stem).read_text(encoding="utf-8")

@@ -1,0 +1,152 @@
+"""The tables themselves: whole, without contradiction, and every mistake in one named with its place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from envcheck.compat import judging, loading, patterns
+from envcheck.compat.model import COMPONENTS, Confidence, Image, Row, Standing
+from envcheck.core.errors import UsageError
+from installers.recipes import catalogue
+from installers.recipes.recipe import Recipe
+
+TABLE = loading.table()
+DATE = re.compile(r"20\d\d-\d\d(-\d\d)?")
+SOURCES = '[sources]\nus = "seen here"\n'
+ROW = """
+[[groups]]
+of = "cann"
+rows = [{ version = "8.0.0", with = { npu-driver = "24.1.0" }, source = "us", date = "2026-11" }]
+"""
+RECIPES = catalogue.load_all(None)
+# What a recipe calls its minimum of, by device.
+SYSTEM = {"npu": ("npu-driver", "cann"), "iluvatar": ("corex-driver", "corex"), "nvidia": ("nvidia-driver", "cuda")}
+
+
+@pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: f"{row.of} {row.version[0]} {' '.join(row.others)}")
+def test_row_is_whole(row: Row) -> None:
+    """Each row has a source that is explained and a date; a bad one what happens and what to do."""
+    assert row.source and set(row.source) <= set(TABLE.sources)
+    assert DATE.fullmatch(row.date)
+    assert row.standing is not Standing.BAD or (row.symptom and row.remedy)
+
+
+def test_every_source_is_used() -> None:
+    """No source stands in the list that no row, rule, image or option names."""
+    rules = (rule.row for rule in TABLE.rules)
+    used = {name for each in (*TABLE.rows, *rules, *TABLE.images, *TABLE.renamed) for name in each.source}
+
+    assert set(TABLE.sources) == used
+
+
+def test_tables_do_not_contradict_themselves() -> None:
+    """No pair that a row calls tested is known bad by another."""
+    stated = {
+        (row.of, mine, other, theirs)
+        for row in TABLE.rows
+        if row.standing is Standing.TESTED and row.confidence is not Confidence.INFERRED
+        for other, versions in row.others.items()
+        for mine in filter(patterns.literal, row.version)
+        for theirs in filter(patterns.literal, versions)
+    }
+    found = {pair: judging.pair(pair[0], pair[2], {pair[0]: pair[1], pair[2]: pair[3]}) for pair in stated}
+
+    assert [pair for pair, v in found.items() if v is None or v.standing is not Standing.TESTED] == []
+
+
+def test_pairs_that_belong_to_the_vendors_are_there() -> None:
+    """The chain from driver to framework is covered for each vendor."""
+    chain = {
+        *(("cann", "npu-driver"), ("npu-driver", "npu-firmware"), ("paddle-custom-npu", "cann"), ("torch-npu", "cann")),
+        *(("paddle-custom-npu", "paddlepaddle"), ("torch-npu", "torch"), ("torch", "python")),
+        *(("paddle-iluvatar-gpu", "corex-driver"), ("paddle-iluvatar-gpu", "paddlepaddle")),
+        *(("cuda", "nvidia-driver"), ("paddlepaddle-gpu", "cuda"), ("paddlepaddle-gpu", "architecture")),
+    }
+
+    assert chain <= set(TABLE.pairs)
+
+
+def test_each_rule_has_its_relation() -> None:
+    """A rule names a relation that the judge knows."""
+    assert {rule.relation for rule in TABLE.rules} <= set(judging.RELATIONS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[groups]]\nof = 'cann'\nrows = [{", "not TOML"),
+        (ROW.replace('"cann"', '"kann"'), "there is no component 'kann'"),
+        (ROW.replace("npu-driver", "npu-drive"), "cann, row 1: there is no component 'npu-drive'"),
+        (ROW.replace("8.0.0", "eight"), "cann 'eight' is no version and no range"),
+        (ROW.replace("24.1.0", ">=x"), "npu-driver '>=x' is no version and no range"),
+        (ROW.replace(', source = "us"', ""), "source or date is missing"),
+        (ROW.replace('"us"', '"them"'), "source or date is missing"),
+        (ROW.replace('date = "2026-11"', 'day = "x"'), "there is no key 'day'"),
+        (ROW.replace("source =", 'verdict = "good", source ='), "the verdict is none of tested, unknown, bad"),
+        (ROW.replace("source =", 'confidence = "sure", source ='), "confidence 'sure' is none"),
+        (ROW.replace('{ npu-driver = "24.1.0" }', "{ }"), "with nothing"),
+    ],
+)
+def test_mistake_in_a_table_is_named(tmp_path: Path, text: str, said: str) -> None:
+    """A table that is wrong is refused in a sentence with file, group and row."""
+    (tmp_path / "mine.toml").write_text(text if text.startswith("[[groups]]\nof = 'cann'") else SOURCES + text)
+
+    with pytest.raises(UsageError) as told:
+        loading.load(tmp_path)
+
+    assert said in told.value.message and "mine.toml" in told.value.message
+
+
+def test_a_table_of_ones_own_is_read(tmp_path: Path) -> None:
+    """A folder with one table judges by it alone."""
+    (tmp_path / "mine.toml").write_text(SOURCES + ROW)
+    table = loading.load(tmp_path)
+    found = judging.pair("cann", "npu-driver", {"cann": "8.0.0", "npu-driver": "24.1.0.b010"}, table=table)
+
+    assert found is not None
+    assert (found.standing, found.source, found.date) == (Standing.TESTED, ("us",), "2026-11")
+
+
+@pytest.mark.parametrize("image", TABLE.images, ids=lambda image: image.references[0].rpartition("/")[2])
+def test_image_holds_no_pair_that_is_known_bad(image: Image) -> None:
+    """An image is named by whole references, and what is in it is nowhere known to fail together."""
+    assert all(re.fullmatch(r"[a-z0-9.-]+(/[a-z0-9-]+)+:[\w.-]+", reference) for reference in image.references)
+    assert set(image.holds) <= set(COMPONENTS)
+    assert [v for v in judging.judge(image.holds) if v.standing is Standing.BAD] == []
+
+
+def test_renamed_options_are_told_by_tool() -> None:
+    """Each old spelling leads to one new one, and a version from which it holds."""
+    spellings = {(each.tool, each.old): each for each in TABLE.renamed}
+
+    assert len(spellings) == len(TABLE.renamed) > 0
+    assert spellings["ms-swift", "--sft_type"].new == "--tuner_type"
+    assert all(each.since and each.old != each.new for each in TABLE.renamed)
+
+
+def _versions(recipe: Recipe) -> dict[str, str]:
+    """The exact versions that a recipe names: its minima, its pinned packages, its Python."""
+    pinned = {p.name: p.specifier.removeprefix("==") for p in recipe.packages if p.specifier.startswith("==")}
+    driver, toolkit = SYSTEM.get(recipe.device, ("", ""))
+    minima = {driver: recipe.driver_minimum or "", toolkit: recipe.toolkit_minimum or ""}
+    python = {"python": recipe.python.partition(",")[0].removeprefix(">=")}
+    return {name: version for name, version in {**minima, **pinned, **python}.items() if name and version}
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_recipe_names_no_pair_that_is_known_bad(recipe: Recipe) -> None:
+    """What a recipe installs together, on the oldest driver that it takes, is nowhere known to fail."""
+    bad = [v for v in judging.judge(_versions(recipe)) if v.standing is Standing.BAD]
+
+    assert bad == []
+
+
+def test_recipes_name_pairs_that_the_tables_know() -> None:
+    """Some pair of every recipe that pins a plugin is known, so that the test before this one can fail."""
+    pinning = [r for r in RECIPES if {"paddle-custom-npu", "paddle-iluvatar-gpu"} & set(_versions(r))]
+
+    assert pinning
+    assert all(any(v.source for v in judging.judge(_versions(recipe))) for recipe in pinning)

@@ -1,0 +1,194 @@
+"""Each entry of the catalogue on lines in the form of the real messages, and on lines that only resemble them."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from envcheck.core import toml_file
+from envcheck.core.errors import UsageError
+from envcheck.explain import catalogue, codes, order, session
+from envcheck.explain.triggers import has_trigger
+
+DATA = Path(__file__).parents[2] / "data" / "diagnose"
+LINES = {
+    name: said
+    for path in sorted(DATA.glob("*.toml"))
+    for name, said in toml_file.table(path.read_text(encoding="utf-8"), path.name, "").items()
+}
+ORDINARY = [
+    f"[2026-11-21 10:{i // 60:02}:{i % 60:02}] step {i}: loss {2 - i / 100:.2f}, tokens/s {3000 + i}"
+    for i in range(100)
+]
+ENTRIES = {entry.name: entry for entry in catalogue.entries()}
+
+
+def names(*lines: str) -> list[str]:
+    """What a file of these lines is of, read as files are."""
+    found = session.report([session._lines("log", lines)])
+    return [diagnosis.name for diagnosis in found.diagnoses]
+
+
+def test_there_are_many() -> None:
+    """The catalogue has at least 80 entries, each with lines of its own in the tests' data, and no others are there."""
+    assert len(ENTRIES) >= 80
+    assert LINES.keys() == ENTRIES.keys()
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_right_lines(name: str) -> None:
+    """A line of the entry among two hundred of a training is claimed as it, with that line as evidence."""
+    for line in LINES[name]["right"]:
+        found = session.report([session._lines("log", [*ORDINARY, line, *ORDINARY])])
+        mine = [diagnosis for diagnosis in found.diagnoses if diagnosis.name == name]
+
+        assert mine, (line, [d.name for d in found.diagnoses])
+        assert mine[0].evidence[0].line == len(ORDINARY) + 1
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_words_without_what_the_line_names(name: str) -> None:
+    """Where the line does not name what the words would, they are whole all the same."""
+    said = order.made_of(ENTRIES[name], {}, (), 1)
+
+    assert not re.search(r"\{\w*\}|\bthe (?:what|path|option|rank|name|text|limit|op)\b$|: $|\(\)", said.says), (
+        said.says
+    )
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_near_misses(name: str) -> None:
+    """A healthy line that resembles the entry's is not claimed as it."""
+    assert LINES[name]["miss"]
+    for line in LINES[name]["miss"]:
+        assert name not in names(line), line
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entry_is_whole(name: str) -> None:
+    """An entry says what, why, what to do and where from; its words are ours to read: no placeholder is left open."""
+    entry = ENTRIES[name]
+    groups = {group for pattern in entry.match for group in pattern.groupindex}
+    asked = set(re.findall(r"\{(\w+)\}", " ".join((entry.says, entry.why, entry.do))))
+    asked |= set(re.findall(r"(?<!\{)\{([a-z]+)\}(?!\})", " ".join(entry.commands)))
+
+    assert entry.source
+    assert asked <= groups | {"code", "meaning"}
+    assert len(entry.do) > 10
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_names_that_others_give_are_there(name: str) -> None:
+    """What an entry follows from is an entry or an area."""
+    areas = {entry.area for entry in ENTRIES.values()}
+
+    assert set(ENTRIES[name].follows) <= ENTRIES.keys() | areas
+
+
+def test_patterns_end_soon() -> None:
+    """No pattern takes long on a long line made of what it looks for."""
+    for entry in ENTRIES.values():
+        hostile = [word * (2048 // len(word)) for word in entry.near]
+        hostile += [
+            (" ".join(LINES[entry.name]["right"]) + " ")[:200] * 10,
+            "(" * 2000,
+            "a " * 1000,
+            "error" + " " * 2000,
+        ]
+        began = time.process_time()
+        for pattern in entry.match:
+            for line in hostile:
+                pattern.search(line[:2048])
+
+        assert time.process_time() - began < 2.0, entry.name
+
+
+@pytest.mark.parametrize("bad", ("a.*b", "a+", "a{2,}", "(a|b)*", "a{1,5000}", "[a-z]+x"))
+def test_endless_patterns_are_refused(bad: str) -> None:
+    """The catalogue takes no pattern that repeats without a bound."""
+    with pytest.raises(UsageError, match="without a bound"):
+        catalogue.pattern(bad, "x")
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ({"name": "x", "says": "s", "why": "w"}, "do is missing"),
+        ({"name": "x", "says": "s", "why": "w", "do": "d", "near": ["A"]}, "lower case"),
+        ({"name": "x", "says": "s", "why": "w", "do": "d", "near": ["a"], "kind": "k"}, "kind 'k'"),
+        ({"name": "x", "says": "s", "why": "w", "do": "d", "near": ["a"], "colour": 1}, "no field 'colour'"),
+        ({"name": "x", "says": "s", "why": "w", "do": "d", "near": "a"}, "a list of texts"),
+        ({"name": "x", "says": "s", "why": "w", "do": "d", "near": ["a"], "match": ["("]}, "cannot be read"),
+    ],
+)
+def test_wrong_entries_are_named(raw: dict[str, object], words: str) -> None:
+    """An entry that could not work is refused with its name and what is wrong."""
+    with pytest.raises(UsageError, match=re.escape(words)):
+        catalogue.entry(raw, "area")
+
+
+def test_triggers_reach_the_examples() -> None:
+    """Each right line has a word for which lines are looked at."""
+    for name, said in LINES.items():
+        for line in said["right"]:
+            assert has_trigger(line.lower()), (name, line)
+
+
+@pytest.mark.parametrize("family", ("acl", "hccl", "dcmi", "nccl", "hccl_result"))
+def test_every_known_code_is_explained(family: str) -> None:
+    """Each code of the tables leads to an entry, by itself and whatever its case."""
+    for code in codes.tables()[family]:
+        for word in (code, code.lower()):
+            told = session.explain_codes([word])
+
+            assert told, word
+            assert told[0].evidence[0].text.startswith(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("EI0006", "hccl.connect_timeout"),
+        ("EJ0003", "hccl.port_bound"),
+        ("EI0004", "hccl.rank_table"),
+        ("507033", "acl.device_setup"),
+        ("500001", "acl.internal_init"),
+        ("E30006", "cann.opp"),
+        ("-8005", "dcmi.inner"),
+        ("-8020", "dcmi.occupied"),
+        ("241", "exit.sigterm"),
+        ("247", "host.killed"),
+        ("137", "host.killed"),
+        ("139", "host.segfault"),
+        ("143", "exit.sigterm"),
+        ("-6", "host.aborted"),
+        ("-9", "host.killed"),
+        ("SIGKILL", "host.killed"),
+        ("SIGBUS", "host.bus_error"),
+        ("exit code 1", "exit.status"),
+        ("127", "exit.status"),
+        ("ncclRemoteError", "nccl.remote"),
+        ("cudaErrorNoDevice", "cuda.no_device"),
+        ("CUDA error 802", "cuda.fabric"),
+        ("Xid 79", "cuda.off_the_bus"),
+        ("xid 31", "cuda.xid"),
+        ("ERR02200", "acl.wrapped"),
+        ("EZ9999", "cann.inner"),
+        ("E40021", "cann.code"),
+        ("107002", "acl.call"),
+        ("SIGXCPU", "exit.signal"),
+        ("HCCL_E_TIMEOUT", "hccl.result"),
+    ],
+)
+def test_codes(word: str, name: str) -> None:
+    """A bare code is explained by the entry that is about it."""
+    assert [diagnosis.name for diagnosis in session.explain_codes([word])] == [name]
+
+
+@pytest.mark.parametrize("word", ("", "hello", "999999999", "EX0001x", "-70000", "SIGNOTHING", "600000", "xid 9999"))
+def test_no_codes(word: str) -> None:
+    """What is no code is none."""
+    assert session.explain_codes([word]) == ()

@@ -1,0 +1,89 @@
+"""Thirty-two hosts over real ssh, three of them odd; and hosts whose disks are full."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.envcheck.fleet import fleet_parts
+from tests.envcheck.fleet.fleet_parts import Fleet, Host, simulate
+
+MACHINE, SIZE = "cpu", 32
+ALL = f"node[01-{SIZE}]"
+FULL = "mount -t tmpfs -o size=64k tmpfs {place}; dd if=/dev/zero of={place}/full bs=4k count=64 2>/dev/null || true"
+# This fleet's own folder lies below /tmp: it is put aside meanwhile.
+FULL_TMP = (
+    "mount --bind {kept} /media; mount -t tmpfs -o size=128k tmpfs /tmp; mkdir -p {kept}; mount --move /media {kept}"
+)
+READ_ONLY = "mount --bind {place} {place}; mount -o remount,ro,bind {place}"
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with fleet_parts.fleet(tmp_path_factory.mktemp("large"), SIZE, MACHINE) as made:
+        yield made
+
+
+def again(fleet: Fleet, host: Host, before: str) -> None:
+    host.stop()
+    host.before = before
+    host.start(fleet.key)
+    fleet.wait(host)
+
+
+def told(host: Host, name: str, **more: object) -> None:
+    """One collector's answer of the simulated machine, changed."""
+    path = host.sysroot / "ask" / f"{name}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
+
+
+def test_three_of_thirty_two(fleet: Fleet) -> None:
+    """A kernel, a missing Python and a host that is gone are named, each once and right; the other 29 are well."""
+    told(fleet.hosts[6], "host", kernel="4.19.90")
+    fleet.hosts[18].tool("python3", "#!/bin/sh\necho python3: error while loading libz >&2\nexit 127\n")
+    fleet.hosts[29].stop()
+    try:
+        done = fleet.run("doctor", "--hosts", ALL, "--json", timeout_s=300)
+    finally:
+        (fleet.hosts[18].bin / "python3").unlink()
+        simulate(fleet.hosts[6], MACHINE)
+        again(fleet, fleet.hosts[29], "")
+    said = json.loads(done.stdout)
+    answered = [name for name, one in said["hosts"].items() if one["answered"]]
+    reach = {name: f["seen"] for name, one in said["hosts"].items() for f in one["findings"]
+             if f["name"] == "fleet.reach" and f["severity"] != "OK"}  # fmt: skip
+    odd = {v["subject"]: [(one["value"], one["hosts"]) for one in v["values"]] for v in said["odd"]}
+
+    assert done.returncode == 1
+    assert sorted(reach) == ["node19", "node30"]
+    assert "status 127" in reach["node19"]
+    assert "nobody listens" in reach["node30"]
+    assert list(odd) == ["kernel"]
+    assert odd["kernel"][1] == ("4.19.90", "node07")
+    assert len(answered) == 30
+    assert {one["verdict"] for name, one in said["hosts"].items() if name in answered} == {"OK"}
+
+
+def test_full_disks(fleet: Fleet) -> None:
+    """A full home is answered from a temporary folder; where all is full the host says so, and the other goes on."""
+    first, second = fleet.hosts[:2]
+    again(fleet, first, FULL.format(place=first.home))
+    steps = [FULL_TMP.format(kept=fleet.folder), "dd if=/dev/zero of=/tmp/full bs=4k 2>/dev/null || true"]
+    steps += [FULL.format(place=place) for place in (second.home, "/var/tmp", "/dev/shm")]
+    steps += [READ_ONLY.format(place=Path("~root").expanduser()), "cd /tmp"]  # where a command by ssh begins
+    again(fleet, second, "; ".join(steps))
+    try:
+        done = fleet.run("doctor", "--hosts", "node[01-03]", "--json")
+        said = json.loads(done.stdout)["hosts"]
+    finally:
+        again(fleet, first, "")
+        again(fleet, second, "")
+    why = [(f["severity"], f["seen"]) for f in said["node02"]["findings"] if f["name"] == "fleet.reach"]
+
+    assert [said[name]["answered"] for name in ("node01", "node02", "node03")] == [True, False, True]
+    assert [severity for severity, _ in why] == ["UNKNOWN"]
+    assert why[0][1].startswith("it has no room for a file of 150 KB")
+    assert not list(Path("/dev/shm").glob("envcheck-*"))

@@ -1,0 +1,54 @@
+"""The words of a fleet's report fit the number of its hosts."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.core import language
+from envcheck.core.model import Finding, Severity
+from envcheck.fleet import evaluate
+from envcheck.fleet.report import summary
+from envcheck.report import Style
+
+FINE, DEAD = Finding("host.memory", Severity.OK, "512 GiB"), Finding("fleet.reach", Severity.FAIL, "nobody listens")
+
+
+def report(*answering: bool) -> str:
+    """What is said of node1, node2 ..., each well where it answers."""
+    hosts = (
+        evaluate.Host(f"node{n}", (FINE if yes else DEAD,), {"fleet.os": {"": "Ubuntu"}} if yes else {})
+        for n, yes in enumerate(answering, 1)
+    )
+    return summary.text(evaluate.fleet(hosts), Style(width=200, unicode=True))
+
+
+@pytest.mark.parametrize(
+    ("answering", "head", "verdict"),
+    [
+        ([True], "node1: 1 host, it answered", "(the host is well)"),
+        ([False], "node1: 1 host, it did not answer", "(the host is not well; 1 failure)"),
+        ([True, True], "node[1-2]: 2 hosts, all answered", "(2 of 2 hosts are well)"),
+        ([True, False], "node[1-2]: 2 hosts, all but node2 answered", "(1 of 2 hosts is well; 1 failure)"),
+        ([False] * 3, "node[1-3]: 3 hosts, none answered", "(0 of 3 hosts are well; 1 failure)"),
+        ([True, False, False], "node[1-3]: 3 hosts, all but node[2-3] answered", "(1 of 3 hosts is well; 1 failure)"),
+    ],
+)
+def test_words_fit_the_number(answering: list[bool], head: str, verdict: str) -> None:
+    """One host, all, some and none are told apart, and nobody is all but one of one."""
+    lines = report(*answering).splitlines()
+
+    assert lines[0] == f"envcheck doctor on {head}"
+    assert lines[2].endswith(verdict)
+
+
+@pytest.mark.parametrize("answering", [[True], [False], [True, True], [True, False], [False, False]])
+def test_in_chinese(answering: list[bool]) -> None:
+    """The first line and the verdict have no English sentence."""
+    try:
+        language.choose(["--lang", "zh"], {})
+        lines = report(*answering).splitlines()
+    finally:
+        language.choose([], {})
+
+    words = " ".join((lines[0], lines[2])).replace("envcheck doctor", "")
+    assert not any(word in words for word in ("answer", "host", "well", "fit"))

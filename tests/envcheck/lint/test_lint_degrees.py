@@ -1,0 +1,159 @@
+"""Parallel degrees of a configuration: against the machine's cards, and against the script that starts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envcheck.collect import facts
+from envcheck.core.facts import Facts
+from envcheck.core.model import Severity
+from envcheck.lint import lint, show
+from envcheck.report import Style
+from envcheck.scripts import source
+from envcheck.scripts.machine import Machine
+from tests.envcheck.checks.doctor_helpers import simulated
+
+FAIL, UNKNOWN = Severity.FAIL, Severity.UNKNOWN
+HEAD = "fine_tuning: LoRA\nmax_seq_len: 8192\n"
+
+
+@pytest.fixture(scope="module")
+def eight() -> Facts:
+    with simulated("atlas-800t-a2") as answers:
+        return facts.gather(answers, "auto")
+
+
+def told(name: str, text: str, machine: Machine, rule: str = "training.world") -> list[tuple[Severity, str]]:
+    result = lint.lint(source.of(name, text.encode()), machine, others=False)
+    return [(remark.severity, remark.seen) for remark in result.remarks if remark.rule == rule]
+
+
+DEGREES = (
+    ("tensor_parallel_degree: 8\n", []),
+    ("tensor_parallel_degree: 2\npipeline_parallel_degree: 4\n", []),
+    ("tensor_parallel_degree: 3\n", [FAIL]),
+    ("pipeline_parallel_degree: 2\nsharding_parallel_degree: 3\nsharding: stage1\n", [FAIL]),
+    ("tensor_parallel_degree: 8\npipeline_parallel_degree: 2\n", [UNKNOWN]),
+    ("tensor_parallel_degree: 2\nsep_parallel_degree: 3\n", [FAIL]),
+    ("expert_parallel_degree: 5\n", [FAIL]),
+    ("tensor_parallel_degree: -1\nsharding_parallel_degree: -1\n", []),
+    ("tensor_model_parallel_size: 2\nsharding_parallel_size: 4\ncontext_parallel_size: 2\n", []),
+)
+
+
+@pytest.mark.parametrize(("text", "severities"), DEGREES)
+def test_cards_of_the_machine(text: str, severities: list[Severity], eight: Facts) -> None:
+    """What does not divide eight cards fails; what wants more machines of them cannot be told; else it is silent."""
+    assert [severity for severity, _ in told("a.yaml", HEAD + text, Machine(lambda: eight))] == severities
+
+
+def test_no_machine() -> None:
+    """Where nobody knows the cards nothing is said of a configuration's degrees."""
+    text = f"{HEAD}tensor_parallel_degree: 3\n"
+
+    assert told("a.yaml", text, Machine()) == told("a.yaml", text, Machine(lambda: Facts())) == []
+
+
+STARTS = (
+    ("erniekit train conf.yaml", True),
+    ("export NNODES=3 RANK=0 MASTER_ADDR=192.0.2.1 MASTER_PORT=8000\nerniekit train conf.yaml", False),
+    ("export ASCEND_RT_VISIBLE_DEVICES=0,1,2\nerniekit train conf.yaml", False),
+    ("python -m paddle.distributed.launch --npus 0,1,2,3 train.py conf.yaml", True),
+    ("python -m paddle.distributed.launch --npus 0,1,2,3 train.py other.yaml", False),
+    ("cd conf\nerniekit train conf.yaml", False),
+)
+
+
+@pytest.mark.parametrize(("text", "wrong"), STARTS)
+def test_file_beside_the_script(text: str, wrong: bool, eight: Facts, tmp_path: Path) -> None:
+    """Degrees of the file that a script starts are held against its launcher, or the cards that it takes."""
+    (tmp_path / "conf.yaml").write_text(f"{HEAD}tensor_parallel_degree: 3\n")
+    found = told("run.sh", f"#!/bin/bash\n{text}\n", Machine(lambda: eight, folder=tmp_path))
+
+    assert [severity for severity, _ in found] == [FAIL] * wrong
+    assert all("tensor_parallel_degree 3 (conf.yaml)" in seen for _, seen in found)
+
+
+def test_heads_of_the_file_beside(tmp_path: Path) -> None:
+    """The model and the degree may both stand in the file that the script starts."""
+    conf = f"{HEAD}model_name_or_path: baidu/ERNIE-4.5-21B-A3B-Paddle\ntensor_parallel_degree: 8\n"
+    (tmp_path / "conf.yaml").write_text(conf)
+    found = told("run.sh", "#!/bin/bash\nerniekit train conf.yaml\n", Machine(folder=tmp_path), "training.heads")
+
+    assert found == [(FAIL, "ernie-4.5-21b-a3b has 20 attention heads, which tensor_parallel_degree 8 does not divide")]
+
+
+def test_the_file_beside_has_its_own_lint(tmp_path: Path) -> None:
+    """Whoever lints the script alone is told what was not looked at."""
+    (tmp_path / "conf.yaml").write_text(f"{HEAD}max_steps: 9\nwarmup_steps: 99\n")
+    result = lint.lint(source.of("run.sh", b"#!/bin/bash\nerniekit train conf.yaml\n"), Machine(folder=tmp_path))
+
+    assert result.beside == ("conf.yaml",)
+    assert "envcheck lint conf.yaml" in show.as_text(result, Style(80, False, True))
+
+
+def test_strange_files_beside(tmp_path: Path) -> None:
+    """A file that is a folder, no YAML, too large or not to be had lends nothing, and ends nothing."""
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "broken.yaml").write_bytes(b"\0\xff{")
+    (tmp_path / "large.yaml").write_text(HEAD + "# long\n" * 100_000)
+    for name in ("folder.yaml", "broken.yaml", "large.yaml", "gone.yaml", "a\tb.yaml"):
+        assert told("run.sh", f"#!/bin/bash\nerniekit train '{name}'\n", Machine(folder=tmp_path)) == []
+
+
+SOME_CARDS = (
+    "docker exec -e ASCEND_RT_VISIBLE_DEVICES=0,1,2 box erniekit train conf.yaml",
+    "docker run -v /a:/a image:1 erniekit train conf.yaml",
+    "srun --gres=npu:3 erniekit train conf.yaml",
+    "deepspeed --exclude localhost:0,1 train.py --tensor-model-parallel-size 3",
+    "deepspeed -e localhost:0,1 train.py --tensor-model-parallel-size 3",
+    "deepspeed -i localhost:0,1,2 train.py --tensor-model-parallel-size 3",
+    "deepspeed -H hosts train.py --tensor-model-parallel-size 3 --pipeline-model-parallel-size 8",
+)
+
+
+@pytest.mark.parametrize("text", SOME_CARDS)
+def test_some_of_the_cards(text: str, eight: Facts, tmp_path: Path) -> None:
+    """Nothing fails where a container, Slurm or deepspeed's own options take fewer cards than the machine has."""
+    (tmp_path / "conf.yaml").write_text(f"{HEAD}tensor_parallel_degree: 3\n")
+    machine = Machine(lambda: eight, folder=tmp_path)
+
+    assert FAIL not in [severity for severity, _ in told("run.sh", f"#!/bin/bash\n{text}\n", machine)]
+
+
+def test_full_path_of_another_machine(eight: Facts, tmp_path: Path) -> None:
+    """A file in a full path is read where the machine that is meant is this one; a recorded one has its own."""
+    (tmp_path / "conf.yaml").write_text(f"{HEAD}tensor_parallel_degree: 3\n")
+    for start in (f"erniekit train {tmp_path}/conf.yaml", f"cd {tmp_path}\nerniekit train conf.yaml"):
+        text = f"#!/bin/bash\nexport ASCEND_RT_VISIBLE_DEVICES=0,1\n{start}\n"
+
+        assert told("run.sh", text, Machine(lambda: eight, folder=tmp_path)) == []
+        assert [each for each, _ in told("run.sh", text, Machine(lambda: eight, live=True, folder=tmp_path))] == [FAIL]
+
+
+ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_NPU\nnum_machines: 2\nnum_processes: 16\n"
+
+
+def test_accelerates_file_beside(tmp_path: Path) -> None:
+    """accelerate's own file says how many machines there are, the command line where the first one is, and which."""
+    (tmp_path / "acc.yaml").write_text(ACCELERATE)
+    machine = Machine(folder=tmp_path)
+    bare = "#!/bin/bash\naccelerate launch --config_file acc.yaml train.py --lr 1e-5\n"
+    whole = bare.replace("train.py", "--main_process_ip 192.0.2.1 --machine_rank $SLURM_NODEID train.py")
+
+    assert [each for each, _ in told("run.sh", bare, machine, "launch.master")] == [FAIL]
+    assert [each for each, _ in told("run.sh", bare, machine, "launch.rank")] == [FAIL]
+    assert told("run.sh", whole, machine, "launch.master") == told("run.sh", whole, machine, "launch.rank") == []
+
+
+def test_command_line_beside_accelerates_file(tmp_path: Path) -> None:
+    """What the command line says otherwise than accelerate's file is not said twice; what it says twice is."""
+    (tmp_path / "acc.yaml").write_text(ACCELERATE)
+    start = "#!/bin/bash\naccelerate launch --config_file acc.yaml --num_processes 8 {}train.py --lr 1e-5\n"
+    machine = Machine(folder=tmp_path)
+    twice = told("run.sh", start.format("--num_processes $CARDS "), machine, "options.doubled")
+
+    assert told("run.sh", start.format(""), machine, "options.doubled") == []
+    assert [seen for _, seen in twice] == ["--num_processes stands twice: first 8, then ...; the last one counts"]

@@ -1,0 +1,57 @@
+"""Shell that the grammar reads otherwise than bash: variables side by side, assignments on one line, long pipelines."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.core.facts import Facts
+from envcheck.lint import lint
+from envcheck.scripts import nodes, source
+from envcheck.scripts.machine import Machine
+
+TRAIN = "torchrun --nproc_per_node 8 train.py"
+RIGHT = {
+    "side by side": 'host=a\nport=1\necho "$host $port"',
+    "in braces": 'host=a\nport=1\necho "${host} ${port}"',
+    "a substitution behind one": 'host=a\necho "$host $(date) $((1 + 2))"',
+    "a function's own": 'log() { echo "$1 $2"; }\nlog a b',
+    "over a line's end": 'host=a\nport=1\necho "$host\n  $port"',
+    "in a heredoc": "host=a\nport=1\ncat <<E\n ${host} ${port}\n$host $port\nE",
+    "two of a line": "tp=2 pp=2\nn=8\necho $tp $pp $n",
+    "two, a comment": "tp=2 pp=2 # degrees\n# cards\nn=8\necho $tp $pp $n",
+    "two, substitutions": "a=$(date) b=$(hostname)\nn=8\necho $a $b $n",
+    "two, a test": "a=1 b=2\nn=8\n[ $n = 8 ] && echo $a $b",
+    "two, over lines": "a=1 \\\n  b=2\nn=8\necho $a $b $n",
+    "a pipeline of three": f"{TRAIN} 2>&1 | ts | tee log\nrc=${{PIPESTATUS[0]}}\n[[ $rc -eq 124 ]] && echo again",
+    "json": 'BS=8\ncat > ds.json <<E\n{"train_batch_size": $BS}\nE',
+    "json within json": 'BS=8\ncat > ds.json <<E\n{"fp16": {"enabled": ${BS:-8}}}\nE',
+    "for one command": "a=1 b=2 env",
+}
+
+
+def said(text: str) -> list[tuple[str, str]]:
+    raw = f"#!/bin/bash\nset -euo pipefail\n{text}\n".encode()
+    result = lint.lint(source.of("run.sh", raw), Machine(lambda: Facts()), others=False)
+    return [(each.rule, each.seen) for each in result.remarks if each.rule != "paths.missing"]
+
+
+@pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
+def test_right(text: str) -> None:
+    """No false alarm: each is bash that does what it says."""
+    assert said(text) == []
+
+
+def test_what_stands_behind_two_variables_is_read() -> None:
+    """As a launcher's words are joined in other projects' scripts."""
+    text = 'L="torchrun --nproc_per_node 8"\nP="train.py --warmup_steps 500 --max_steps 100"\nC="$L $P"\n$C'
+
+    assert [rule for rule, _ in said(text)] == ["training.warmup"]
+    assert [rule for rule, _ in said('host=a\necho "${host} ${prot}"')] == ["shell.unset_variable"]
+
+
+def test_no_byte_moves() -> None:
+    """What is read otherwise stands where it stood."""
+    raw = b"a=1 b=2 # x\nc=3\nfoo | bar | tee log\nrc=1\n[[ $rc = 1 ]] && echo $c\n"
+    kinds = [(child.type, child.start_byte) for child in nodes.root(raw).named_children]
+
+    assert [raw[at:][:2] for kind, at in kinds if kind != "comment"] == [b"a=", b"c=", b"fo", b"rc", b"[["]

@@ -1,0 +1,79 @@
+"""Each rule of `envcheck lint` speaks where it should, at the right place, and is silent where it should be."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.core.facts import Facts
+from envcheck.core.lint.model import Remark
+from envcheck.core.model import Severity
+from envcheck.lint import lint
+from envcheck.lint.lint import Result
+from envcheck.lint.table import BY_NAME, RULES
+from envcheck.scripts import source
+from envcheck.scripts.machine import Machine
+from tests.envcheck.lint.lint_cases import CASES, Case
+
+# Told by facts of a machine alone: tests/envcheck/lint/test_lint_machine.py.
+BY_FACTS = {"launch.cards", "launch.device"}
+each_case = pytest.mark.parametrize("case", CASES, ids=[f"{c.rule}{'-' * bool(c.id)}{c.id}" for c in CASES])
+
+
+def judged(text: str, case: Case) -> Result:
+    """On a live machine without cards, whose processor and interfaces nobody told."""
+    head = "#!/bin/bash\n" if case.file.endswith(".sh") and not text.startswith("#!") else ""
+    machine = Machine(lambda: Facts(), live=True)
+    return lint.lint(source.of(case.file, (head + text).encode()), machine, case.device, others=False)
+
+
+def named(result: Result, rule: str) -> list[Remark]:
+    return [remark for remark in result.remarks if remark.rule == rule]
+
+
+@each_case
+def test_wrong(case: Case) -> None:
+    """The rule tells of the trap, as bad as it is, at its place."""
+    result = judged(case.wrong, case)
+    found = named(result, case.rule)
+
+    assert found, [remark.rule for remark in result.remarks]
+    assert Severity[case.severity] in {remark.severity for remark in found}
+    if case.at:
+        assert any(result.source.raw[remark.start :].decode().startswith(case.at) for remark in found)
+    assert all(remark.seen and remark.remedy for remark in found)
+
+
+@each_case
+def test_right(case: Case) -> None:
+    """The script without the trap gets no such remark."""
+    assert named(judged(case.right, case), case.rule) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_rule_has_a_case(rule) -> None:  # type: ignore[no-untyped-def]
+    """No rule is without a script that breaks it, and none is called worse in the table than it ever is."""
+    told = {case.severity for case in CASES if case.rule == rule.name}
+
+    assert told or rule.name in BY_FACTS
+    assert not told or rule.severity >= max(Severity[word] for word in told)
+
+
+@each_case
+def test_fix_mends(case: Case) -> None:
+    """What --fix makes of a script no longer has the trap that was mended, and reads as before otherwise."""
+    from envcheck.lint import fix
+
+    result = judged(case.wrong, case)
+    if not any(remark.fix for remark in named(result, case.rule)):
+        return
+    raw, mended = fix.corrected(result)
+    again = judged(raw.decode().removeprefix("#!/bin/bash\n"), case)
+
+    assert mended > 0
+    assert len(named(again, case.rule)) < len(named(result, case.rule))
+
+
+def test_names_are_areas() -> None:
+    """A rule is area.property, each once."""
+    assert len(BY_NAME) == len(RULES) >= 100
+    assert all(name.count(".") == 1 for name in BY_NAME)

@@ -1,0 +1,128 @@
+"""How findings are printed: for people, for programs, and for every terminal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from envcheck import checks, report
+from envcheck.collect import facts
+from envcheck.core.facts import Facts, Host
+from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.text import plain
+from tests.envcheck.checks.doctor_helpers import simulated
+
+OK, SKIP, UNKNOWN, WARN, FAIL = Severity
+HERE = Facts(host=Host(hostname="h"))
+
+
+def finding(severity: Severity, name: str = "host.memory", **more: object) -> Finding:
+    return replace(Finding(name, severity, "seen", Remedy("Do this.", ("do it",)) if severity > SKIP else None), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("severities", "code", "strict"),
+    [
+        ([], 3, 3),
+        ([SKIP, SKIP], 3, 3),
+        ([OK, SKIP], 0, 0),
+        ([OK, WARN], 0, 3),
+        ([OK, UNKNOWN], 3, 3),
+        ([WARN, UNKNOWN], 3, 3),
+        ([FAIL, UNKNOWN, WARN], 1, 1),
+    ],
+)
+def test_exit_codes(severities: list[Severity], code: int, strict: int) -> None:
+    """0 fit, 1 failing, 3 not told or not judged, or with --strict a warning, which hides no unknown."""
+    findings = [finding(s) for s in severities]
+
+    assert (report.exit_code(findings), report.exit_code(findings, strict=True)) == (code, strict)
+
+
+@pytest.mark.parametrize("name", ["atlas-200t-a2-box16", "h200x8", "cpu"])
+def test_fits_sixty_columns(name: str) -> None:
+    """On a narrow terminal nothing is wider than it, but for what is to be pasted and for single words."""
+    with simulated(name, ["shm-small"]) as machine:
+        found = facts.gather(machine)
+    lines = report.as_text(checks.run_all(found), found, report.Style(width=60)).splitlines()
+    wide = [line for line in lines if len(line) > 60 and not line.startswith((" " * 10, "Next: "))]
+
+    assert wide == []
+
+
+def test_ascii_terminal_gets_ascii() -> None:
+    """Without UTF-8 no other sign is printed than ASCII has, and marks still differ."""
+    found = [
+        finding(s, f"{area}.x") for s, area in zip(Severity, ("host", "links", "driver", "job", "python"), strict=True)
+    ]
+    text = report.as_text(found, HERE, report.Style(unicode=False))
+
+    assert text.isascii()
+    assert all(mark in text for mark in ("[+]", "[-]", "[?]", "[!]", "[x]"))
+
+
+def test_colour_only_when_asked() -> None:
+    """Colours are the style's; without them there is no escape at all, and the words are the same."""
+    found = [finding(FAIL)]
+    bare, coloured = (report.as_text(found, HERE, report.Style(colour=c)) for c in (False, True))
+
+    assert "\x1b" not in bare and "\x1b[31m" in coloured
+    assert plain(coloured) == bare
+
+
+def test_details_only_where_something_is_wrong() -> None:
+    """An area that is well is one line; a finding shows evidence, words and commands."""
+    bad = finding(WARN, "host.swap", evidence=("$ free", "Swap: 8"))
+    text = report.as_text([finding(OK, "driver.tool"), bad], HERE)
+
+    assert "driver.tool" not in text
+    assert all(part in text for part in ("host.swap: seen", "| $ free", "| Swap: 8", "Do this.", "          do it"))
+
+
+def test_one_next_step_and_it_is_the_worst() -> None:
+    """The end is one step in words, and its command to paste: a root cause before what may follow from it."""
+    found = [
+        finding(WARN),
+        finding(FAIL, "host.disk"),
+        finding(FAIL, "driver.tool", remedy=Remedy("Load the driver. It is gone.", ("modprobe it", "second"))),
+    ]
+
+    assert report.as_text(found, HERE).splitlines()[-2:] == ["Next: Load the driver:", "          modprobe it"]
+    assert json.loads(report.as_json(found, HERE))["next_step"] == "Load the driver: modprobe it"
+
+
+def test_fit_is_not_said_where_something_is_not_told() -> None:
+    """A warning beside something untold is no "fit": the sentence says what the exit code says."""
+    text = report.as_text([finding(WARN), finding(UNKNOWN)], HERE)
+
+    assert "Fit" not in text
+    assert "could not be told" in text
+
+
+def test_nothing_judged_is_said_plainly() -> None:
+    """Where no check applied there is no empty count, and nobody is sent to train."""
+    text = report.as_text([finding(SKIP)], HERE)
+
+    assert "()" not in text
+    assert "envcheck train" not in text
+
+
+def test_same_trouble_is_told_once() -> None:
+    """Checks that could not read the same answer share one entry that names them all."""
+    same = [Finding(f"host.{name}", UNKNOWN, "could not be told (host: hung)") for name in ("memory", "swap", "kernel")]
+    text = report.as_text(same, HERE)
+
+    assert text.count("could not be told (host: hung)") == 1
+    assert "host.memory, host.swap, host.kernel" in text
+
+
+def test_json_says_all() -> None:
+    """One document with schema, verdict, exit code, findings in order, and plain ASCII."""
+    text = report.as_json([finding(OK), finding(FAIL, evidence=("\x1b[2J×",))], HERE)
+    said = json.loads(text)
+
+    assert (said["schema"], said["verdict"], said["exit_code"], said["device"]) == (1, "FAIL", 1, ["cpu"])
+    assert [f["severity"] for f in said["findings"]] == ["OK", "FAIL"]
+    assert text.isascii() and "\\u001b" not in text

@@ -1,0 +1,318 @@
+"""The formats for programs, each read by the program or the schema that it is for; and where a report is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from datetime import date
+from pathlib import Path
+
+import pytest
+from defusedxml import ElementTree
+
+from envcheck import schemas
+from envcheck.checks import custom
+from envcheck.cli.commands import doctor
+from envcheck.core.errors import UsageError
+from envcheck.core.facts import Facts
+from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.report import Report, formats, markdown, write
+from envcheck.report.formats import FORMATS
+from envcheck.settings import Settings, Waiver
+from tests.envcheck.report import published
+from tests.envcheck.report.report_helpers import FAULTY, NOW, hostile, report_of
+
+jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in the extra `test`")
+xmlschema = pytest.importorskip("xmlschema", reason="xmlschema is in the extra `test`")
+parser = pytest.importorskip("prometheus_client.parser", reason="prometheus-client is in the extra `test`")
+
+ROOT = Path(__file__).parents[3]
+REPORTS = {
+    "healthy": lambda: report_of("atlas-800t-a2"),
+    "faulty": lambda: report_of("atlas-800t-a2", FAULTY),
+    "box16": lambda: report_of("atlas-200t-a2-box16"),
+    "dies": lambda: report_of("atlas-800t-a3"),
+    "mig": lambda: report_of("a100x8-mig"),
+    "cpu": lambda: report_of("cpu"),
+    "nothing": lambda: Report((), Facts()),
+    "hostile": hostile,
+}
+each_report = pytest.mark.parametrize("kind", REPORTS)
+
+
+@each_report
+def test_junit_is_valid(kind: str) -> None:
+    """JUnit's XML is valid against the schema that Jenkins' plugin publishes, and its sums are those of its cases."""
+    report = REPORTS[kind]()
+    text = formats.render("junit", report)
+    xmlschema.XMLSchema(str(published.JUNIT)).validate(text)
+    root = ElementTree.fromstring(text)
+
+    for element, total in (("failure", "failures"), ("error", "errors"), ("testcase", "tests")):
+        assert int(root.get(total)) == len(root.findall(f".//{element}"))
+        assert sum(int(suite.get(total)) for suite in root) == int(root.get(total))
+    assert int(root.get("tests")) == len(report.findings)
+
+
+@each_report
+def test_sarif_is_valid(kind: str) -> None:
+    """SARIF is valid against the published schema and against ours, and each result stands at its rule."""
+    report = REPORTS[kind]()
+    document = json.loads(formats.render("sarif", report))
+    run = document["runs"][0]
+    rules = run["tool"]["driver"]["rules"]
+
+    assert published.wrong_sarif(document) == []
+    assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [r["ruleId"] for r in run["results"]]
+    assert len(run["results"]) == len(report.findings)
+
+
+@each_report
+def test_json_is_valid(kind: str) -> None:
+    """The JSON document is as `envcheck schema doctor` says, whatever a machine told."""
+    document = json.loads(formats.render("json", REPORTS[kind]()))
+    found = jsonschema.Draft202012Validator(schemas.schema("doctor")).iter_errors(document)
+
+    assert [f"{e.json_path}: {e.message[:200]}" for e in found] == []
+
+
+@each_report
+def test_prometheus_reads_it(kind: str) -> None:
+    """Prometheus' own parser reads the text: each metric has its type and help, and no series is there twice."""
+    families = list(parser.text_string_to_metric_families(formats.render("prometheus", REPORTS[kind]())))
+    samples = [(s.name, tuple(sorted(s.labels.items()))) for family in families for s in family.samples]
+
+    assert {family.type for family in families} == {"gauge"}
+    assert all(family.documentation.endswith(".") for family in families)
+    assert all(name.startswith("envcheck_") and not name.endswith("_total") for name, _ in samples)
+    assert len(samples) == len(set(samples))
+
+
+def test_prometheus_figures() -> None:
+    """Figures are in base units, of the device that they are of; what is not told has no sample."""
+    report = report_of("h200x8", ("memory-held",))
+    families = parser.text_string_to_metric_families(formats.render("prometheus", report))
+    told = {(s.name, s.labels.get("index"), s.labels.get("check")): s.value for f in families for s in f.samples}
+
+    assert told["envcheck_device_memory_bytes", "0", None] == 143771 * 1024**2
+    assert told["envcheck_device_memory_used_bytes", "0", None] == 20480 * 1024**2
+    assert told["envcheck_device_utilization_ratio", "0", None] == pytest.approx(0.97)
+    assert told["envcheck_check_status", None, "devices.processes"] == Severity.WARN
+    assert told["envcheck_check_status", None, "devices.memory"] == Severity.SKIP  # follows from it
+    assert told["envcheck_examined_timestamp_seconds", None, None] == NOW.timestamp()
+    assert ("envcheck_device_ecc_uncorrected_errors", "0", None) in told
+    mig = parser.text_string_to_metric_families(formats.render("prometheus", report_of("a100x8-mig")))
+    assert "envcheck_device_utilization_ratio" not in {family.name for family in mig}
+
+
+def test_markdown_marks_waivers() -> None:
+    """A finding that was accepted has a mark of its own, not that of what is well, and its reason."""
+    finding = Finding("host.memory", Severity.FAIL, "3 GiB free", waived="until 2027-01-31: known")
+    (line,) = (ln for ln in markdown.render(Report((finding,), Facts())).splitlines() if "3 GiB free" in ln)
+
+    assert line == r"**\[\~\] host.memory**: 3 GiB free *waived until 2027-01-31: known*"
+
+
+def test_prometheus_names_waivers() -> None:
+    """Each waiver is a series of its own with check, reason and last day, whatever characters a person wrote."""
+    reason = 'known "so" \\n C:\\new\nline {a="b"} # \u202e ✓'
+    site = Settings(
+        "x.toml", waivers=(Waiver("host.swap", reason, date(2027, 1, 31)), Waiver("host.shm", "y", date.max))
+    )
+    names = ("host.swap", "host.swap", "host.shm", "host.disk")
+    found = custom.waived([Finding(n, s, "x") for n in names for s in (Severity.FAIL, Severity.WARN)], site, NOW.date())
+    text = formats.render("prometheus", Report(tuple(found), Facts()))
+    families = {family.name: family.samples for family in parser.text_string_to_metric_families(text)}
+    told = {s.labels["check"]: s.labels for s in families["envcheck_waived"]}
+
+    assert len(families["envcheck_waived"]) == 2 and {s.value for s in families["envcheck_waived"]} == {1}
+    assert told["host.shm"] == {
+        "check": "host.shm", "device": "", "severity": "fail", "reason": "y", "until": "9999-12-31"
+    }  # fmt: skip
+    assert told["host.swap"]["reason"].startswith('known "so" \\n C:\\new')
+    assert told["host.swap"]["reason"].endswith("✓") and told["host.swap"]["until"] == "2027-01-31"
+
+
+ANSWERS = {
+    Severity.OK: ("", "pass", "none"),
+    Severity.SKIP: ("skipped", "notApplicable", "none"),
+    Severity.UNKNOWN: ("error", "open", "none"),
+    Severity.WARN: ("", "fail", "warning"),
+    Severity.FAIL: ("failure", "fail", "error"),
+}
+
+
+@pytest.mark.parametrize("severity", Severity, ids=lambda severity: severity.name)
+def test_three_answers_stay_apart(severity: Severity) -> None:
+    """What could not be told is neither passed nor failed for a CI server or a scanner; a waiver suppresses."""
+    remedy = Remedy("Do this.", ("do it",))
+    one = Finding("host.memory", severity, "seen", remedy)
+    waived = Finding("host.memory", severity, "seen", remedy, waived="until 2027-01-31: known")
+    report = Report((one, waived), Facts())
+    cases = ElementTree.fromstring(formats.render("junit", report)).findall(".//testcase")
+    elements = [next((e.tag for e in case if e.tag != "system-out"), "") for case in cases]
+    results = json.loads(formats.render("sarif", report))["runs"][0]["results"]
+
+    assert elements == [ANSWERS[severity][0], "skipped"]
+    assert (results[0]["kind"], results[0]["level"]) == ANSWERS[severity][1:]
+    assert ("suppressions" in results[0], "suppressions" in results[1]) == (False, True)
+
+
+def test_strict_warnings_fail() -> None:
+    """With --strict a warning is a failure for a CI server, as the exit code says."""
+    found = (Finding("host.swap", Severity.WARN, "seen"),)
+    failures = [
+        ElementTree.fromstring(formats.render("junit", Report(found, Facts(), strict))).get("failures")
+        for strict in (False, True)
+    ]
+
+    assert failures == ["0", "1"]
+
+
+def test_markdown_shows_what_is_wrong() -> None:
+    """Verdict, next step, a row an area and a device, and for each finding its words, commands and evidence in code."""
+    text = formats.render("markdown", report_of("atlas-800t-a2", FAULTY))
+
+    assert "**✗ Not fit to train.**" in text
+    assert "| ✗ | Devices |" in text
+    assert "| 0 | 910B3 | OK | 23794 / 65536 | 93 |" in text
+    assert "| 0 | NVIDIA H200 | - | 0 / 143771 |" in formats.render("markdown", report_of("h200x8"))
+    assert "```text\nsudo mount -o remount,size=64G /dev/shm\n```" in text
+
+
+def test_markdown_keeps_strangers_in() -> None:
+    """Markup, table marks and fences of a machine's own words are words, and no line is without end."""
+    text = formats.render("markdown", hostile())
+    outside = "".join(text.split("```")[::2])
+
+    assert "<script>" not in outside.replace("\\<script\\>", "")
+    assert max(map(len, text.splitlines())) < 4000
+    assert "\x1b" not in text and "\u202e" not in text and "\x00" not in text
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "html"])
+def test_no_control_characters(name: str) -> None:
+    """No format passes on what moves a cursor or turns text around."""
+    text = formats.render(name, hostile())
+
+    assert not any(c in text for c in "\x1b\x00\x07\u202e\r")
+    assert text.endswith("\n") and len(text) < 20_000_000
+
+
+def test_formats_of_the_command_line() -> None:
+    """The command line offers what the table has."""
+    assert tuple(FORMATS) == doctor.FORMATS
+
+
+@pytest.mark.parametrize(
+    ("out", "name"),
+    [
+        ("a.html", "html"),
+        ("a.htm", "html"),
+        ("a.json", "json"),
+        ("a.sarif", "sarif"),
+        ("a.sarif.json", "sarif"),
+        ("a.xml", "junit"),
+        ("a.prom", "prometheus"),
+        ("a.md", "markdown"),
+        ("a.txt", "table"),
+    ],
+)
+def test_ending_names_the_format(out: str, name: str) -> None:
+    """The file's ending says the format, the longest that fits; --format wins over it."""
+    assert formats.chosen(None, False, out) == name
+    assert formats.chosen("junit", False, out) == "junit"
+    assert formats.chosen(None, True, out) == "json"
+
+
+@pytest.mark.parametrize(("name", "as_json", "out"), [("html", True, None), (None, False, "a.pdf"), (None, False, "a")])
+def test_unclear_formats_are_refused(name: str | None, as_json: bool, out: str | None) -> None:
+    """Two formats at once and an ending that means none are refused with a next step."""
+    with pytest.raises(UsageError) as caught:
+        formats.chosen(name, as_json, out)
+
+    assert caught.value.next_step
+
+
+def test_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier report stays as it was when writing the new one fails, and nothing is left beside it."""
+    place = tmp_path / "r.html"
+    write.write(place, "old")
+    place.chmod(0o640)
+
+    def full(self: Path, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="No space"):
+            write.write(place, "new")
+    assert (place.read_text(), list(tmp_path.iterdir())) == ("old", [place])
+    write.write(place, "new ✓")
+    assert place.read_text(encoding="utf-8") == "new ✓"
+    assert place.stat().st_mode & 0o777 == 0o640
+
+
+def test_standard_output_may_be_named_as_a_file() -> None:
+    """/dev/stdout before a pipe is written to, as any device."""
+    code = "from pathlib import Path; from envcheck.report import write; write.write(Path('/dev/stdout'), 'metrics')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "metrics", "")
+
+
+def test_links_and_pipes_stay(tmp_path: Path) -> None:
+    """Through a link its target is written; into a pipe, or a device such as /dev/null, the text goes as it is."""
+    link, pipe = tmp_path / "latest.html", tmp_path / "pipe"
+    link.symlink_to("real.html")
+    write.write(link, "page")
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write.write(pipe, "metrics")
+    reader.join(10)
+    write.write(Path(os.devnull), "gone")
+
+    assert link.is_symlink() and (tmp_path / "real.html").read_text() == "page"
+    assert read == ["metrics"] and pipe.is_fifo()
+    assert Path(os.devnull).is_char_device()
+
+
+def envcheck(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "envcheck", "simulate", "cpu", "--", sys.executable, "-m", "envcheck", *words]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONUTF8": "0"}
+    return subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_doctor_writes_a_file(tmp_path: Path) -> None:
+    """-o writes the page, says where on standard error, and prints nothing else; the exit code is the verdict's."""
+    done = envcheck("doctor", "-o", "report.html", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "envcheck: the report is in report.html\n"
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_doctor_refuses_before_it_looks(tmp_path: Path) -> None:
+    """A folder, and a place that is not there, are refused in a sentence with exit code 2."""
+    (tmp_path / "d.html").mkdir()
+    for place in ("d.html", "no/such.html", ""):
+        done = envcheck("doctor", "-o", place, cwd=tmp_path)
+
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "next: " in done.stderr and "Traceback" not in done.stderr
+
+
+def test_page_on_any_locale(tmp_path: Path) -> None:
+    """On a terminal without UTF-8 the page is UTF-8 all the same, as it says of itself."""
+    argv = [sys.executable, "-m", "envcheck", "simulate", "cpu", "--", sys.executable, "-m", "envcheck"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [*argv, "doctor", "--format", "html"], cwd=tmp_path, env=env, capture_output=True, timeout=120
+    )
+
+    assert "✓" in done.stdout.decode("utf-8")

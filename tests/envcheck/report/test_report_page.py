@@ -1,0 +1,353 @@
+"""The page: whole in itself, readable for everybody, safe with whatever a machine says; without a browser."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import combinations, pairwise
+
+import pytest
+
+from envcheck.core.facts import Disk, Facts, Host
+from envcheck.core.model import Finding, Severity, Topology
+from envcheck.core.units import GIB
+from envcheck.report import Report, bars, formats, palette, topology
+from envcheck.report.page_words import EN, WORDS, words
+from tests.envcheck.report.report_helpers import FAULTY, hostile, report_of
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+MACHINES = {
+    "healthy": ("atlas-800t-a2", ()),
+    "faulty": ("atlas-800t-a2", FAULTY),
+    "box16": ("atlas-200t-a2-box16", ("topology-degraded",)),
+    "chips": ("bi-v150x8", ()),
+    "h200": ("h200x8", ()),
+    "silent": ("h200x8", ("tool-missing",)),
+    "cpu": ("cpu", ()),
+}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, the text, and whether tags close as they opened."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.crooked: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.crooked.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).split())
+
+
+def page_of(kind: str) -> str:
+    return formats.render("html", hostile() if kind == "hostile" else report_of(*MACHINES[kind]))
+
+
+each_page = pytest.mark.parametrize("kind", [*MACHINES, "hostile"])
+
+
+@each_page
+def test_tags_close(kind: str) -> None:
+    """Every tag closes as it opened, whatever the machine says, and no id is there twice."""
+    page = Page(page_of(kind))
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+
+    assert (page.crooked, page.open) == ([], [])
+    assert len(ids) == len(set(ids))
+
+
+@each_page
+def test_loads_nothing(kind: str) -> None:
+    """The page names no address but anchors and its policy's; no font, script, style or image from elsewhere."""
+    text = page_of(kind)
+    page = Page(text)
+    addresses = [a[key] for _, a in page.elements for key in ("src", "href", "action", "srcset", "data") if key in a]
+
+    assert [one for one in addresses if not one.startswith("#") and one != "data:,"] == []
+    assert (len(page.all("script")), len(page.all("style"))) == (1, 1)
+    assert "@import" not in text and "url(" not in text
+    assert [a for _, a in page.elements if any(key.startswith("on") for key in a)] == []
+
+
+@each_page
+def test_policy_allows_its_own_script_alone(kind: str) -> None:
+    """The content security policy forbids everything but the page's own style and script, by their hashes."""
+    policy = next(a["content"] for a in Page(page_of(kind)).all("meta") if "http-equiv" in a)
+
+    assert re.fullmatch(
+        r"default-src 'none'; style-src 'sha256-[\w+/=]{44}'; script-src 'sha256-[\w+/=]{44}'; img-src data:; "
+        r"base-uri 'none'; form-action 'none'",
+        policy,
+    )
+
+
+@each_page
+def test_everybody_can_read_it(kind: str) -> None:
+    """Language, one h1, landmarks, headings that skip no level, named tables and pictures, heads with their scope."""
+    page = Page(page_of(kind))
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
+    ids = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
+
+    assert page.all("html")[0]["lang"] == "en"
+    assert levels.count(1) == 1 and all(b - a <= 1 for a, b in pairwise(levels))
+    assert all(len(page.all(tag)) == 1 for tag in ("main", "nav", "footer"))
+    assert all(a.get("scope") in ("col", "row") for a in page.all("th"))
+    assert all(a.get("aria-label") for a in page.all("svg"))
+    assert all(a["aria-labelledby"] in ids for _, a in page.elements if "aria-labelledby" in a)
+    assert all(a["href"][1:] in ids for a in page.all("a"))
+    assert all(a.get("type") == "button" for a in page.all("button"))
+
+
+def test_verdict_and_next_step_come_first() -> None:
+    """The verdict and the next step, with its command, stand before everything else."""
+    text = Page(page_of("faulty")).text
+    parts = ("Not fit to train.", "Next step", "The machine", "Links between the devices", "Open all folds")
+    order = [text.index(part) for part in parts]
+
+    assert order == sorted(order)
+    assert "lspci -nn -d 19e5:" in text[order[1] : order[2]]
+
+
+def test_tiles_say_what_is_wrong() -> None:
+    """A tile says in words who holds memory and how much, how hot it is, and its health; a lost card too."""
+    text = Page(page_of("faulty")).text
+
+    assert "23.2 / 64 GiB" in text
+    assert "Held by python3 (pid 20817, 20 GiB)" in text
+    assert "✗ 93 °C" in text
+    assert "Alarm" in text
+    assert "On the bus, not listed by the tool" in text
+
+
+@pytest.mark.parametrize("name", ["atlas-800t-a2", "atlas-800t-a3", "h200x8"])
+def test_a_worn_memory_marks_its_tile(name: str) -> None:
+    """A device that calls itself OK and counts uncorrectable errors fails, and its tile says so."""
+    text = formats.render("html", report_of(name, ("ecc=3",)))
+
+    assert "Memory errors✗ 3" in Page(text).text
+    assert 1 <= text.count("card tile fail") <= 2  # an NPU counts for both its dies
+
+
+def test_colour_is_never_alone() -> None:
+    """Each state that colours a tile, a pill or a mark is there as a word, too, and each link's cell has its text."""
+    text = page_of("box16")
+    cells = re.findall(r'<td class="(\w+)">([^<]*)</td>', text)
+
+    assert "warning" in Page(text).text
+    assert {kind for kind, words in cells if not words} == {"self"}
+    assert ("fabric", "HCCS") in cells and ("sys", "SYS") in cells
+
+
+def test_graph_shows_the_slow_one() -> None:
+    """A device without the fast links of its peers is marked in the graph, and it alone."""
+    tied = report_of(*MACHINES["box16"]).facts.vendors[0].topology
+    assert tied is not None
+    drawn = topology.graph(tied, ["ok"] * 16)
+
+    assert [box.near for box in drawn.boxes] == ["0-47", "48-95"]
+    assert [dot.name for box in drawn.boxes for dot in box.dots if dot.slower] == ["NPU15"]
+    assert drawn.between == (("sys", "SYS"),)
+
+
+@pytest.mark.parametrize(
+    ("relation", "kind"),
+    [
+        ("SIO", "package"),
+        ("HCCS", "fabric"),
+        ("HCCS_SW", "fabric"),
+        ("NV18", "fabric"),
+        ("PIX", "switch"),
+        ("PXB", "switch"),
+        ("PHB", "bridge"),
+        ("NODE", "bridge"),
+        ("SYS", "sys"),
+        ("N/A", "untold"),
+        ("", "untold"),
+        (None, "untold"),
+        ("NEW_LINK", "untold"),
+    ],
+)
+def test_kinds_of_link(relation: str | None, kind: str) -> None:
+    """What the tools print means one kind of link; what nobody knows is not told, not guessed."""
+    assert topology.kind(relation) == kind
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 16, 64])
+def test_dots_lie_apart_and_inside(count: int) -> None:
+    """However many devices a group has, no two lie on each other and none leaves its box."""
+    names = tuple(f"GPU{n}" for n in range(count))
+    drawn = topology.graph(Topology(names, (), {}, {}, {}), [])
+    dots = [(dot, box) for box in drawn.boxes for dot in box.dots]
+
+    assert len(dots) == count
+    assert all(abs(a.x - b.x) + abs(a.y - b.y) > 20 for (a, _), (b, _) in combinations(dots, 2))
+    assert all(box.x + 15 <= dot.x <= box.x + box.width - 15 for dot, box in dots)
+    assert all(box.y + 15 <= dot.y <= box.y + box.height - 15 for dot, box in dots)
+
+
+def test_hostile_words_are_words() -> None:
+    """Markup of a machine's own is shown as text, and 10 MB of evidence leave a page that a browser opens at once."""
+    text = page_of("hostile")
+
+    assert "&lt;script&gt;document.title=" in text
+    assert "taken'</script>" not in text and "<img src=x" not in text and "{{7*7}}" in text
+    assert not any(c in text for c in "\x1b\x00\x07\u202e")
+    assert len(text) < 2_000_000
+
+
+def test_nothing_to_show() -> None:
+    """A report without findings, host or devices is a page all the same."""
+    page = Page(formats.render("html", Report((), Facts())))
+
+    assert "Nothing was judged." in page.text
+    assert "no accelerator" in page.text
+
+
+def test_sixteen_cards_are_light() -> None:
+    """The page of a machine with sixteen cards and faults stays under 300 kB."""
+    assert len(page_of("box16").encode()) < 300_000
+
+
+def test_words_of_a_language() -> None:
+    """A language's table has only keys that English has; what it lacks is said in English."""
+    assert all(set(table) <= set(EN) for table in WORDS.values())
+    assert words("xx")["next"] == EN["next"]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, as WCAG 2.2 defines it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+SCHEMES = {"light": palette.LIGHT, "dark": palette.DARK}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("text", "ground"), palette.PAIRS, ids=lambda name: name)
+def test_contrast(scheme: str, text: str, ground: str) -> None:
+    """Text stands out from its ground by at least 4.5 to 1, in both schemes."""
+    a, b = sorted((luminance(SCHEMES[scheme][text]), luminance(SCHEMES[scheme][ground])))
+
+    assert (b + 0.05) / (a + 0.05) >= 4.5
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_bars_stand_out(scheme: str) -> None:
+    """A bar stands out from its trough by at least 3 to 1, as pictures must."""
+    colours = SCHEMES[scheme]
+    for part in ("bar", "warn", "fail"):
+        a, b = sorted((luminance(colours[part]), luminance(colours["sunk"])))
+
+        assert (b + 0.05) / (a + 0.05) >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "severity"),
+    [
+        ("host.shm", "/dev/shm", Severity.FAIL),
+        ("job.shm", "/dev/shm", Severity.WARN),
+        ("host.memory", "Memory in use", Severity.WARN),
+        ("host.disk", "home folder", Severity.WARN),
+        ("job.disk", "this folder", Severity.FAIL),
+        ("engine.disk", "/var/lib/docker", Severity.WARN),
+        ("host.shm", "", Severity.UNKNOWN),
+        ("host.clock", "", Severity.FAIL),
+    ],
+)
+def test_a_place_that_a_check_tells_of_is_marked(name: str, place: str, severity: Severity) -> None:
+    """The bar of what a check finds wanting has its colour and its sign, no other has; a waived one looks well."""
+    disks = {p: Disk(100 * GIB, (5 if p == "home" else 50) * GIB) for p in (".", "home", "/", "/dev/shm")}
+    host = Host(memory_total_bytes=GIB, memory_available_bytes=GIB)
+    found = Facts(host=host, disks={**disks, "/var/lib/docker": Disk(100 * GIB, 50 * GIB)})
+    finding = Finding(name, severity, "seen")
+    drawn = {b.name: b.state for b in bars.bars(found, [finding], words("en"))}
+    marked = {b: state for b, state in drawn.items() if state}
+
+    assert len(drawn) == 6
+    assert marked == ({place: severity.name.lower()} if place else {})
+    assert not any(b.state for b in bars.bars(found, [replace(finding, waived="so")], words("en")))
+
+
+def test_a_waived_finding_is_called_waived() -> None:
+    """It applies, and somebody accepted it: the page says so, and until when."""
+    finding = Finding("host.memory", Severity.WARN, "3 GiB free", waived="until 2027-01-31: known")
+    page = formats.render("html", Report([finding], Facts()))
+    (pill,) = re.findall(r'<li class="pill waived"><span aria-hidden="true">~</span> (.*?)</li>', page)
+    said = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page[page.index('<p class="name">') :]))
+
+    assert said.startswith(" waived · host.memory · until 2027-01-31: known ")
+    assert pill == "1 waived"
+
+
+def test_a_small_shm_is_seen_on_the_page() -> None:
+    """By its colour, and by a sign for those who see none."""
+    text = page_of("faulty")
+
+    assert re.search(r'<span>/dev/shm</span><span class="word fail">✗ [\d.]+ / 64 MiB</span>', text)
+    assert '<svg class="bar fail"' in text and '<svg class="bar fail"' not in page_of("healthy")
+
+
+# Machado, Oliveira, Fernandes 2009: how colours look without one kind of cone, in linear RGB.
+BLIND = {
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+def lab(colour: str, matrix: tuple[tuple[float, ...], ...]) -> tuple[float, float, float]:
+    """CIE L*a*b* (D65) of the colour as it is seen through the matrix."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    r, g, b = (min(1.0, max(0.0, sum(m * v for m, v in zip(row, linear, strict=True)))) for row in matrix)
+    xyz = (
+        (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.95047,
+        0.2126 * r + 0.7152 * g + 0.0722 * b,
+        (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883,
+    )
+    x, y, z = (v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116 for v in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    return sum((p - q) ** 2 for p, q in zip(one, other, strict=True)) ** 0.5
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("blind", BLIND)
+def test_colour_blind_people_see_states(scheme: str, blind: str) -> None:
+    """Well, warning and failure, and neighbouring kinds of link, stay apart for eyes without one kind of cone."""
+    colours, matrix = SCHEMES[scheme], BLIND[blind]
+    links = [f"link-{link}" for link in palette.LINKS]
+    pairs = [*combinations(("ok", "warn", "fail"), 2), *pairwise(links)]
+    seen = {name: lab(colour, matrix) for name, colour in colours.items()}
+    close = [(one, other) for one, other in pairs if distance(seen[one], seen[other]) < 9]
+
+    assert close == []

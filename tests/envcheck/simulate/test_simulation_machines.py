@@ -1,0 +1,119 @@
+"""The machines' descriptions: anybody's are read, or refused in a sentence; the tools that are built of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envcheck.core import process
+from envcheck.core.errors import UsageError
+from envcheck.simulate import faults
+from envcheck.simulate.build import build
+from envcheck.simulate.machine_file import OWN, load, parse
+
+GOOD = (OWN / "atlas-800t-a2.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('vendor = "npu"', 'vendor = "abacus"', "vendor must be one of"),
+        ('title = "', 'title = "\\n', "one printable line"),
+        ("memory_mib = 65536", 'memory_mib = "a lot"', "memory_mib: a whole number"),
+        ("memory_mib = 65536", "memory_mib = -1", "out of range"),
+        ("memory_mib = 65536", "memory_mib = true", "a whole number"),
+        ("memory_mib = 65536", f"memory_mib = {'9' * 5000}", "not TOML"),
+        ("power_w = 92.0", "power_w = nan", "out of range"),
+        ("power_w = 92.0", f"power_w = 1{'0' * 400}", "out of range"),
+        ("idle_mib = 3314", "idle_mib = 70000", "idle_mib is more"),
+        ('"0000:C1:00.0"', '"0000:C2:00.0"', "only once"),
+        ('"0000:C1:00.0"', '"$(reboot)"', "look like"),
+        ('toolkit = "8.0.RC1"', 'toolkit = "../../../etc"', "must be versions"),
+        ('hostname = "atlas-a2-0"', 'hostname = "a b"', "hostname"),
+        ('inside = "HCCS"', 'inside = "HCCS"\nlost = [1]', "no key 'lost'"),
+        ('inside = "HCCS"', 'inside = "HCCS"\ngroups = [[0, 1]]', "every device once"),
+        ('cpu_affinity = ["144-167", ', "cpu_affinity = [", "one entry for each"),
+        ("[driver]", "[drivel]", "no key 'drivel'"),
+        ('[docker]\nversion = "26.1.3"', "[docker]", "version is missing"),
+        ("[host]", "[host", "not TOML"),
+        ("cpus = 192", "cpus = 0", "cpus"),
+        ("[environment]", "[environment]\n'A;rm' = ''", "environment"),
+    ],
+)
+def test_malformed_machine_is_one_sentence(old: str, new: str, words: str) -> None:
+    """Whatever is wrong in a description is named with file and key; nothing is written."""
+    assert old in GOOD
+    with pytest.raises(UsageError) as refused:
+        parse(GOOD.replace(old, new, 1), "mine", "mine.toml")
+
+    assert words in refused.value.message
+    assert refused.value.message.startswith("mine.toml")
+    assert len(refused.value.message.splitlines()) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, len(GOOD)), st.text(max_size=20))
+def test_hostile_machine_never_crashes(place: int, junk: str) -> None:
+    """Any text in any place gives a machine or a sentence."""
+    try:
+        parse(GOOD[:place] + junk + GOOD[place:], "mine", "mine.toml")
+    except UsageError as refused:
+        assert refused.message
+
+
+def test_own_machine_wins(tmp_path: Path) -> None:
+    """A user's machine of the same name is used, and other names of ours stay."""
+    (tmp_path / "cpu.toml").write_text((OWN / "cpu.toml").read_text().replace("cpu-0", "mine"))
+
+    assert load("cpu", tmp_path).host.hostname == "mine"
+    assert load("h200x8", tmp_path) == load("h200x8")
+
+
+def test_huge_and_foreign_files(tmp_path: Path) -> None:
+    """A file too large, not UTF-8, or a folder or pipe in its place is a sentence."""
+    (tmp_path / "huge.toml").write_text("#" * 100_000)
+    (tmp_path / "latin.toml").write_bytes(b'title = "\xe9"')
+    (tmp_path / "folder.toml").mkdir()
+    os.mkfifo(tmp_path / "pipe.toml")
+
+    for name in ("huge", "latin", "folder", "pipe", "../machines/cpu"):
+        with pytest.raises(UsageError):
+            load(name, tmp_path)
+
+
+def test_start_is_quick(tmp_path: Path) -> None:
+    """A simulated tool starts without an interpreter of its own: the best of ten runs takes at most 50 ms."""
+    build(load("atlas-200t-a2-box16"), tmp_path, 1e9)
+    tool = str(tmp_path / "bin" / "npu-smi")
+
+    assert min(process.run([tool, "info"], timeout_s=10).elapsed_s for _ in range(10)) < 0.05
+
+
+def test_hanging_tool_leaves_nobody(tmp_path: Path) -> None:
+    """A tool that hangs is ended at its deadline, with all its children."""
+    build(faults.apply(load("h200x8"), [faults.asked("tool-hang=599")]), tmp_path, 1e9)
+
+    assert process.run([str(tmp_path / "bin/nvidia-smi")], timeout_s=0.3).hung
+    assert not [p for p in psutil.Process().children(recursive=True) if "599" in " ".join(p.cmdline())]
+
+
+def test_scripts_pass_shellcheck(tmp_path: Path) -> None:
+    """shellcheck has nothing to say about the executables."""
+    checker = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if not checker:
+        pytest.skip("shellcheck is not installed")
+    for name in ("atlas-800t-a3", "bi-v150x8"):
+        folder = tmp_path / name
+        folder.mkdir()
+        build(load(name), folder, 1e9)
+        done = subprocess.run([checker, *map(str, (folder / "bin").iterdir())], capture_output=True, text=True)
+
+        assert done.returncode == 0, done.stdout

@@ -1,0 +1,126 @@
+"""envcheck bundle as it is typed: to a machine without a network, interrupted, or refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from envcheck.core.errors import StepError
+from installers.bundle import contents, image_layout, read_bundle
+from installers.bundle import tar as bundle_tar
+from installers.locks import lockfile_use
+from tests.installers.bundle.bundle_helpers import tar
+from tests.installers.provision_helpers import ROOT, Machine, recipe_file, serving, stock, wheel
+
+
+class Maker(Machine):
+    """envcheck bundle as a user types it; its own requirements come from the configured index, ours beside it."""
+
+    def bundle(self, *options: str) -> list[str]:
+        return [
+            sys.executable,
+            "-m",
+            "envcheck",
+            "bundle",
+            "--recipes",
+            str(self.recipes),
+            "--recipe",
+            "little",
+            *options,
+        ]
+
+
+@pytest.fixture
+def maker(tmp_path: Path) -> Maker:
+    made = Maker(tmp_path, "unused")
+    made.env = {k: v for k, v in made.env.items() if k not in ("PIP_INDEX_URL", "PIP_CONFIG_FILE")}
+    return made
+
+
+def run(argv: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv, cwd=ROOT, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120
+    )
+
+
+def test_from_command_to_a_machine_without_network(tmp_path: Path, maker: Maker) -> None:
+    """The command's bundle brings envcheck and the very packages to an environment that has no index at all."""
+    stock(tmp_path / "index")
+    path = tmp_path / "little.tar"
+    with serving(tmp_path / "index") as index:
+        env = {**maker.env, "PIP_EXTRA_INDEX_URL": index.url}
+        planned = run(maker.bundle("-o", str(path), "--dry-run"), env)
+        nothing_yet = not path.exists()
+        done = run(maker.bundle("-o", str(path), "--json"), env)
+    assert done.returncode == 0, done.stderr
+    found = read_bundle.verify(path, contents.platform.machine())
+    parts = read_bundle.unpack(found)
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    pip = [str(tmp_path / "venv/bin/python"), "-m", "pip", "--disable-pip-version-check"]
+    offline = {**maker.env, "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_NO_CACHE_DIR": "1"}
+    (tmp_path / "locked.txt").write_text(lockfile_use.requirements(parts.lock))
+    locked = run(
+        [*pip, *lockfile_use.pip_arguments(str(tmp_path / "locked.txt"), find_links=str(parts.wheels))], offline
+    )
+    own = run([*pip, "install", "--no-index", f"--find-links={parts.envcheck}", "envcheck-toolkit"], offline)
+    says = run([str(tmp_path / "venv/bin/envcheck"), "recipes"], {**offline, "PYTHONPATH": ""})
+
+    assert "wheels for Python" in planned.stdout and nothing_yet
+    assert json.loads(done.stdout)["result"] == "done"
+    assert locked.returncode == 0, locked.stderr
+    assert own.returncode == 0, own.stderr
+    assert maker.versions(tmp_path / "venv") == "1.0 1.5"
+    assert "ernie-300b-npu" in says.stdout
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path, maker: Maker) -> None:
+    """Ctrl-C in the middle ends pip, too, and leaves neither file nor folder."""
+    for version in ("1.0", "1.5"):
+        wheel(tmp_path / "index", "beta", version, {"beta/__init__.py": "x = '" + "y" * (4 << 20) + "'"})
+    wheel(tmp_path / "index", "alpha", "1.0", needs="beta>=1")
+    place = tmp_path / "out"
+    place.mkdir()
+    with serving(tmp_path / "index") as index:
+        index.mode = "slow"
+        env = {**maker.env, "PIP_EXTRA_INDEX_URL": index.url}
+        argv = maker.bundle("-o", str(place / "x.tar"))
+        child = subprocess.Popen(argv, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while index.asked < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        said = child.communicate(timeout=30)[1]
+
+    assert child.returncode == 130, said
+    assert list(place.iterdir()) == []
+
+
+def test_what_cannot_be_made(tmp_path: Path, maker: Maker) -> None:
+    """A folder that is not there, a package that is not there: told in a sentence, with the documented code."""
+    recipe_file(maker.recipes, "no-such-package-of-envcheck ==7")
+    env = {**maker.env, "PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/"}
+    nowhere = run(maker.bundle("-o", str(tmp_path / "no/x.tar")), env)
+    unreachable = run(maker.bundle("-o", str(tmp_path / "x.tar")), env)
+
+    assert (nowhere.returncode, unreachable.returncode) == (2, 4)
+    assert "there is no folder" in nowhere.stderr
+    assert "the index cannot be reached" in unreachable.stderr
+    assert "Traceback" not in unreachable.stderr
+    assert not (tmp_path / "x.tar").exists()
+
+
+def test_no_export(tmp_path: Path) -> None:
+    """An export that breaks off, or is none, is a failed step; no bundle is left."""
+    for raw in (b"", b"x" * 5000, tar({"manifest.json": b"[]"}), tar({"manifest.json": b"[{}]"})):
+        with pytest.raises(StepError), bundle_tar.Writer(tmp_path / "x.tar") as writer:
+            image_layout.pack(writer, [raw], "a:1", "x86_64")
+
+    assert list(tmp_path.iterdir()) == []

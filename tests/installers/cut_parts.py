@@ -1,0 +1,37 @@
+"""The command, ended by SIGKILL at a boundary of a step: around the journal's lines that it was begun, or done."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+COMMAND = """
+import os, signal, sys
+from installers import journal
+wanted, when, write = (sys.argv[1], sys.argv[2]), sys.argv[3], journal.write
+def cut(environment, step, event, **more):
+    if (step, event) == wanted and when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(environment, step, event, **more)
+    if (step, event) == wanted:
+        os.kill(os.getpid(), signal.SIGKILL)
+journal.write = cut
+from envcheck import cli
+cli.entry(sys.argv[4:])
+"""
+# Before it is begun, begun and nothing done, all of it done and not noted, noted as done and nothing after that.
+BOUNDARIES = (("begun", "before"), ("begun", "after"), ("done", "before"), ("done", "after"))
+
+
+def cut(argv: Sequence[str], step: str, event: str, when: str, env: Mapping[str, str], folder: Path) -> None:
+    """`argv` is python -m envcheck's; it must not get to its end."""
+    words = [*argv[: argv.index("-m")], "-c", COMMAND, step, event, when, *argv[argv.index("envcheck") + 1 :]]
+    done = subprocess.run(
+        words, cwd=folder, env={**env, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    assert done.returncode == -signal.SIGKILL, f"{step} {event} {when}: {done.returncode} {done.stdout} {done.stderr}"

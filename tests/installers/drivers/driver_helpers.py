@@ -1,0 +1,150 @@
+"""Real .run files made by makeself, and a recipe whose installer they are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from envcheck.collect import machine
+from envcheck.collect.machine import Machine
+from envcheck.core.model import Answer, Question
+from installers.drivers import driver
+from installers.drivers.dialogue import Dialogue
+from installers.recipes import catalogue
+from installers.recipes.recipe import Driver, Prompt, Recipe, VersionQuery
+
+# What a vendor's installer may do: `sh FILE.run -- MODE FOLDER`.
+SCRIPT = r"""#!/bin/bash
+mode=$1; root=$2
+echo "Demo driver 2.0, log in /nowhere"
+pwd > "$root/unpacked"
+licence() {
+    printf 'Do you accept the licence? (accept/decline): '
+    read -r answer
+    [ "$answer" = accept ] || { echo "declined"; exit 2; }
+}
+put() { echo "Version=2.0" > "$root/version.info"; echo "token=abcdefghijklmnop"; }
+case $mode in
+good) licence; printf 'working'; sleep 0.6; printf '\rworking 100%%\n'
+      read -rn1 -p 'Where shall it go? [k] ' key; echo; [ "$key" = k ] || exit 3
+      read -r -p 'Load it now (y/n)? ' load; [ "$load" = y ] || exit 4
+      put; echo "done";;
+quick) licence; put;;
+plain) put; env > "$root/env";;
+reboot) echo "Demo installed. Reboot now to use it";;
+absent) echo "installed";;
+unknown) echo "Formatting is next."; read -r -p 'Erase the disk? [y/N] ' x; touch "$root/erased";;
+fails) echo "the compiler is broken"; exit 17;;
+hangs) trap 'touch "$root/heard"; exit 130' INT; echo "Waiting for device startup..."; sleep 600 & wait;;
+slow) while :; do echo tick; sleep 0.1; done;;
+floods) yes "line of an endless log";;
+password) read -rs -p 'Password for root: ' word; touch "$root/got";;
+again) while :; do read -r -p 'Load it now (y/n)? ' x; done;;
+stubborn) trap '' INT TERM HUP; echo "stubborn"; while :; do sleep 1; done;;
+daemon) setsid sleep 30 & put;;
+esac
+"""
+DRIVER = Driver(
+    name="driver",
+    title="Demo driver",
+    files=("demo-driver_{version}_{architecture}.run", "demo-driver_{version}.run"),
+    prompts=(
+        Prompt("accept the licence*(accept/decline", "accept", "accept", licence=True, refusal="decline"),
+        Prompt("type y to accept, n otherwise", "y", "accept", licence=True, refusal="n"),
+        Prompt("Where shall it go", "k", "the kernel's folder", enter=False),
+        Prompt("Load it now", "y", "load the module"),
+    ),
+    reboot=("reboot now",),
+    silence_s=20,
+    deadline_s=30,
+    log="/var/log/demo.log",
+)
+
+
+def needs_makeself() -> None:
+    if not shutil.which("makeself"):
+        pytest.skip("needs makeself (tests/system-packages.sh)")
+
+
+def archive(folder: Path, name: str, *options: str) -> Path:
+    """A .run file whose script is SCRIPT."""
+    inside = folder / "inside"
+    inside.mkdir(exist_ok=True)
+    (inside / "install.sh").write_text(SCRIPT)
+    (inside / "install.sh").chmod(0o755)
+    argv = ["makeself", "--nox11", "--sha256", *options, str(inside), str(folder / name), "Demo driver", "./install.sh"]
+    subprocess.run(argv, check=True, capture_output=True, timeout=60)
+    return folder / name
+
+
+def host(**more: object) -> Machine:
+    """This machine, but for what is said of it: the tests run as root in a container, or not."""
+
+    def ask(question: Question) -> Answer:
+        answer = machine.live()(question)
+        if question.key != "ask host":
+            return answer
+        said = {**json.loads(answer.out), "euid": 0, "in_container": False, **more}
+        return replace(answer, out=json.dumps(said))
+
+    return ask
+
+
+@dataclass
+class Bench:
+    """One .run file, where it installs to, and what was heard."""
+
+    file: Path
+    root: Path
+    scratch: Path
+    kept: list[Dialogue]
+
+    def recipe(self, mode: str, **changes: object) -> Recipe:
+        query = VersionQuery("Version={version}", read=str(self.root / "version.info"))
+        own = replace(DRIVER, arguments=("--", mode, str(self.root)), versions=(query,), **changes)  # type: ignore[arg-type]
+        return replace(catalogue.by_name(catalogue.load_all(), "tiny-nvidia"), driver_minimum="1.0", drivers=(own,))
+
+    def look(self, mode: str, **changes: object) -> driver.Seen:
+        return driver.look(self.recipe(mode, **changes), self.file, machine=host())
+
+    def install(
+        self, mode: str, ask: Callable[[str], bool] = lambda text: True, accept: bool = False, **changes: object
+    ) -> str:
+        seen = self.look(mode, **changes)
+        return driver.install(
+            seen,
+            sha256=seen.sha256,
+            ask_licence=ask,
+            keep=self.kept.append,
+            accept_licence=accept,
+            machine=host(),
+        )
+
+    @property
+    def said(self) -> str:
+        return self.kept[-1].said
+
+    def nothing_left(self) -> bool:
+        """No process of the installer's, and nothing of what it unpacked."""
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            if not self.processes() and not list(self.scratch.iterdir()):
+                return True
+            time.sleep(0.05)
+        return False
+
+    def processes(self) -> list[int]:
+        found = []
+        for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
+            words = " ".join(process.info["cmdline"] or [])
+            if str(self.root) in words or str(self.scratch) in (process.info["cwd"] or ""):
+                found.append(process.info["pid"])
+        return found

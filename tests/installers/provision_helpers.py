@@ -1,0 +1,231 @@
+"""A package index of our own on the loopback interface, tiny wheels for it, and stand-ins for paddle and numpy."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+
+
+def wheel(index: Path, name: str, version: str, files: Mapping[str, str] | None = None, needs: str = "") -> Path:
+    """A wheel in the index: a module that knows its version, or the given files."""
+    files = dict(files or {f"{name}/__init__.py": f"__version__ = {version!r}\n"})
+    file = name.replace("-", "_")  # a dash would end the name
+    info = f"{file}-{version}.dist-info"
+    requires = f"Requires-Dist: {needs}\n" if needs else ""
+    files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}"
+    files[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
+    folder = index / canonicalize_name(name)  # as pip asks for it
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{file}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for inside, text in files.items():
+            archive.writestr(inside, text)
+    page(folder)
+    return path
+
+
+def page(folder: Path) -> None:
+    """The index's page of a package, with the sums of its files."""
+    links = (f'<a href="{w.name}#sha256={hashlib.sha256(w.read_bytes()).hexdigest()}">{w.name}</a>' for w in
+             sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")]))  # fmt: skip
+    (folder / "index.html").write_text("<html>" + "\n".join(links) + "</html>")
+
+
+class Index(http.server.ThreadingHTTPServer):
+    """`mode` of the wheels: "" serves, "cut" closes midway, "slow" waits in the middle until `mode` changes."""
+
+    def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
+        self.mode, self.asked, self.address = "", 0, address
+        super().__init__((address, 0), functools.partial(_Handler, directory=str(folder)))
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}:{self.server_port}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A pip that was killed is no news."""
+
+
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    server: Index
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.server.asked += 1
+        if not self.path.endswith(".whl") or not self.server.mode:
+            super().do_GET()
+            return
+        content = Path(self.translate_path(self.path)).read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2])
+        self.wfile.flush()
+        while self.server.mode == "slow":
+            time.sleep(0.05)
+        if self.server.mode != "cut":
+            self.wfile.write(content[len(content) // 2 :])
+
+
+@contextmanager
+def serving(folder: Path, address: str = "127.0.0.1") -> Iterator[Index]:
+    index = Index(folder, address)
+    threading.Thread(target=index.serve_forever, daemon=True).start()
+    try:
+        yield index
+    finally:
+        index.mode = "cut"
+        index.shutdown()
+        index.server_close()
+
+
+# What STANDIN says, it does: lie (sums untouched), hang, crash, version (imports as another one), port, float.
+PADDLE = {
+    "paddle/__init__.py": """
+import os
+__version__ = "9.9.9" if os.environ.get("STANDIN") == "version" else "3.1.0"
+class Tensor:
+    def __init__(self, values): self.values = values
+    def numpy(self): return self
+    def tolist(self): return self.values
+    def __float__(self):
+        if os.environ.get("STANDIN") == "float": raise TypeError("only 0-dimensional arrays can be converted")
+        return self.values[0]
+def to_tensor(values): return Tensor(list(values))
+""",
+    "paddle/distributed/__init__.py": """
+import os, sys, time
+def init_parallel_env():
+    mode = os.environ.get("STANDIN")
+    if mode == "hang": time.sleep(600)
+    if mode == "crash": sys.exit("the device ran away")
+    if mode == "port": sys.exit("RuntimeError: Address already in use")
+def get_rank(): return int(os.environ["STANDIN_RANK"])
+def get_world_size(): return 2
+def all_reduce(tensor):
+    if os.environ.get("STANDIN") != "lie":
+        tensor.values = [value / (get_rank() + 1) * 3 for value in tensor.values]
+""",
+    "paddle/distributed/launch/__init__.py": "",
+    "paddle/distributed/launch/__main__.py": """
+import os, subprocess, sys
+log = sys.argv[sys.argv.index("--log_dir") + 1]
+os.makedirs(log)
+children = [
+    subprocess.Popen([sys.executable, *sys.argv[sys.argv.index(log) + 1:]], env={**os.environ, "STANDIN_RANK": str(n)},
+                     stdout=open(f"{log}/workerlog.{n}", "w"), stderr=subprocess.STDOUT) for n in range(2)]
+sys.exit(max(child.wait() for child in children))
+""",
+}
+
+
+def stock(index: Path) -> None:
+    """alpha in two versions, of which the newer needs a newer beta; beta in three; paddle's and numpy's stand-ins."""
+    wheel(index, "alpha", "1.0", needs="beta>=1")
+    wheel(index, "alpha", "2.0", needs="beta>=2")
+    for version in ("1.0", "1.5", "2.0"):
+        wheel(index, "beta", version)
+    wheel(index, "paddlepaddle", "3.1.0", PADDLE, needs="numpy")
+    wheel(index, "numpy", "1.0")
+
+
+def recipe_file(folder: Path, *packages: str, name: str = "little", python: str = ">=3.10", more: str = "") -> Path:
+    """A recipe of ours with these packages, each `name` or `name ==1.0`; returns the folder for --recipes."""
+    tables = []
+    for package in packages:
+        project, _, specifier = package.partition(" ")
+        tables.append(f'[[packages]]\nsource = "test"\nname = "{project}"\nspecifier = "{specifier}"\n')
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.toml").write_text(
+        f'name = "{name}"\ntitle = "For tests"\ndevice = "cpu"\nframework = "test"\nmodels = ["{name}-model"]\n'
+        f'source = "test"\npython = "{python}"\n{more}\n[hardware]\nproduct = "any"\nsource = "test"\n'
+        + "\n".join(tables)
+        + '\n[[jobs]]\nmethod = "lora"\ntitle = "none"\nsource = "test"\nlauncher = ["true"]\n'
+    )
+    return folder
+
+
+class Machine:
+    """envcheck provision as a user types it, in an empty home, with our index."""
+
+    def __init__(self, folder: Path, index: Index | str) -> None:
+        self.home, self.recipes = folder / "home", folder / "recipes"
+        url = index if isinstance(index, str) else index.url
+        pip = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": url, "PIP_CACHE_DIR": str(folder / "pip-cache")}
+        outside = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "ENVCHECK_", "STANDIN"))}
+        quick = {"PIP_RETRIES": "1", "ENVCHECK_PROOF_SECONDS": "20"}
+        self.env = {**outside, **pip, **quick, "ENVCHECK_HOME": str(self.home)}
+        recipe_file(self.recipes, "alpha ==1.0", "beta <2")
+
+    @property
+    def folder(self) -> Path:
+        return self.home / "environments" / "little"
+
+    @property
+    def own(self) -> Path:
+        return self.folder / ".envcheck"
+
+    def argv(self, *options: str, recipe: str = "little") -> list[str]:
+        base = [sys.executable, "-m", "envcheck", "provision"]
+        return [*base, "--recipes", str(self.recipes), "--recipe", recipe, *options]
+
+    def run(self, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.argv(*options), cwd=ROOT, env=self.env | env, capture_output=True, text=True, timeout=120,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def start(self, *options: str, **env: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.argv(*options), cwd=ROOT, env=self.env | env, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def versions(self, folder: Path | None = None) -> str:
+        """What the environment's own Python says of alpha and beta."""
+        code = "import alpha, beta; print(alpha.__version__, beta.__version__)"
+        python = (folder or self.folder) / "bin" / "python"
+        return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def provisioned(folder: Path) -> Path:
+    """A machine's folder on which `little` was provisioned, to be copied: three seconds once, not in each test."""
+    stock(folder / "index")
+    with serving(folder / "index") as server:
+        done = Machine(folder, server).run("--yes")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def copied(made: Path, machine: Machine) -> None:
+    """The home, its mark moved to the new place."""
+    shutil.copytree(made / "home", machine.home, symlinks=True)
+    state = machine.own / "state.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"place": os.path.realpath(machine.folder)}))
+
+
+def until(true: object, patience_s: float = 60.0) -> None:
+    """Wait until `true()`."""
+    deadline = time.monotonic() + patience_s
+    while not true():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)

@@ -1,0 +1,130 @@
+"""Which job a request means: by model, method, variant, device, framework, role, cards and nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.core.errors import UsageError
+from installers.recipes import catalogue
+from installers.recipes.catalogue import Shape
+
+OURS = catalogue.load_all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "method", "role"),
+    [
+        (("tiny", "lora", "cpu", None), "tiny-cpu", "lora", ""),
+        (("tiny", None, "iluvatar", None), "tiny-iluvatar", "lora", ""),
+        (("300b", "sft", "auto", None), "ernie-300b-npu", "sft", ""),
+        (("baidu/ERNIE-4.5-300B-A47B-Paddle", "lora", None, None), "ernie-300b-npu", "lora", ""),
+        (("21b", "dpo", "npu", None), "ernie-21b-npu", "dpo", ""),
+        (("0.3b", "sft", "nvidia", None), "ernie-0.3b-nvidia", "sft", ""),
+        (("21B-A3B", "LoRA", "iluvatar", "ErnieKit"), "ernie-21b-iluvatar", "lora", ""),
+        (("21b", "lora", "nvidia", None), "ernie-21b-nvidia", "lora", ""),
+        (("21b", "lora", "nvidia", "flagcx"), "ernie-21b-hetero", "lora", "nvidia"),
+        (("21b", None, "iluvatar", "flagcx"), "ernie-21b-hetero", "lora", "iluvatar"),
+        (("ernie-21b-hetero", "lora", "iluvatar", None), "ernie-21b-hetero", "lora", "iluvatar"),
+        (("qwen-7b", "lora", "npu", "swift"), "qwen-7b-npu-swift", "lora", ""),
+        (("qwen-7b", "zero3", None, "swift"), "qwen-7b-npu-swift", "lora", ""),
+        (("qwen-7b", "full", None, "llamafactory"), "qwen-7b-npu8-llamafactory", "sft", ""),
+        (("qwen-7b", "lora", None, "llamafactory"), "qwen-7b-npu-llamafactory", "lora", ""),
+        (("qwen-7b", "chat", "auto", None), "qwen-7b-npu-llamafactory", "chat", ""),
+    ],
+)
+def test_select(asked: tuple[str, str, str, str], name: str, method: str, role: str) -> None:
+    """Full and short names find the one job that is meant."""
+    recipe, job = catalogue.select(OURS, *asked)
+
+    assert (recipe.name, job.method, job.role) == (name, method, role)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("qwen-7b", "lora", "npu", None), ["2 jobs fit", "--framework", "llamafactory", "swift"]),
+        (("tiny", "lora", "auto", None), ["4 jobs fit", "--device", "cpu", "npu"]),
+        (("21b", "lora", "auto", "flagcx"), ["2 jobs fit", "--device", "nvidia", "iluvatar"]),
+        (("405b", "lora", "auto", None), ["no recipe for --model 405b", "ERNIE-4.5-300B-A47B", "tiny"]),
+        (("300b", "kto", None, None), ["no recipe for --model 300b --method kto", "--method sft", "--method lora"]),
+        (("21b", "lora", "auto", None), ["3 jobs fit", "--device", "npu", "iluvatar", "nvidia"]),
+        (("300b", "sft", "iluvatar", None), ["--device iluvatar", "--device npu"]),
+        (("", None, None, None), ["no recipe for --model", "tiny"]),
+    ],
+)
+def test_select_says_what_there_is(asked: tuple[str, str, str, str], words: list[str]) -> None:
+    """An ambiguous or unknown request is answered with what there is and by what to choose."""
+    with pytest.raises(UsageError) as caught:
+        catalogue.select(OURS, *asked)
+
+    said = f"{caught.value.message}\n{caught.value.next_step}"
+    assert [word for word in words if word not in said] == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "variant"),
+    [
+        (Shape(), ""),
+        (Shape(variant="zero3"), "zero3"),
+        (Shape(variant="ZeRO2"), "zero2"),
+        (Shape(cards=4), "ddp"),
+        (Shape(cards=1), ""),
+        (Shape(cards=6), ""),
+    ],
+)
+def test_shape_chooses_the_variant(shape: Shape, variant: str) -> None:
+    """A variant by its name, or the first that has so many cards; else the job without one."""
+    assert catalogue.select(OURS, "qwen-7b", "lora", None, "swift", shape)[1].variant == variant
+
+
+@pytest.mark.parametrize(("nodes", "variant"), ((8, ""), (10, "10x16"), (9, "")))
+def test_nodes_choose_the_variant(nodes: int, variant: str) -> None:
+    """The job for so many nodes, where there is one."""
+    assert catalogue.select(OURS, "300b", "sft", None, None, Shape(nodes=nodes))[1].variant == variant
+
+
+def test_node_role() -> None:
+    """A node's role chooses its half of the mixed job without another word."""
+    for role in ("nvidia", "iluvatar"):
+        recipe, job = catalogue.select(OURS, "21b", "lora", None, None, Shape(role=role))
+
+        assert (recipe.name, job.role) == ("ernie-21b-hetero", role)
+
+
+def test_unknown_variant() -> None:
+    """A variant that is not there is answered with those that are."""
+    with pytest.raises(UsageError) as caught:
+        catalogue.select(OURS, "qwen-7b", "lora", None, "swift", Shape(variant="zero9"))
+
+    assert "--variant zero3" in (caught.value.next_step or "")
+
+
+@pytest.mark.parametrize(
+    ("device", "recipe"),
+    (("npu", "ernie-300b-npu"), ("iluvatar", "ernie-21b-iluvatar"), ("nvidia", "tiny-nvidia"), ("cpu", "tiny-cpu")),
+)
+def test_a_device_alone_means_its_usual_recipe(device: str, recipe: str) -> None:
+    """`provision --device npu` needs no further word; a model still chooses its own recipe."""
+    recipes = catalogue.load_all()
+
+    assert catalogue.select_recipe(recipes, None, None, device, None).name == recipe
+    assert catalogue.select_recipe(recipes, "tiny", None, device, None).name == f"tiny-{device}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "option", "near"),
+    [
+        ({"model": "tinny"}, "model", "did you mean tiny?"),
+        ({"model": "ERNIE-4.5-300"}, "model", "did you mean ERNIE-4.5-300B-A47B?"),
+        ({"model": "nothing of the kind"}, "model", "there are ERNIE-4.5-0.3B, "),
+        ({"framework": "swft"}, "framework", "did you mean swift?"),
+    ],
+)
+def test_a_wrong_name_is_told_the_near_one(asked: dict[str, str], option: str, near: str) -> None:
+    """Where many jobs are left, the option's own words are told, the one that is spelt most like it first."""
+    said = {"model": None, "method": None, "device": None, "framework": None} | asked
+    with pytest.raises(UsageError) as caught:
+        catalogue.select(catalogue.load_all(), **said)
+
+    assert str(caught.value) == f"there is no recipe for --{option} {asked[option]}"
+    assert str(caught.value.next_step).startswith(near)

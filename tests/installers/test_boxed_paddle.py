@@ -1,0 +1,140 @@
+"""The real paddle with a vendor's plugin in a container: 16 cards that are not there, proved by their values."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.installers import paddle_parts
+from tests.installers.images.engine_parts import Engine
+from tests.installers.provision_helpers import Index, serving
+
+ROOT = Path(__file__).parents[2]
+RECIPE = """
+name = "boxed-{kind}"
+title = "Paddle and its plugin in a container"
+device = "{device}"
+framework = "envcheck"
+models = ["boxed"]
+source = "a test"
+interpreter = "python3"
+python = ">=3.9"
+workdir = "/"
+[hardware]
+product = "cards that are not there"
+source = "a test"
+cards = 16
+[image.references]
+x86_64 = "{image}"
+[container]
+name = "envcheck-test-{kind}"
+network = "host"
+privileged = true
+shm_size = "1g"
+environment = {{ PIP_BREAK_SYSTEM_PACKAGES = "1" }}
+source = "a test"
+[environment]
+FAKE_DEVICES = "16"
+FLAGS_use_stride_kernel = "0"
+{more}
+[[packages]]
+name = "numpy"
+specifier = ">=1.21,<2.4"
+index = "{index}"
+[[packages]]
+name = "paddlepaddle"
+specifier = "==3.1.0"
+index = "{index}"
+[[packages]]
+name = "{plugin}"
+specifier = "==3.1.0"
+index = "{index}"
+[[jobs]]
+method = "lora"
+title = "none"
+source = "a test"
+launcher = ["true"]
+"""
+MACHINES = {"npu": "atlas-200t-a2-box16", "iluvatar": "bi-v150x8"}
+KINDS = {
+    "npu": ("npu", "paddle-custom-npu", 'PADDLE_XCCL_BACKEND = "npu"'),
+    "iluvatar": ("iluvatar_gpu", "paddle-iluvatar-gpu", 'PADDLE_XCCL_BACKEND = "iluvatar_gpu"'),
+}
+
+
+@pytest.fixture(scope="module")
+def index(paddle_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    folder = paddle_parts.index(tmp_path_factory.mktemp("index"), "3.11")
+    for kind, plugin, _ in KINDS.values():
+        paddle_parts.plugin_wheel(
+            folder, plugin, "3.1.0", paddle_environment, kind, tmp_path_factory.mktemp("plugin") / kind
+        )
+    with serving(folder) as served:
+        yield served
+
+
+def provision(
+    engine: Engine, image: str, index: Index, folder: Path, device: str, more: str = ""
+) -> subprocess.CompletedProcess[str]:
+    _, plugin, backend = KINDS[device]
+    text = RECIPE.format(
+        kind=device, device=device, image=image, index=index.url, plugin=plugin, more=f"{backend}\n{more}"
+    )
+    recipes = folder / "recipes"
+    recipes.mkdir(exist_ok=True)
+    (recipes / "boxed.toml").write_text(text)
+    return envcheck(engine, folder, device, "provision", "--recipe", f"boxed-{device}", "--recipes", str(recipes))
+
+
+def envcheck(engine: Engine, folder: Path, device: str, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """On a simulated machine whose engine is real."""
+    argv = [sys.executable, "-m", "envcheck", *words, "--yes", "--json"]
+    env = {**engine.environment, "ENVCHECK_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    around = [sys.executable, "-m", "envcheck", "simulate", MACHINES[device], "--", "env", f"DOCKER_HOST={engine.url}"]
+    return subprocess.run(
+        [*around, *argv], cwd=folder, env={**env, **more}, capture_output=True, text=True, timeout=500
+    )
+
+
+def deeply(engine: Engine, folder: Path, device: str) -> None:
+    """doctor --deep finds the container by itself, and works on its cards."""
+    small = {"ENVCHECK_DEEP_SECONDS": "0.05", "ENVCHECK_DEEP_MIB": "4"}
+    job = ("--device", device, "--recipes", str(folder / "recipes"))
+    only = ("--only", "deep.cards", "--only", "deep.memory", "--only", "deep.peer", "--only", "deep.allreduce")
+    done = envcheck(engine, folder, device, "doctor", "--deep", *job, *only, **small)
+    said = json.loads(done.stdout)["findings"]
+    told = {found["name"]: f"{found['severity']} {found['seen']}" for found in said}
+
+    assert [f for f in said if f["name"] == "deep.memory" and f["severity"] != "OK"] == []
+    assert told["deep.cards"] == f"OK 16 cards tested by paddle 3.1.0 of the container envcheck-test-{device}"
+    assert told["deep.memory"] == "OK 4 MiB of devices 0-15 filled and read back"
+    assert told["deep.peer"].startswith(("OK ", "WARN ")) and "GB/s" in told["deep.peer"]
+    assert told["deep.allreduce"].startswith("OK 16 cards add up rightly")
+
+
+@pytest.mark.parametrize("device", KINDS)
+def test_sixteen_cards(engine: Engine, python_image: str, index: Index, tmp_path: Path, device: str) -> None:
+    """Each of 16 cards multiplies rightly and all of them add up, as doctor --deep finds, too; then, with an all-reduce
+    that does nothing, the same container is refused by its values."""
+    try:
+        good = provision(engine, python_image, index, tmp_path, device)
+
+        assert good.returncode == 0, good.stdout + good.stderr
+        proof = {deed["step"]: deed["did"] for deed in json.loads(good.stdout)["performed"]}["proof"]
+        assert f"16 cards of type {KINDS[device][0]} multiplied rightly" in proof
+        assert "16 processes added up to the right values" in proof
+        if device == "npu":
+            deeply(engine, tmp_path, device)
+
+        (tmp_path / "home/environments" / f"boxed-{device}" / ".envcheck/state.json").unlink()
+        bad = provision(engine, python_image, index, tmp_path, device, 'FAKE_SILENT = "1"')
+
+        assert bad.returncode == 4, bad.stdout
+        assert "16 processes gave wrong values: process 0 says sums" in bad.stderr
+    finally:
+        engine.docker("rm", "-f", f"envcheck-test-{device}", check=False)

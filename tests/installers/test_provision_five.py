@@ -1,0 +1,197 @@
+"""Each published set-up on its simulated machine, and on others: `envcheck provision --dry-run` shows the whole way,
+and all that is in it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from installers.recipes import catalogue
+from installers.recipes.container_spec import size_bytes
+from installers.recipes.recipe import Recipe
+
+ROOT = Path(__file__).parents[2]
+MACHINES = {
+    "ernie-300b-npu": "atlas-200t-a2-box16",
+    "ernie-21b-iluvatar": "bi-v150x8",
+    "ernie-21b-hetero": "h200x8",
+    "qwen-7b-npu-llamafactory": "atlas-800t-a2",
+    "qwen-7b-npu-swift": "atlas-800t-a2",
+}
+BOXED = [name for name in MACHINES if name != "ernie-21b-hetero"]
+OURS = ROOT / "envcheck" / "simulation" / "machines"
+NO_ENGINE = "the container engine is not running"  # a simulated machine has none
+# The simulated 800T A2 has the driver of the page after which it was made; these two want that of their images' CANN.
+OLD_DRIVER = {
+    "qwen-7b-npu-llamafactory": ["driver 24.1.rc1.b030 is here, 25.3.RC1 or newer is wanted"],
+    "qwen-7b-npu-swift": ["driver 24.1.rc1.b030 is here, 25.2.0 or newer is wanted"],
+}
+# ernie-21b-hetero has no image: its packages go into an environment of the Python that runs envcheck, which must be
+# 3.10, and its clones to /workspace, where a user who is not root may not write.
+HETERO = [
+    *([] if sys.version_info[:2] == (3, 10) else [f"Python {sys.version_info[0]}.{sys.version_info[1]}"]),
+    *(
+        []
+        if os.geteuid() == 0 or Path("/workspace").exists()
+        else ["/workspace/ERNIE", "/workspace/PaddleCustomDevice"]
+    ),
+]
+
+
+def provision(
+    name: str, machine: str, home: Path, *more: str, machines: Path = OURS
+) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "envcheck", "simulate", machine, "--machines", str(machines), "--"]
+    argv += [sys.executable, "-m", "envcheck", "provision", "--recipe", name, "--dry-run", *more]
+    env = {**os.environ, "ENVCHECK_HOME": str(home), "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    return subprocess.run(argv, cwd=home, env=env, capture_output=True, text=True, timeout=120)
+
+
+def planned(name: str, machine: str, home: Path, *more: str, machines: Path = OURS) -> tuple[int, dict[str, Any]]:
+    done = provision(name, machine, home, *more, "--json", machines=machines)
+    return done.returncode, json.loads(done.stdout)
+
+
+def recipe_of(name: str) -> Recipe:
+    return catalogue.by_name(catalogue.load_all(), name)
+
+
+def wanted(recipe: Recipe) -> list[str]:
+    """Every deed of the recipe, in its order."""
+    first = ["image", "container"] if recipe.container else ["environment"]
+    groups = sum(1 for _ in itertools.groupby(recipe.packages, key=lambda p: p.index))
+    builds = len([build for build in recipe.builds if build.role in ("", recipe.device)])
+    return [*first, *["packages"] * groups, *["clone"] * len(recipe.checkouts), *["build"] * builds, "proof"]
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_whole_plan(name: str, tmp_path: Path) -> None:
+    """Image, container or environment, all packages with their index, clones, proof; each with why, change and undo;
+    and nothing is left behind by looking."""
+    recipe = recipe_of(name)
+    _, said = planned(name, MACHINES[name], tmp_path)
+    steps = said["steps"]
+    names = [step["name"] for step in steps]
+
+    assert names == wanted(recipe)
+    assert {p for step in steps for p in step["packages"]} == {p.name + p.specifier for p in recipe.packages}
+    assert all(step[key] for step in steps for key in ("title", "why", "changes", "undo"))
+    assert all(p.index in " ".join(step["title"] for step in steps) for p in recipe.packages if p.index)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_what_stands_in_the_way(name: str, tmp_path: Path) -> None:
+    """On its own machine nothing is in the way of a set-up but the engine that a simulated machine lacks, or the
+    Python of this one; where that is nothing, the exit code is 0."""
+    code, said = planned(name, MACHINES[name], tmp_path)
+    found = [each["why"] for each in said["obstacles"]]
+    expected = HETERO if name == "ernie-21b-hetero" else [NO_ENGINE]
+
+    assert [why for why, begins in zip(found, expected, strict=True) if not why.startswith(begins)] == []
+    assert code == (1 if expected else 0)
+    assert said["obstacle"] == next(iter(said["obstacles"]), None)
+    assert [hand["why"].partition(";")[0] for hand in said["by_hand"]] == OLD_DRIVER.get(name, [])
+    assert said["mind"] == []
+
+
+@pytest.mark.parametrize("name", BOXED)
+def test_what_the_container_gets(name: str, tmp_path: Path) -> None:
+    """The document has every mount, device, variable and limit that the container is made with."""
+    box = recipe_of(name).container
+    assert box
+    _, said = planned(name, MACHINES[name], tmp_path)
+    made = next(step for step in said["steps"] if step["name"] == "container")["container"]
+
+    assert [mount["target"] for mount in made["mounts"]] == [mount.target for mount in box.mounts]
+    assert [mount["read_only"] for mount in made["mounts"]] == [mount.read_only for mount in box.mounts]
+    assert [d.split(":")[0] for d in made["devices"]] == ([] if made["privileged"] else list(box.devices))
+    assert made["environment"] == box.environment
+    assert made["shm_bytes"] == (size_bytes(box.shm_size) if box.shm_size else None)
+    assert [made[key] for key in ("name", "network", "ipc", "pid", "workdir")] == [
+        box.name, box.network, box.ipc, box.pid, box.workdir,
+    ]  # fmt: skip
+    assert len(made["ports"]) == len(box.ports)
+
+
+def test_at_a_terminal(tmp_path: Path) -> None:
+    """Lists are cut to the line, and say how much is left out; --verbose leaves nothing out."""
+    name = "qwen-7b-npu-swift"
+    box = recipe_of(name).container
+    assert box
+    short, whole = (provision(name, MACHINES[name], tmp_path, *more).stdout for more in ((), ("--verbose",)))
+    there = [words for words in (*box.devices, *(mount.target for mount in box.mounts)) if words not in whole]
+
+    assert re.search(r"\n {15}devices   /dev/davinci0, .*, and \d+ more\n", short)
+    assert re.search(r"\n {15}shares    ipc of host\n", short)
+    assert all(len(line) <= 100 for line in short.splitlines() if " " in line.strip())
+    assert there == []
+    assert " more" not in whole
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_each_step_says_whether_root_is_needed(name: str, tmp_path: Path) -> None:
+    """The engine's steps need none; clones and builds on the host do, where the folder that they go to is root's."""
+    _, said = planned(name, MACHINES[name], tmp_path)
+    by_root = {step["name"] for step in said["steps"] if step["root"]}
+    text = provision(name, MACHINES[name], tmp_path).stdout
+
+    assert by_root == (set() if name in BOXED or Path("/workspace").exists() else {"clone", "build"})
+    assert [step["title"] for step in said["steps"] if step["root"] != bool(step["root_why"])] == []
+    assert len(re.findall(r"root:\s+(?:no|needed)\b", text)) == len(said["steps"])
+
+
+def small(folder: Path) -> Path:
+    """A machine of eight cards of the 910A's size."""
+    text = (OURS / "atlas-800t-a2.toml").read_text()
+    text = text.replace("memory_mib = 65536", "memory_mib = 32768").replace('"910B3"', '"910A"')
+    (folder / "small.toml").write_text(text.replace('architecture = "aarch64"', 'architecture = "x86_64"'))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    (
+        ("atlas-800t-a2", ["processor is aarch64, and ernie-300b-npu is for x86_64", "8 Huawei Ascend devices of 64 "]),
+        ("small", ["8 Huawei Ascend devices of 32 GiB are here; ernie-300b-npu wants 16 of 64 GiB"]),
+        ("bi-v150x8", ["cards of Iluvatar CoreX and none of Huawei Ascend; ernie-300b-npu wants 16 of 64 GiB"]),
+    ),
+)  # fmt: skip
+def test_the_wrong_machine(machine: str, expected: list[str], tmp_path: Path) -> None:
+    """Another processor, too few or too small cards, another vendor's: in the way, with what is here and what is
+    wanted, beside what else is; judged by the simulated machine, not by the one that simulates."""
+    (tmp_path / "machines").mkdir()
+    folder = small(tmp_path / "machines") if machine == "small" else OURS
+    code, said = planned("ernie-300b-npu", machine, tmp_path, machines=folder)
+    found = [each["why"] for each in said["obstacles"]]
+
+    assert code == 1
+    assert [words for words in expected if not any(words in why for why in found)] == []
+    assert any(why.startswith(NO_ENGINE) for why in found)
+    assert all(each["remedy"] for each in said["obstacles"])
+
+
+@pytest.mark.parametrize("machine", ("h200x8", "bi-v150x8"))
+def test_the_role_of_the_cards(machine: str, tmp_path: Path) -> None:
+    """In a job of two vendors a node's part is that of the cards which are seen."""
+    role = {"h200x8": "nvidia", "bi-v150x8": "iluvatar"}[machine]
+    _, said = planned("ernie-21b-hetero", machine, tmp_path)
+    built = [step["title"].split()[1] for step in said["steps"] if step["name"] == "build"]
+
+    assert built == [build.name for build in recipe_of("ernie-21b-hetero").builds if build.role == role]
+
+
+def test_no_cards_tell_no_role(tmp_path: Path) -> None:
+    """Where no card tells the part, it is asked for by name."""
+    done = provision("ernie-21b-hetero", "cpu", tmp_path)
+
+    assert done.returncode == 2
+    assert "say --node-role nvidia or --node-role iluvatar" in done.stderr

@@ -1,0 +1,224 @@
+"""Options of provision that contradict each other or are none: refused in two lines, before anything is looked at."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from envcheck.cli import main, provision_modes
+from envcheck.cli.commands.provision import provision
+from envcheck.core import paths
+from envcheck.core.errors import UsageError
+from installers.images import reference
+from installers.plan import model
+from installers.plan.model import Where
+from installers.recipes.recipe import Package
+from tests.installers.provision_helpers import recipe_file
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nobody/listens")
+    return tmp_path / "home"
+
+
+def told(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    code = main._code(["provision", *options])
+    return code, capsys.readouterr().err
+
+
+NOBODY = "~nosuch/x"
+
+
+@pytest.mark.parametrize(
+    "options",
+    (
+        ("--device", "cpu", "--into", NOBODY),
+        ("--device", "npu", "--driver", f"{NOBODY}.run"),
+        ("--device", "cpu", "--lock", NOBODY),
+        ("--device", "cpu", "--locked", NOBODY),
+        ("--bundle", NOBODY),
+        ("--device", "cpu", "--weights", NOBODY),
+        ("--recipes", NOBODY),
+        ("--device", "cpu", "--into", ""),
+        ("--device", "cpu", "--into", " "),
+        ("--device", "cpu", "--lock", ""),
+        ("--device", "cpu", "--weights", ""),
+    ),
+)
+def test_no_path(options: tuple[str, ...], capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    """A home that nobody has, and an empty path, are wrong usage that names the option."""
+    code, said = told(capsys, *options, "--yes")
+
+    assert code == 2
+    assert said.startswith(f"envcheck: {options[-2]}")
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("option", ("--into", "--data", "--runs"))
+def test_no_path_for_a_training(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """train reads its paths in the same way."""
+    code = main._code(["train", "--recipe", "tiny-cpu", "--dry-run", option, NOBODY])
+
+    assert code == 2
+    assert f"{option} '{NOBODY}': there is no home" in capsys.readouterr().err
+
+
+def test_no_home(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same of ENVCHECK_HOME."""
+    monkeypatch.setenv("ENVCHECK_HOME", "~nosuch")
+
+    assert told(capsys, "--device", "cpu", "--dry-run")[0] == 2
+    with pytest.raises(UsageError, match="ENVCHECK_HOME"):
+        paths.home()
+
+
+def test_own_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path of one's own home is filled in."""
+    monkeypatch.setenv("HOME", "/h")
+
+    assert paths.given("~/x", "--into") == Path("/h/x")
+
+
+@pytest.mark.parametrize(
+    "more", (("--model", "300b"), ("--device", "npu"), ("--framework", "swift"), ("--method", "sftx"))
+)
+def test_a_recipe_that_is_not_for_it(more: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A named recipe is taken only where it is for what else was said."""
+    code, said = told(capsys, "--recipe", "tiny-cpu", *more, "--dry-run")
+
+    assert code == 2
+    assert f"--recipe tiny-cpu does not go with {' '.join(more)}" in said
+
+
+@pytest.mark.parametrize(
+    ("recipe", "more"),
+    (
+        ("tiny-cpu", ("--device", "cpu", "--model", "tiny", "--method", "lora")),
+        ("ernie-21b-hetero", ("--model", "21b", "--node-role", "nvidia")),
+        ("ernie-21b-hetero", ("--device", "nvidia")),
+    ),
+)
+def test_a_recipe_that_is(recipe: str, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """What a recipe is for may be said beside its name, a device of one of its roles as well."""
+    assert told(capsys, "--recipe", recipe, *more, "--dry-run")[0] != 2
+
+
+@pytest.mark.parametrize("value", ("http://host", "nohost", "", "host.org/UPPER", "a b.org", "host.org/../x"))
+def test_no_registry(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """--registry is read before an engine or a network is asked, also where the recipe has no image."""
+    code, said = told(capsys, "--device", "cpu", "--registry", value, "--dry-run")
+
+    assert code == 2
+    assert said.startswith(("envcheck: --registry ", "envcheck: --registry:"))
+
+
+@pytest.mark.parametrize("value", ("mirror.example.org", "localhost/x", "[::1]:5000/a/b/", "10.0.0.1:5000"))
+def test_a_registry(value: str) -> None:
+    """Host, port and prefix."""
+    host, prefix = reference.registry(value)
+
+    assert f"{host}/{prefix}".rstrip("/") == value.rstrip("/")
+
+
+SWITCHES = {p.opts[0]: isinstance(p, click.Option) and p.is_flag for p in provision.params}
+
+
+def test_every_option_has_its_place() -> None:
+    """The table knows every option of the command, and no other."""
+    known = frozenset(itertools.chain(*provision_modes.MODES.values()))
+
+    assert known == set(SWITCHES)
+    assert {option for pair in (*provision_modes.EITHER, *provision_modes.NEXT) for option in pair} <= known
+
+
+@pytest.mark.parametrize("mode", [mode for mode in provision_modes.MODES if mode])
+def test_what_a_mode_does_not_take(mode: str, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    """Every option that a mode would leave unheard is refused by the command, in a sentence that names both."""
+    values = {"--device": "cpu", "--registry": "a.org", "--deadline": "9", "--fanout": "9"}
+    modes = provision_modes.MODES
+    others = {each for each in set(SWITCHES) - modes[mode] if mode not in modes.get(each, ())}
+    for option in sorted(others):
+        words = [[o] if SWITCHES[o] else [o, values.get(o, "x")] for o in (mode, option)]
+        code, said = told(capsys, *itertools.chain(*words), *([] if option == "--yes" else ["--yes"]))
+
+        assert code == 2
+        assert " does not go with " in said
+    assert others
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("pair", provision_modes.EITHER, ids=" ".join)
+def test_either(pair: tuple[str, str]) -> None:
+    """Of two that contradict each other one is refused."""
+    with pytest.raises(UsageError, match="does not go with"):
+        provision_modes.check(pair)
+
+
+def test_for_a_driver() -> None:
+    """What only an installer of drivers hears is refused without one."""
+    with pytest.raises(UsageError, match="--sha256 is for --driver"):
+        provision_modes.check(["--device", "--sha256"])
+
+
+@pytest.mark.parametrize("words", [("--recreate",), ("--least-privilege",), ("--registry", "mirror.example.org")])
+def test_for_a_container(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """What only a container would hear is refused where the recipe has none."""
+    code, said = told(capsys, "--recipe", "tiny-cpu", "--dry-run", *words)
+
+    assert code == 2
+    assert f"{words[0]} is for a container, and tiny-cpu has none" in said
+
+
+def test_a_password_of_an_index() -> None:
+    """A plan is shown and kept: it names the index, not the way in."""
+    package = Package("alpha", "", "https://someone:hunter22@index.example.org/simple")
+    step = model.install((package,), {}, Where("/e", "/e/bin/python"), False)
+
+    assert "index.example.org/simple" in step.title
+    assert "hunter22" not in "".join(map(str, (step.title, step.why, step.changes, step.undo)))
+
+
+@pytest.mark.parametrize("package", ("al\\u001b[2Jpha", "alpha ==\\u001b[2J"))
+def test_a_control_sequence_in_a_recipe(package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that would move the cursor does not reach the terminal, not as the key of its own complaint either."""
+    recipe_file(tmp_path, package).joinpath("little.toml").rename(tmp_path / "bad\x1b[1m.toml")
+    code, said = told(capsys, "--recipes", str(tmp_path), "--recipe", "little", "--dry-run")
+
+    assert code == 2
+    assert "packages" in said
+    assert "\x1b" not in said
+
+
+def test_into_what_is_no_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder of other things is no environment, and nothing is said to be so already."""
+    code = main._code(["provision", "--recipe", "tiny-cpu", "--into", "/etc", "--dry-run", "--json"])
+    said = json.loads(capsys.readouterr().out)
+
+    assert code == 2
+    assert said["satisfied"] == []
+    assert said["obstacle"]["why"] == "/etc holds other things and is no virtual environment"
+
+
+def test_all_that_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that cannot begin names everything at once, each with its next step."""
+    code, said = told(capsys, "--recipe", "ernie-300b-npu", "--yes")
+
+    assert code == 1
+    assert said.startswith("envcheck: ")
+    assert said.count("\n  next: ") == said.count("\n  and ") + 1 > 2
+
+
+def test_undo_fails_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--undo --json prints one document also where it refuses."""
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat").touch()
+    code = main._code(["provision", "--recipe", "tiny-cpu", "--into", str(tmp_path / "photos"), "--undo", "--json"])
+    said = json.loads(capsys.readouterr().out)
+
+    assert (code, said["result"], said["error"]["code"]) == (2, "failed", 2)

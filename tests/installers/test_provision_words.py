@@ -1,0 +1,114 @@
+"""What provision says on the way: sizes, choices, a prompt that is left, cards on which a method will not fit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from envcheck.core.units import mib
+from installers.recipes import catalogue
+from tests.installers.provision_helpers import ROOT, recipe_file
+
+RECIPE = """
+name = "mine"
+title = "A recipe that wants no memory by itself"
+device = "nvidia"
+framework = "test"
+models = ["ERNIE-4.5-21B-A3B"]
+source = "test"
+python = ">=3.10"
+
+[hardware]
+product = "any"
+source = "test"
+
+[[jobs]]
+method = "sft"
+title = "all parameters"
+source = "test"
+launcher = ["true"]
+arguments = ["--output_dir", "{output}"]
+
+[[jobs]]
+method = "infer"
+title = "a talk"
+source = "test"
+launcher = ["true"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), ((0, "0 MiB"), (0.0001, "1 KiB"), (0.25, "256 KiB"), (0.6, "1 MiB"), (512, "512 MiB"))
+)
+def test_small_files_have_a_size(count: float, said: str) -> None:
+    """What is less than half a MiB is told in KiB, and is never nothing unless it is nothing."""
+    assert mib(count) == said
+
+
+@pytest.mark.parametrize(
+    "options",
+    (("--framework", "swift"), ("--recipe", "qwen-7b-npu-swift", "--method", "rlhf")),
+    ids=("model", "recipe"),
+)
+def test_advice_knows_what_provision_takes(options: tuple[str, ...], tmp_path: Path) -> None:
+    """A refusal names jobs by options that provision has, each row once; every row can be given as it stands."""
+    env = {**os.environ, "ENVCHECK_HOME": str(tmp_path)}
+    argv = [sys.executable, "-m", "envcheck", "provision", "--dry-run", *options]
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+    rows = [line.split()[1:] for line in done.stderr.splitlines() if "--model" in line]
+
+    assert done.returncode == 2
+    assert rows and "--variant" not in done.stderr
+    assert len(rows) == len({tuple(row) for row in rows})
+    for row in rows:
+        words = dict(zip(row[::2], row[1::2], strict=True))
+        found = catalogue.select_recipe(
+            catalogue.load_all(), words["--model"], words["--method"], words["--device"], words["--framework"]
+        )
+        assert found.name == "qwen-7b-npu-swift"
+
+
+def test_a_prompt_that_is_left(tmp_path: Path) -> None:
+    """Ctrl-C at a prompt: the last word stands on a line of its own, and the code is 130."""
+    recipes = recipe_file(tmp_path / "recipes", "alpha")
+    env = {**os.environ, "ENVCHECK_HOME": str(tmp_path / "home")}
+    argv = ["-m", "envcheck", "provision", "--recipes", str(recipes), "--recipe", "little"]
+    child = pexpect.spawn(sys.executable, argv, cwd=str(ROOT), env=env, encoding="utf-8", timeout=60)
+    child.expect_exact("Do this? [y/N]: ")
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+
+    assert "envcheck: interrupted" in (child.before or "").splitlines()
+    assert child.exitstatus == 130
+    assert not (tmp_path / "home" / "environments" / "little").exists()
+
+
+@pytest.mark.parametrize(("method", "doubted"), (("sft", True), ("infer", False), (None, False)))
+def test_the_planner_is_asked(method: str | None, doubted: bool, tmp_path: Path) -> None:
+    """A named method that the planner does not fit onto the cards that are here is told beside the plan, which it
+    stops not; one that does not train, or none, is not judged."""
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "mine.toml").write_text(RECIPE)
+    words = ["--recipes", str(tmp_path / "recipes"), "--recipe", "mine", *(["--method", method] if method else [])]
+    argv = [sys.executable, "-m", "envcheck", "simulate", "dev-4090x1", "--", sys.executable, "-m", "envcheck"]
+    env = {**os.environ, "ENVCHECK_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [*argv, "provision", *words, "--dry-run", "--json"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    told = json.loads(done.stdout)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ["by the planner" in each for each in told["mind"]] == [True] * doubted
+    assert told["obstacles"] == []

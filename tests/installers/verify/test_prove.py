@@ -1,0 +1,164 @@
+"""The proof on cards: through the real paddle, its real launcher, and a device plugin without a card."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envcheck.core.errors import StepError
+from installers.recipes import catalogue
+from installers.recipes.recipe import Recipe
+from installers.targets.target import Host
+from installers.verify import verify_cards, verify_environment
+from installers.verify.verify_cards import cards, collective, wrong_cards, wrong_values
+from tests.launch.fake_cards import compiled
+
+TINY = catalogue.by_name(catalogue.load_all(), "tiny-cpu")
+KINDS = {"npu": "tiny-npu", "iluvatar_gpu": "tiny-iluvatar"}
+
+
+@pytest.fixture(scope="module")
+def environment(paddle_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The environment with notes of its own: a proof writes there, and other tests prove side by side."""
+    folder = tmp_path_factory.mktemp("environment")
+    for name in ("bin", "lib", "pyvenv.cfg"):
+        (folder / name).symlink_to(paddle_environment / name)
+    return folder
+
+
+def test_real_collective(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """paddle's own launcher and gloo add up to the right values, with another job's leftovers in the shell."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setenv("PADDLE_TRAINER_ENDPOINTS", "10.0.0.1:6070,10.0.0.2:6070")
+    seat = Host(environment)
+
+    assert (
+        collective(TINY, seat, verify_environment.surroundings(TINY, seat))
+        == "two processes added up to the right values"
+    )
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def recipe(request: pytest.FixtureRequest, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    """A recipe for four cards of a vendor whose plugin is ours; the script that it sources leads to it."""
+    folder = tmp_path_factory.mktemp(request.param)
+    root = compiled(environment, request.param, folder)
+    (folder / "set_env.sh").write_text(f"export CUSTOM_DEVICE_ROOT={root}\n")
+    found = catalogue.by_name(catalogue.load_all(), KINDS[request.param])
+    return replace(
+        found,
+        scripts=(str(folder / "set_env.sh"),),
+        hardware=replace(found.hardware, cards=4),
+        environment={**found.environment, "FAKE_DEVICES": "4"},
+    )
+
+
+def tried(recipe: Recipe, environment: Path, *proofs: verify_cards.Prove) -> list[str]:
+    seat = Host(environment)
+    return [proof(recipe, seat, verify_environment.surroundings(recipe, seat)) for proof in proofs]
+
+
+def test_every_card(recipe: Recipe, environment: Path) -> None:
+    """Four cards multiply and add up together, by the plugin that was just made."""
+    kind = verify_cards.KITS[0].type_of(recipe.device)
+
+    assert tried(recipe, environment, cards, collective) == [
+        f"4 cards of type {kind} multiplied rightly",
+        "4 processes added up to the right values",
+    ]
+
+
+def test_an_all_reduce_that_does_nothing(recipe: Recipe, environment: Path) -> None:
+    """Where the plugin's all-reduce returns without adding up, the values tell."""
+    silent = replace(recipe, environment={**recipe.environment, "FAKE_SILENT": "1"})
+
+    with pytest.raises(StepError, match=r"4 processes gave wrong values: process 0 says sums"):
+        tried(silent, environment, collective)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    (
+        ({"FAKE_DEVICES": "3"}, "3 cards of type .* are there, 4 are wanted"),
+        ({"FAKE_DEVICES": "0"}, "no card of type"),
+    ),
+)
+def test_too_few_cards(recipe: Recipe, environment: Path, change: dict[str, str], told: str) -> None:
+    """Cards that are missing are told by their number, and none at all is not taken for the processor."""
+    fewer = replace(recipe, environment={**recipe.environment, **change})
+
+    with pytest.raises(StepError, match=told):
+        tried(fewer, environment, cards)
+
+
+def test_a_plugin_that_does_not_load(recipe: Recipe, environment: Path, tmp_path: Path) -> None:
+    """A plugin folder without a plugin: paddle itself goes on with the processor, the proof does not."""
+    (tmp_path / "set_env.sh").write_text(f"export CUSTOM_DEVICE_ROOT={tmp_path}\n")
+
+    with pytest.raises(StepError, match="did not load"):
+        tried(replace(recipe, scripts=(str(tmp_path / "set_env.sh"),)), environment, cards)
+
+
+def test_a_script_that_is_missing(recipe: Recipe, environment: Path) -> None:
+    """A vendor's set_env.sh that is not there fails the proof, by its name."""
+    with pytest.raises(StepError, match="no-such-set_env"):
+        tried(replace(recipe, scripts=("/no-such-set_env.sh",)), environment, cards)
+
+
+def right(seed: int, count: int) -> list[dict[str, object]]:
+    sums = [float(sum(range(1, count + 1)) * (seed + i)) for i in range(64)]
+    return [{"rank": rank, "world": count, "seed": seed, "half": 1.5, "sums": sums} for rank in range(count)]
+
+
+@given(st.integers(1, 999), st.integers(2, 16), st.data())
+def test_any_wrong_answer_is_wrong(seed: int, count: int, data: st.DataObject) -> None:
+    """The right answers pass; one that lacks or changes any of its values, in any process, does not."""
+    rank = data.draw(st.integers(0, count - 1))
+    key = data.draw(st.sampled_from(("rank", "world", "seed", "half", "sums")))
+    missing, changed = right(seed, count), right(seed, count)
+    del missing[rank][key]
+    changed[rank][key] = 77
+
+    assert wrong_values(right(seed, count), seed) == ""
+    assert wrong_values(missing, seed)
+    assert wrong_values(changed, seed)
+
+
+@pytest.mark.parametrize(
+    ("errors", "wrong"),
+    [
+        *itertools.product(([0.0, 0.001], [0.019, 0.0]), ("",)),
+        ([0.0, 0.5], "1 by 0.5"),
+        ([float("nan"), 0.0], "0 by nan"),
+    ],
+)
+def test_a_card_that_multiplies_wrongly(errors: list[float], wrong: str) -> None:
+    """A card is named whose product is off, or no number at all."""
+    assert wrong in (said := wrong_cards({"type": "npu", "cards": errors}, 2))
+    assert bool(said) is bool(wrong)
+
+
+@pytest.mark.parametrize("name", [r.name for r in catalogue.load_all() if r.device != "cpu"])
+def test_every_recipe_on_cards_has_both_proofs(name: str) -> None:
+    """Products on each card and an all-reduce over all of them, also where the library comes with the image."""
+    words = [words for words, _ in verify_cards.proofs(catalogue.by_name(catalogue.load_all(), name))]
+
+    assert len(words) == 2
+    assert "every card" in words[0]
+    assert "adding up" in words[1]
+
+
+def test_own_commands_find_what_scripts_set(environment: Path, tmp_path: Path) -> None:
+    """The recipe's own commands run after its scripts were sourced, as a training does."""
+    (tmp_path / "set_env.sh").write_text("export SET_BY_SCRIPT=yes\n")
+    recipe = replace(TINY, scripts=(str(tmp_path / "set_env.sh"),))
+    asked = ("{python}", "-c", "import os; assert os.environ['SET_BY_SCRIPT'] == 'yes'")
+
+    assert verify_environment.verify(recipe, Host(environment), asked).endswith("ended well")
+    with pytest.raises(StepError):
+        verify_environment.verify(TINY, Host(environment), asked)

@@ -1,0 +1,104 @@
+"""The commands of a rendered job's pods, run by a real engine: the gates decide, and every node knows which it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from envcheck.cli.main import main
+from tests.installers.images.engine_parts import Engine, needs_engine
+from tests.launch.backends.k8s.pod_parts import pod
+
+pytestmark = [pytest.mark.usefixtures("engine_is_here")]
+
+RECIPE = """
+like = "tiny-cpu"
+name = "two-nodes"
+title = "a program that says what it was told"
+models = ["two-nodes"]
+workdir = { value = "/workspace", source = "the test" }
+
+[[jobs]]
+method = "sft"
+title = "on two nodes"
+source = "the test"
+nodes = { value = 2, source = "the test" }
+processes = { value = 1, source = "the test" }
+port = { value = 4567, source = "the test" }
+launcher = ["{python}", "told.py"]
+arguments = ["--master", "{master}:{port}", "--rank", "{rank}", "--host", "{host}", "--output_dir", "{output}"]
+requires = ["data.jsonl"]
+data = ["data.jsonl"]
+"""
+PROGRAM = "import os, sys; print('told', sys.argv[1:], os.environ.get('PADDLE_MASTER'))"
+
+
+@pytest.fixture(scope="module")
+def engine_is_here() -> None:
+    needs_engine()
+
+
+@pytest.fixture
+def rendered(tmp_path: Path, python_image_here: str) -> dict[str, Any]:
+    """The pods' specs and the ConfigMaps of a job of two nodes, and the folder that its claim holds."""
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "two.toml").write_text(RECIPE)
+    (tmp_path / "storage").mkdir()
+    (tmp_path / "storage" / "told.py").write_text(PROGRAM)
+    words = ["train", "--on", "k8s", "--recipes", str(tmp_path / "recipes"), "--recipe", "two-nodes", "--method", "sft"]
+    words += ["--storage", "claim", "--image", python_image_here, "--job-name", "job", "--write", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    texts = [(tmp_path / "out" / name).read_text() for name in ("job.yaml", "envcheck.yaml")]
+    bodies = [body for text in texts for body in yaml.safe_load_all(text)]
+    replicas = bodies[0]["spec"]["paddleReplicaSpecs"]
+    return {
+        "pods": {name: each["template"]["spec"] for name, each in replicas.items()},
+        "configs": {body["metadata"]["name"]: body for body in bodies if body["kind"] == "ConfigMap"},
+        "storage": tmp_path / "storage",
+    }
+
+
+def test_gates_open_and_every_node_knows_itself(engine: Engine, rendered: dict[str, Any]) -> None:
+    """With everything there the init containers end with 0, and the programs get their ranks and node 0's address."""
+    (rendered["storage"] / "data.jsonl").write_text('{"text": "a"}\n')
+    place = (rendered["configs"], rendered["storage"])
+    with (
+        pod(engine, rendered["pods"]["Master"], *place) as first,
+        pod(engine, rendered["pods"]["Worker"], *place) as second,
+    ):
+        second.knows("job-master-0", first.address)
+        looks = [each.init() for each in (first, second)]
+        runs = [each.main() for each in (first, second)]
+        where = [("--rank", str(rank), "--host", each.address) for rank, each in enumerate((first, second))]
+        told = [["--master", f"{first.address}:4567", *words, "--output_dir"] for words in where]
+
+    assert [look.returncode for look in looks] == [0, 0], [look.stdout + look.stderr for look in looks]
+    assert [run.stdout.strip() for run in runs] == [
+        f"told {[*words, f'/workspace/runs/job-node{rank}/output']} None" for rank, words in enumerate(told)
+    ], [run.stderr for run in runs]
+
+
+def test_a_closed_gate_stops_the_pod_with_its_report(engine: Engine, rendered: dict[str, Any]) -> None:
+    """Without the data the init container ends with 1 and names the gate: the kubelet starts no training."""
+    with pod(engine, rendered["pods"]["Master"], rendered["configs"], rendered["storage"]) as first:
+        look = first.init()
+
+    assert look.returncode == 1, look.stdout + look.stderr
+    assert "gate.data" in look.stdout
+    assert "data.jsonl" in look.stdout
+    assert "envcheck train would start nothing" in look.stdout
+
+
+def test_another_envcheck_than_the_job_names_is_refused(engine: Engine, rendered: dict[str, Any]) -> None:
+    """What was sent is checked by its sum before any of it runs."""
+    kit = next(body for name, body in rendered["configs"].items() if name.startswith("envcheck-"))
+    kit["data"]["board.py"] += "\n"
+    with pod(engine, rendered["pods"]["Master"], rendered["configs"], rendered["storage"]) as first:
+        look = first.init()
+
+    assert (look.returncode, "is not what the job names" in look.stderr) == (1, True), look.stderr

@@ -1,0 +1,173 @@
+"""config.json of many families against the counts of their published weights; files that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envcheck.core.errors import UsageError
+from launch.catalogue import configs
+from launch.catalogue.architecture import Model
+from launch.planner import machines, resolve, verdict
+
+PUBLISHED: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data/configs/published.json").read_text())
+# Vision towers of Llama 4 join by a pixel shuffle and two matrices that are not counted.
+PART_COUNTED = {"llama4-scout": 0.001, "llama4-maverick": 0.001}
+# Classes of transformers 5.23 with their defaults, and what torch counted of them on its meta device.
+DEFAULTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data/configs/defaults.json").read_text())
+SMALL = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 99}
+
+
+@pytest.mark.parametrize("case", PUBLISHED, ids=lambda case: str(case["name"]))
+def test_count_of_the_published_weights(case: dict[str, Any]) -> None:
+    """The parameters that a configuration makes are those of its weights."""
+    counted = configs.parse(case["config"], case["name"], "config.json").params
+
+    assert abs(counted - case["parameters"]) <= PART_COUNTED.get(case["name"], 0) * case["parameters"]
+
+
+@pytest.mark.parametrize("case", DEFAULTS, ids=lambda case: str(case["name"]))
+def test_count_of_default_classes(case: dict[str, Any]) -> None:
+    """Activations, norms' epsilons and lists of layers tell what the type does not, to the last parameter."""
+    assert configs.parse(case["config"], case["name"], "config.json").params == case["parameters"]
+
+
+@pytest.mark.parametrize("fields", [{"layer_types": ["linear_attention", "full_attention"]}, {"mamba_d_state": 16}])
+def test_layers_that_are_not_modelled(fields: dict[str, Any]) -> None:
+    """A model with such layers gets a verdict only where twice and half of the figure agree on it, and says why."""
+    known, odd = (configs.parse({**SMALL, **more}, "x", "config.json") for more in ({}, fields))
+    job = resolve.build(machines.described("nvidia", 1, 80), "llama-2-7b", "lora", {})
+    tight = replace(job, memory_gib=1.3 * verdict.answer(job).need_gib)
+
+    assert not known.foreign and odd.foreign in str(configs.assumptions({**SMALL, **fields}))
+    assert verdict.answer(tight).verdict == "fits"
+    told = verdict.answer(replace(tight, model=replace(job.model, foreign=odd.foreign)))
+    assert told.verdict == "cannot-tell" and told.reason.endswith(f"{odd.foreign} layers")
+
+
+@pytest.mark.parametrize("case", PUBLISHED, ids=lambda case: str(case["name"]))
+def test_published_configurations_are_known(case: dict[str, Any]) -> None:
+    """No field of a family that is known is called unknown."""
+    assert not [text for text in configs.assumptions(case["config"]) if "known" in text or "Llama's" in text]
+
+
+def test_unknown_fields_are_named() -> None:
+    """A size that is not read is named with its value, and a type that is not known."""
+    said = configs.assumptions({**SMALL, "model_type": "frob", "memory_layer_size": 512})
+
+    assert any("frob" in text for text in said)
+    assert any("memory_layer_size = 512" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("fields", "caps"),
+    [
+        ({}, (False, False)),
+        ({"model_type": "gemma2"}, (True, True)),
+        ({"model_type": "gemma2", "attn_logit_softcapping": None}, (True, False)),
+        ({"final_logit_softcapping": 15.0}, (True, False)),
+    ],
+)
+def test_soft_capping(fields: dict[str, Any], caps: tuple[bool, bool]) -> None:
+    """Capped logits and scores are read from their fields, of Gemma 2 also where the file is silent."""
+    model = configs.parse({**SMALL, **fields}, "small", "config.json")
+
+    assert (model.caps_logits, model.caps_scores) == caps
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    (folder / "config.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"hidden_size": "64"}, "hidden_size is '64'"),
+        ({"hidden_size": 64.5}, "hidden_size is 64.5"),
+        ({"final_logit_softcapping": "30"}, "final_logit_softcapping is '30'"),
+        ({"attn_logit_softcapping": -1.0}, "attn_logit_softcapping is -1.0"),
+        ({"hidden_size": -64}, "hidden_size is -64"),
+        ({"hidden_size": [64, "x"]}, "hidden_size is"),
+        ({"hidden_size": 10**30}, "hidden_size is 1000"),
+        ({"num_hidden_layers": 10**6}, "num_hidden_layers is 1000000"),
+        ({"num_attention_heads": 128}, "num_attention_heads is 128"),
+        ({"num_key_value_heads": 8}, "num_key_value_heads is 8"),
+        ({"hidden_size": {}}, "hidden_size is"),
+        ({"num_local_experts": 4, "num_experts_per_tok": 5}, "num_experts_per_tok is 5"),
+        ({"q_lora_rank": "x", "kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8}, "q_lora_rank is 'x'"),
+        ({"vision_config": {"depth": "x"}}, "vision_config: depth is 'x'"),
+        ({"vision_config": {"mlp_ratio": "x", "embed_dim": [1, None]}}, "vision_config: embed_dim is"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_fields_that_cannot_be(change: dict[str, Any], said: str) -> None:
+    """A size that is no size is refused with its field and value."""
+    with pytest.raises(UsageError) as refused:
+        configs.parse({**SMALL, **change}, "m", "config.json")
+
+    assert said in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (json.dumps(SMALL)[:-1] + ', "hidden_size": 8}', "'hidden_size' stands there twice"),
+        (json.dumps(SMALL)[:-1] + ', "x": NaN}', "NaN is no number"),
+        ("[" * 100_000, "nested too deeply"),
+        ("{" * 5000, "is no config.json"),
+        ('"text"', "not an object"),
+        (b"\xff\xfe\x00", "is no config.json"),
+        ('{"hidden_size": ' + "9" * 5000 + "}", "is no config.json"),
+        (b" " * ((16 << 20) + 1), "larger than 16 MiB"),
+    ],
+    ids=["twice", "nan", "deep", "open", "text", "binary", "digits", "huge"],
+)
+def test_files_that_are_none(text: str | bytes, said: str, tmp_path: Path) -> None:
+    """What is no configuration is refused in one sentence, however large or odd."""
+    with pytest.raises(UsageError) as refused:
+        configs.read(write(tmp_path, text))
+
+    assert said in refused.value.message
+    assert "\n" not in refused.value.message
+    assert len(refused.value.message) < 600
+
+
+def test_devices_pipes_and_folders_are_not_read(tmp_path: Path) -> None:
+    """An endless device, a pipe that nobody writes to, a folder and a dangling link end at once."""
+    for name, make in (("zero", lambda p: p.symlink_to("/dev/zero")), ("pipe", os.mkfifo), ("folder", Path.mkdir),
+                       ("dangling", lambda p: p.symlink_to("nowhere"))):  # fmt: skip
+        place = tmp_path / name
+        place.mkdir()
+        make(place / "config.json")
+        with pytest.raises(UsageError):
+            configs.read(place)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(configs.READ | {"model_type", "mlp_only_layers"})),
+        st.none() | st.booleans() | st.integers(-3, 1 << 70) | st.text(max_size=5) | st.floats(allow_nan=False)
+        | st.lists(st.integers(-2, 300) | st.text(max_size=2), max_size=3)
+        | st.dictionaries(st.sampled_from(sorted(configs.READ)), st.integers(-1, 4096) | st.text(max_size=2)),
+        max_size=8,
+    )
+)  # fmt: skip
+def test_any_fields(fields: dict[str, Any]) -> None:
+    """Whatever stands in the fields, the answer is a model or a refusal."""
+    try:
+        made = configs.parse({**SMALL, **fields}, "m", "config.json")
+        configs.assumptions({**SMALL, **fields})
+    except UsageError:
+        return
+
+    assert isinstance(made, Model)
+    assert made.params > 0

@@ -1,0 +1,225 @@
+"""`envcheck train --gates` on simulated machines: the five published systems as they should be, and with their faults.
+
+tests/launch/gates/test_gates_machines.py has each fault on each system, in one process; here are pairs of them,
+by the command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from installers.recipes import catalogue
+from installers.recipes.recipe import Job, Recipe
+from installers.state import environment, state_file
+from tests.launch.gates.test_gates_machines import BOX16, CLOSES, NEWER, NOTED
+from tests.launch.rendering.test_rendered_real import own_address
+
+ENVCHECK = (sys.executable, "-m", "envcheck")
+ROOT = Path(__file__).parents[3]
+RECIPES = {recipe.name: recipe for recipe in catalogue.load_all(None)}
+MACHINES = {
+    "ernie-300b-npu": BOX16,
+    "ernie-21b-iluvatar": "bi-v150x8",
+    "ernie-21b-hetero": "h200x8",
+    "qwen-7b-npu-llamafactory": "atlas-800t-a2",
+    "qwen-7b-npu-swift": "atlas-800t-a2",
+}
+JOBS = [
+    (name, job.method, job.variant, job.role)
+    for name in MACHINES
+    for job in RECIPES[name].jobs
+    if job.method not in catalogue.TALKS
+]
+# What no simulation holds: weights, data and the upstream's files, a disk of that size, node 0's own address, ports.
+LACKING = ("data", "model", "disk", "master", "port", "ports")
+QWEN = ("qwen-7b-npu-swift", "lora", "zero2")
+LLAMA = ("qwen-7b-npu-llamafactory", "lora", "")
+BIG = ("ernie-300b-npu", "lora", "")
+CHIPS = ("ernie-21b-iluvatar", "lora", "")
+MIXED = ("ernie-21b-hetero", "lora", "nvidia")
+# What a card, a driver and a host can have, each system with some; not tool-hang, which costs the tool's whole 20 s.
+PAIRS = [
+    ("card-lost", BIG),
+    ("card-lost", CHIPS),
+    ("card-lost", MIXED),
+    ("health-alarm", QWEN),
+    ("memory-held=62000", LLAMA),
+    ("memory-held=30000", CHIPS),
+    ("memory-held=141000", MIXED),
+    ("hot", QWEN),
+    ("hot", CHIPS),
+    ("ecc", MIXED),
+    ("ecc", LLAMA),
+    ("link-down", BIG),
+    ("driver-old", QWEN),
+    ("driver-old", LLAMA),
+    ("driver-old", CHIPS),
+    ("driver-old", MIXED),
+    ("library-mismatch", MIXED),
+    ("dcmi-8005", QWEN),
+    ("dcmi-8020", BIG),
+    ("tool-missing", CHIPS),
+    ("docker-absent", QWEN),
+    ("shm-small", BIG),
+    ("shm-small", MIXED),
+    ("health-warning", LLAMA),
+    ("topology-degraded", CHIPS),
+    ("library-mismatch", BIG),
+    ("truncated", QWEN),
+]
+
+
+@dataclass(frozen=True)
+class Seats:
+    """A home in which each of the five is provisioned, as far as envcheck's own notes tell."""
+
+    home: Path
+
+    def gates(self, name: str, job: Job, *wishes: str, boxed: bool = False) -> tuple[int, dict[str, Any], str]:
+        """(exit code, the gates by name, what was said to a person); `boxed`: in the recipe's own container."""
+        device = job.device or RECIPES[name].device
+        machine = "bi-v150x8" if device == "iluvatar" else MACHINES[name]
+        around = [word for wish in wishes for word in ("--fault", wish)]
+        words = [*ENVCHECK, "simulate", machine, *around, "--", *ENVCHECK, "train", "--recipe", name, *said(job)]
+        words += [] if boxed else ["--into", str(self.home / name)]
+        words += [word for gate in LACKING for word in ("--waive", gate, "--because", "no machine holds them")]
+        env = {**os.environ, "ENVCHECK_HOME": str(self.home / "own"), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+        made = [*words, "--gates", "--json"]
+        done = subprocess.run(made, cwd=self.home, env=env, capture_output=True, text=True, timeout=120)
+        found = json.loads(done.stdout)["gates"] if done.stdout else []
+        return done.returncode, {gate["name"].removeprefix("gate."): gate for gate in found}, done.stderr
+
+
+def said(job: Job) -> Iterator[str]:
+    """The options that mean this job, and on several nodes this node of it."""
+    yield from ("--method", job.method)
+    yield from ("--variant", job.variant) if job.variant else ()
+    yield from ("--node-role", job.role) if job.role else ()
+    if job.nodes > 1:
+        rank = str(1 if job.rank is None else job.rank)
+        yield from ("--rank", rank, "--master", "192.0.2.1", "--host", own_address())
+
+
+@pytest.fixture(scope="module")
+def seats(tmp_path_factory: pytest.TempPathFactory) -> Seats:
+    home = tmp_path_factory.mktemp("five")
+    for name in MACHINES:
+        provisioned(RECIPES[name], home / name)
+    return Seats(home)
+
+
+def provisioned(recipe: Recipe, folder: Path) -> None:
+    """An environment in which all of the recipe stands, by its files, and was proved, by envcheck's mark."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    (folder / "pyvenv.cfg").write_text("version = 3.10.12\n")
+    proven = {}
+    for package in recipe.packages:
+        name, versions = package.name.partition("[")[0], re.findall(r"\d[\w.]*", package.specifier)
+        version = next(v for v in (*versions, "0.1", "1") if environment.within(v, package.specifier))
+        place = folder / "lib/python3.10/site-packages" / f"{name}-{version}.dist-info"
+        place.mkdir(parents=True)
+        for file in ("RECORD", "METADATA"):
+            (place / file).touch()
+        proven[str(canonicalize_name(name))] = version
+    state_file.save(folder, state_file.Mark(False, recipe.name, digest=environment.digest(recipe), proven=proven))
+
+
+def job_of(name: str, method: str, which: str) -> Job:
+    return next(j for j in RECIPES[name].jobs if j.method == method and which in (j.variant, j.role))
+
+
+def healthy(name: str) -> tuple[str, ...]:
+    return (NEWER,) if MACHINES[name] == "atlas-800t-a2" else ()
+
+
+def shut(found: dict[str, Any]) -> set[str]:
+    return {name for name, gate in found.items() if gate["severity"] == "FAIL"}
+
+
+@pytest.mark.parametrize(("name", "method", "variant", "role"), JOBS)
+def test_all_gates_are_open(seats: Seats, name: str, method: str, variant: str, role: str) -> None:
+    """Each method of each published system may start on its own machine: exit 0, no gate is closed, none is unknown,
+    and what was waived is what a simulation lacks."""
+    code, found, err = seats.gates(name, job_of(name, method, variant or role), *healthy(name))
+    waived = {gate for gate, finding in found.items() if finding["seen"].startswith("waived")}
+
+    assert (code, shut(found)) == (0, set()), (err, found)
+    assert not [gate for gate, finding in found.items() if finding["severity"] == "UNKNOWN"]
+    assert waived <= set(LACKING)
+
+
+def gate_of(fault: str, name: str) -> tuple[str, str]:
+    """The gate that the fault closes, and the beginning of its evidence where that is doctor's."""
+    wanted = "driver.tool" if (fault, name) == ("library-mismatch", "ernie-21b-hetero") else CLOSES.get(fault, "")
+    return ("doctor", wanted) if "." in wanted else (wanted, "")
+
+
+@pytest.mark.parametrize(("wish", "system"), PAIRS, ids=[f"{fault}-{system[0]}" for fault, system in PAIRS])
+def test_a_fault_closes_its_gate(seats: Seats, wish: str, system: tuple[str, str, str]) -> None:
+    """The gate of the fault is closed with exit 1, its evidence, and what opens it; one that leaves the training able
+    to run closes none, and is said."""
+    name, method, which = system
+    fault = wish.partition("=")[0]
+    usual = () if fault == "driver-old" else healthy(name)
+    code, found, _ = seats.gates(name, job_of(name, method, which), *usual, wish, boxed=fault == "docker-absent")
+    gate, check = gate_of(fault, name)
+
+    if not gate:
+        assert fault in NOTED
+        assert (code, shut(found)) == (NOTED[fault][1], set()), found
+        assert any(NOTED[fault][0] in line for line in found["doctor"]["evidence"]), found["doctor"]
+        return
+    closed = found[gate]
+    assert code == 1
+    assert closed["severity"] == "FAIL", found
+    assert not check or any(line.startswith(f"{check}: ") for line in closed["evidence"]), closed
+    assert closed["seen"]
+    assert closed["remedy"]["words"]
+    assert shut(found) - {gate} <= {"devices", "container"}  # the cards that are lost; a box without an engine
+
+
+def test_each_system_has_faults() -> None:
+    """Each of the five systems has faults here, and each fault here is one of the tables, which have more of them; what
+    else can be wrong with a machine is doctor's to find."""
+    assert {wish.partition("=")[0] for wish, _ in PAIRS} <= {*CLOSES, *NOTED}
+    assert {system[0] for _, system in PAIRS} == set(MACHINES)
+
+
+def test_for_a_person(seats: Seats) -> None:
+    """A line for each gate with what it saw, what opens the closed one, and the verdict; nothing is started."""
+    argv = [*ENVCHECK, "simulate", "bi-v150x8", "--fault", "shm-small", "--", *ENVCHECK, "train", "--gates"]
+    argv += ["--recipe", "ernie-21b-iluvatar", "--method", "lora", "--into", str(seats.home / "ernie-21b-iluvatar")]
+    env = {**os.environ, "ENVCHECK_HOME": str(seats.home / "own"), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    env |= {"COLUMNS": "60", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(argv, cwd=seats.home, env=env, capture_output=True, text=True, timeout=120)
+    lines = done.stdout.splitlines()
+
+    assert done.returncode == 1, done.stderr
+    assert "[✓] gate.devices: 16 Iluvatar CoreX devices (2 on a card)," in lines
+    assert any(line.startswith("[✗] gate.shm: /dev/shm holds 64 MiB, the job wants") for line in lines)
+    assert next(line for line in lines if "$ sudo mount" in line).startswith("        $ ")
+    assert lines[-1].startswith("4 gates are closed:")
+    assert all(len(line) < 60 for line in lines if "$ " not in line and "/" not in line)
+    assert not list(seats.home.glob("runs/*/run.json"))
+
+
+def test_looking_starts_nothing(seats: Seats) -> None:
+    """--gates beside an option that starts or installs something, or only shows the command, is wrong usage."""
+    for more in ("--provision", "--detach", "--dry-run", "--as-script"):
+        argv = [*ENVCHECK, "train", "--model", "tiny", "--method", "lora", "--device", "cpu", "--gates", more]
+        done = subprocess.run(argv, cwd=seats.home, capture_output=True, text=True, timeout=60)
+
+        assert done.returncode == 2
+        assert "--gates looks " in done.stderr

@@ -1,0 +1,290 @@
+"""The gates on simulated machines: the five published systems as they should be, and with each fault of a machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from envcheck import checks
+from envcheck.core.model import Finding, Severity
+from envcheck.simulate import faults, machine_file
+from launch import gates
+from launch.gates.context import Situation
+from launch.planner import recipe_job
+from tests.launch.gates.gate_parts import GIB, SIGHT, of_recipe, situated
+
+ENVCHECK = (sys.executable, "-m", "envcheck")
+ROOT = Path(__file__).parents[3]
+BOX16 = "atlas-200t-a2-box16"
+NEWER = "driver-old=25.5.0"  # the machine as described has driver 24.1, and today's CANN wants 25
+SYSTEMS = (  # recipe, method or variant, its own machine, and what is different there
+    ("ernie-300b-npu", "lora", BOX16, ()),
+    ("ernie-21b-iluvatar", "lora", "bi-v150x8", ()),
+    ("ernie-21b-hetero", "lora", "h200x8", ()),
+    ("qwen-7b-npu-llamafactory", "lora", "atlas-800t-a2", (NEWER,)),
+    ("qwen-7b-npu-swift", "zero2", "atlas-800t-a2", (NEWER,)),
+)
+# The gate that a fault closes, or the check of doctor's: of the others training does not die, or nobody can tell.
+CLOSES = {
+    "card-lost": "devices.count",
+    "health-alarm": "devices.health",
+    "memory-held": "memory",
+    "hot": "devices.temperature",
+    "ecc": "devices.ecc",
+    "link-down": "network.hccn_link",
+    "driver-old": "driver.version",
+    "dcmi-8005": "driver.tool",
+    "dcmi-8020": "driver.tool",
+    "tool-hang": "driver.tool",
+    "tool-missing": "driver.tool",
+    "docker-absent": "engine.reachable",
+    "shm-small": "shm",
+    "module-gone": "driver.module",
+    "fabric-down": "driver.fabric",
+}
+# Faults with which a training runs, or of which nobody can tell: no gate is closed, and gate.doctor names the check.  A
+# Warning of npu-smi is a card that works (of Alarm and Critical the manual says that it does not); cards without their
+# direct links talk over PCIe, slower; npu-smi and ixsmi go on with libraries that are ahead of the driver, and so does
+# what was loaded with it (nvidia-smi does not: driver.tool fails); a list that stops short tells no number of cards,
+# and a start does not wait for an answer that nobody has.  The second is the exit code of --gates.
+NOTED = {
+    "health-warning": ("devices.health", 0),
+    "topology-degraded": ("links.uniform", 0),
+    "library-mismatch": ("driver.agrees", 0),
+    "truncated": ("driver.whole_answer", 3),
+    "ghost": ("devices.ghosts", 0),
+    "node-closed": ("devices.access", 0),  # programs in a container are root's
+    "node-held": ("devices.open_nodes", 0),
+    "card-shared": ("devices.shared", 0),
+    "kernel-next": ("driver.next_kernel", 0),
+    "library-lost": ("driver.library", 0),  # an image brings its own
+    "dcmi-writable": ("driver.dcmi_owner", 0),
+    "mount-folder": ("driver.mounts", 0),
+}
+# Faults of a host's toolkit, engine and accounts, which a container that trains does not meet: doctor alone tells them.
+QUIET = {
+    *("container-shm", "engine-config", "runc-open", "cpu-manager", "user-unnamed"),
+    *("ports-open", "tls-uneven", "rdma-down", "rdma-hidden", "iommu-on"),  # told by doctor: slower, or by bad luck
+    *("path-dead", "opp-other", "kernels-missing", "nnal-other", "corex-other", "standard-old", "library-twice"),
+}
+OF_MACHINE = ("doctor", "devices", "world", "topology", "mixed", "degrees", "steps", "memory", "host", "shm", "name")
+
+
+def walked(s: Situation) -> dict[str, Finding]:
+    judged = replace(s, doctor=tuple(checks.run_all(s.facts)))
+    return {name: gates.GATES[name](judged) for name in OF_MACHINE}
+
+
+def shut(found: dict[str, Finding]) -> set[str]:
+    """The closed gates; of doctor's the checks."""
+    names = {name for name, finding in found.items() if finding.severity is Severity.FAIL}
+    lines = found["doctor"].evidence if "doctor" in names else ()
+    return (names - {"doctor"}) | {line.partition(":")[0] for line in lines}
+
+
+@pytest.mark.parametrize(("recipe", "method", "machine", "as_it_is"), SYSTEMS)
+def test_the_right_machine(recipe: str, method: str, machine: str, as_it_is: tuple[str, ...]) -> None:
+    """Nothing of its own machine stands in a published system's way, and what was counted is told."""
+    found = walked(of_recipe(recipe, method, machine, *as_it_is))
+
+    assert shut(found) == set()
+    assert found["memory"].severity is found["degrees"].severity is found["host"].severity is Severity.OK
+
+
+@pytest.mark.parametrize(("recipe", "method", "machine", "as_it_is"), SYSTEMS)
+def test_each_fault_closes_its_gate(recipe: str, method: str, machine: str, as_it_is: tuple[str, ...]) -> None:
+    """Each fault of the table closes the gate that it concerns, and with it the way to the launcher."""
+    described, told = machine_file.load(machine, None), {}
+    assert described.devices
+    most = described.devices.memory_mib - described.chips[0].memory_used_mib - 2048
+    for fault in sorted(set(faults.applicable(described)) & CLOSES.keys()):
+        wish = f"{fault}={most}" if fault == "memory-held" else fault
+        told[fault] = shut(
+            walked(of_recipe(recipe, method, machine, *(as_it_is if fault != "driver-old" else ()), wish))
+        )
+    if not of_recipe(recipe, method, machine).recipe.image:
+        told.pop("docker-absent")  # no container is wanted
+
+    assert {fault: closed for fault, closed in told.items() if CLOSES[fault] not in closed} == {}
+
+
+@pytest.mark.parametrize(("recipe", "method", "machine", "as_it_is"), SYSTEMS)
+def test_a_fault_that_stops_nothing_is_said(recipe: str, method: str, machine: str, as_it_is: tuple[str, ...]) -> None:
+    """What a training survives, and what nobody can tell, closes no gate and is named by gate.doctor."""
+    described = machine_file.load(machine, None)
+    for fault in sorted(set(faults.applicable(described)) & (NOTED.keys() | QUIET)):
+        found = walked(of_recipe(recipe, method, machine, *as_it_is, fault))
+        if (fault, described.vendor) == ("library-mismatch", "nvidia"):
+            assert shut(found) == {"driver.tool"}
+            continue
+        assert shut(found) == set(), fault
+        assert fault in QUIET or NOTED[fault][0] in found["doctor"].seen, fault
+
+
+def test_a_cut_off_answer_is_no_number() -> None:
+    """Where the tool's list stops short, or the cards are on the bus alone, nobody says how many there are."""
+    for fault in ("truncated", "dcmi-8005", "tool-missing"):
+        found = walked(of_recipe("ernie-300b-npu", "lora", BOX16, fault))
+
+        assert found["devices"].severity is found["topology"].severity is Severity.UNKNOWN, fault
+
+
+def test_a_busy_card_is_named_with_who_holds_it() -> None:
+    """The job's own cards count, not the emptiest ones; the card, what is free on it, and the process are said."""
+    found = gates.GATES["memory"](of_recipe("qwen-7b-npu-swift", "lora", "atlas-800t-a2", "memory-held=60000"))
+
+    assert found.severity is Severity.FAIL
+    assert len(found.evidence) == 1
+    assert found.evidence[0].startswith("card 0: ")
+    assert "python3 (pid 20817, 60000 MiB)" in found.evidence[0]
+
+
+def test_one_full_card_of_all_that_are_used() -> None:
+    """The job fits but for one card: what is to be done is to free that card, not to buy larger ones."""
+    found = gates.GATES["memory"](of_recipe("ernie-21b-iluvatar", "lora", "bi-v150x8", "memory-held=30000"))
+
+    assert found.severity is Severity.FAIL
+    assert found.seen.startswith("1 of 16 cards are too full: ")
+    assert found.remedy and found.remedy.words == "Stop who holds it."
+
+
+@pytest.mark.parametrize(
+    ("recipe", "machine", "mib", "named"),
+    [
+        ("ernie-21b-iluvatar", "bi-v150x8", 30000, False),
+        ("ernie-21b-iluvatar", "bi-v150x8", 700, True),
+        ("qwen-7b-npu-swift", "atlas-800t-a2", 60000, False),
+        ("qwen-7b-npu-swift", "atlas-800t-a2", 700, True),
+    ],
+)
+def test_who_holds_a_card_is_told_once(recipe: str, machine: str, mib: int, named: bool) -> None:
+    """Where gate.memory is closed by a process, and names it, gate.doctor does not; where it is open, it is a note."""
+    faulty = (f"memory-held={mib}", *([NEWER] if "npu" in recipe else []))
+    seen = of_recipe(recipe, "lora", machine, *faulty)
+    seen = replace(seen, doctor=tuple(checks.run_all(seen.facts)))
+
+    assert gates.GATES["memory"](seen).severity is (Severity.OK if named else Severity.FAIL)
+    assert ("devices.processes" in gates.GATES["doctor"](seen).seen) == named
+
+
+def test_degrees_that_do_not_divide() -> None:
+    """Tensor parallel 8 on 20 heads and 4 key/value heads closes the gate, which lists what would do."""
+    found = gates.GATES["degrees"](
+        of_recipe("ernie-21b-iluvatar", "lora", "bi-v150x8", parallel={"tensor": 8, "pipeline": 2})
+    )
+
+    assert found.severity is Severity.FAIL
+    assert found.seen == "tensor parallel 8 does not divide 20 heads and 4 key/value heads: 1, 2, 4"
+    assert found.remedy and "--set tensor_parallel_degree=N" in found.remedy.words
+
+
+def test_doctor_says_it_of_the_recipe() -> None:
+    """job.degrees tells the same before any start, of the published model; right degrees are well."""
+    told = {}
+    for tensor in (4, 8):
+        s = of_recipe("ernie-21b-iluvatar", "lora", "bi-v150x8", parallel={"tensor": tensor, "pipeline": 2})
+        assert s.facts.wanted
+        wanted = replace(s.facts.wanted, degrees=recipe_job.judged(s.recipe, s.job, s.facts))
+        (told[tensor],) = checks.run_all(replace(s.facts, wanted=wanted), ["job.degrees"])
+
+    assert told[4].severity is Severity.OK and "20 heads" in told[4].seen
+    assert told[8].severity is Severity.FAIL and told[8].seen.endswith("20 heads and 4 key/value heads: 1, 2, 4")
+    assert told[8].remedy and told[8].remedy.commands[0].startswith("envcheck plan --model ")
+
+
+def test_the_config_that_is_there_counts() -> None:
+    """Heads that somebody edited in config.json are judged, not the published ones; a broken one cannot be told."""
+    right = of_recipe("ernie-21b-iluvatar", "lora", "bi-v150x8", parallel={"tensor": 8, "pipeline": 2})
+    edited = {"model_type": "ernie4_5_moe", "hidden_size": 2560, "num_hidden_layers": 28, "vocab_size": 103424}
+    edited |= {"num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 12288}
+    there = {"m": {"shards": 1, "size_bytes": 1, "flaws": [], "config": edited}}
+    broken = {"m": {**there["m"], "config": {"hidden_size": "many"}}}
+
+    assert gates.GATES["degrees"](replace(right, sight=replace(SIGHT, models=there))).severity is Severity.OK
+    assert gates.GATES["degrees"](replace(right, sight=replace(SIGHT, models=broken))).severity is Severity.UNKNOWN
+
+
+def test_checkpoints_are_counted() -> None:
+    """The planner's checkpoint times as many as are kept: 300B SFT saves twice, some 488 GiB on each of 8 nodes."""
+    s = of_recipe("ernie-300b-npu", "sft", BOX16)
+    limited = replace(s, job=replace(s.job, arguments=(*s.job.arguments, "--save_total_limit", "1")))
+    two, one = (gates.GATES["disk"](replace(x, sight=replace(SIGHT, free_bytes=900 * GIB))) for x in (s, limited))
+
+    assert (two.severity, one.severity) == (Severity.FAIL, Severity.OK)
+    assert two.evidence == ("2 checkpoints of 488.1 GiB each on this node, by the planner",)
+
+
+def refused(folder: Path, machine: str, *more: str) -> tuple[int, dict[str, dict[str, object]], str]:
+    env = {**os.environ, "ENVCHECK_HOME": str(folder / "home"), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    argv = [*ENVCHECK, "simulate", machine, "--", *ENVCHECK, "train", *more, "--json"]
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    found = json.loads(done.stdout).get("gates", []) if done.stdout else []
+    return done.returncode, {gate["name"]: gate for gate in found}, done.stderr
+
+
+def test_all_closed_gates_are_told_at_once(tmp_path: Path) -> None:
+    """By the command: every gate that is closed stands in one answer, with exit 1, and what cannot be told is no OK."""
+    options = ("--model", "21b", "--method", "lora", "--device", "iluvatar", "--set", "train_dataset_prob=0.5,0.5")
+    code, found, err = refused(tmp_path, "dev-4090x1", *options)
+    closed = {name for name, gate in found.items() if gate["severity"] == "FAIL"}
+
+    assert code == 1
+    assert {"gate.devices", "gate.mix", "gate.doctor"} <= closed
+    assert found["gate.data"]["severity"] == found["gate.model"]["severity"] == "UNKNOWN"
+    assert all(name in err for name in closed)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--waive", "memroy", "--because", "x"), "did you mean memory?"),
+        (("--waive", "devices.counts", "--because", "x"), "did you mean devices.count?"),
+        (("--waive", "memory"), "1 --waive beside 0 --because"),
+        (("--because", "x"), "0 --waive beside 1 --because"),
+        (("--waive", "memory", "--because", " "), "--because says nothing"),
+        (("--waive", "command", "--because", "x"), "gate.command cannot be waived"),
+        (("--waive", "gate.environment", "--because", "x"), "gate.environment cannot be waived"),
+        (("--waive", "doctor", "--because", "x"), "waive the one that failed, by its own name"),
+        (("--waive", "memory", "--because", "x", "--waive", "memory", "--because", "y"), "is said twice"),
+    ],
+)
+def test_wrong_waivers(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    """A waiver that opens nothing is wrong usage, with the nearest name or the reason."""
+    argv = [*ENVCHECK, "train", "--model", "tiny", "--method", "lora", "--device", "cpu", *words]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_waiver_opens_one_gate_alone() -> None:
+    """The waived gate is a warning with its reason and stands on the record; the others stay closed."""
+    s = situated(runs_error="permission denied", holder="17", sight=replace(SIGHT, free_bytes=0))
+    waivers = gates.waive.asked(("disk", "steps"), ("a quota that lies", "in vain"), gates.GATES)
+    _, found, waived = gates.opened(s, waivers)
+
+    assert {f.name for f in gates.closed(found)} == {"gate.folder", "gate.alone"}
+    assert waived == ("disk: a quota that lies",)
+    (disk,) = [f for f in found if f.name == "gate.disk"]
+    assert disk.severity is Severity.WARN
+    assert disk.seen.startswith("waived, since a quota that lies: ")
+
+
+def test_one_check_of_doctors_is_waived_by_its_name() -> None:
+    """Another check that failed keeps the gate closed."""
+    failing = Finding("driver.version", Severity.FAIL, "too old")
+    s = situated(doctor=(failing, replace(failing, name="devices.health")))
+    waivers = gates.waive.asked(("driver.version",), ("it is patched",), gates.GATES)
+    _, found, waived = gates.opened(s, waivers)
+    (doctor,) = [f for f in found if f.name == "gate.doctor"]
+
+    assert doctor.severity is Severity.FAIL
+    assert doctor.evidence == ("devices.health: too old.",)
+    assert waived == ("driver.version: it is patched",)

@@ -1,0 +1,266 @@
+"""launch/logs: steps from the logs of trainings, recorded from real runs; and how long a run still takes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launch.logs import eta
+from launch.logs.reader import Reader, read
+from launch.logs.step import Step, duration, words
+
+DATA = Path(__file__).parents[2] / "data" / "training_logs"
+
+
+def steps_of(text: str) -> list[Step]:
+    reader = Reader()
+    found = [step for line in text.replace("\r", "\n").split("\n") for step in reader.feed(line)]
+    return found + reader.rest()
+
+
+def recorded(name: str) -> list[Step]:
+    return steps_of((DATA / f"{name}.txt").read_bytes().decode())
+
+
+TO_24, TO_12 = list(range(2, 25, 2)), list(range(2, 13, 2))
+RECORDED = {  # the steps' numbers, how many there are in all, the first and the last loss, the first learning rate
+    "transformers_bars": (TO_24, 24, 4.866, 4.683, 0.0009583),
+    "transformers_info": (TO_24, 24, 4.866, 4.683, 0.0009583),
+    "transformers_plain": ([None] * 12, None, 4.866, 4.683, 0.0009583),
+    "transformers_nan": (TO_24, 24, math.nan, math.nan, 9.583e29),
+    "llamafactory_0.9.5": (TO_12, 12, 4.866, 4.805, 0.0009167),
+    "llamafactory_trainer_log": (TO_12, 12, 4.866485118865967, 4.805228233337402, 0.0009166666666666666),
+    "ms_swift_4.6": (TO_12, 12, 4.866, 4.805, 0.0009167),
+    "ms_swift_logging": (TO_12, 12, 4.86648512, 4.80522823, 0.00091667),
+    "paddleformers_0.2": (TO_12, 12, 1.53238273, 1.38040519, 0.004167),
+    "paddleformers_0.2_bars": (TO_12, 12, 32.81700897, 24.0, 8.333e29),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_log(name: str) -> None:
+    """Every step of a real log is found once, with its number; evaluations, summaries and other bars are none."""
+    numbers, of, first, last, rate = RECORDED[name]
+    steps = recorded(name)
+
+    assert [step.step for step in steps] == numbers
+    assert {step.of for step in steps} == {of}
+    assert [steps[0].loss, steps[-1].loss] == pytest.approx([first, last], nan_ok=True)
+    assert steps[0].learning_rate == rate
+
+
+def test_every_recording_is_read() -> None:
+    """No recorded log without what it holds."""
+    assert {path.stem for path in DATA.glob("*.txt")} == set(RECORDED)
+
+
+def test_what_else_a_real_log_tells() -> None:
+    """Norm, epoch, speed and time of a step come along where the program tells them."""
+    swift, paddle, factory = (
+        recorded(name)[0] for name in ("ms_swift_4.6", "paddleformers_0.2", "llamafactory_trainer_log")
+    )
+
+    assert (swift.grad_norm, swift.epoch, swift.seconds) == (0.7829, 0.08333, 0.03251)
+    assert (paddle.samples_per_s, paddle.epoch) == (103.5733, 0.0833)
+    assert paddle.seconds == pytest.approx(1 / 25.8933)
+    assert factory.tokens_per_s == 10579.15
+
+
+MEGATRON = (
+    " [2026-11-21 10:00:00] iteration      122/  250000 | consumed samples:       124928 |"
+    " elapsed time per iteration (ms): 86545.2 | memory(GiB): 12.5 |"
+    " elapsed time: 3h 1m 2s | learning rate: 9.150E-06 | global batch size:  1024 |"
+    " lm loss: 2.504220E+00 | loss scale: 1.0 | grad norm: 0.231 | number of nan iterations:   0 |"
+)
+ON_CARDS = (
+    "[2026-11-21 10:00:00,123] [    INFO] - loss: 12.0635, learning_rate: 2e-06, global_step: 1, "
+    "current_memory_reserved: 7.5, max_memory_allocated: 7.25, max_memory_reserved: 7.75, interval_runtime: 1.15, "
+    "interval_samples_per_second: 0.8682, interval_tokens_per_second_per_device: 889.0448, "
+    "interval_steps_per_second: 0.5, progress_or_epoch: 0.0"
+)
+SWIFT = (
+    "{'loss': 0.21, 'grad_norm': 0.57, 'memory(GiB)': 63.16, 'train_speed(iter/s)': 0.01, 'nll_loss': 0.875, "
+    "'global_step/max_steps': '78/176', 'elapsed_time': '1h 54m 53s'}"
+)
+TUNE = "Step 3 | loss:2.5 lr:0.0001 tokens_per_second_per_gpu:812.5 peak_memory_active:9 peak_memory_reserved:11.5 "
+LINES = [
+    ('{"step": 3, "loss": 4.27, "tokens_per_s": 4963, "memory_mib": 376}', Step(4.27, 3, 4963, 376)),
+    ("[INFO] loss: 1.98, learning_rate: 1e-5, global_step: 3, interval_tokens_per_second: 8.5",
+     Step(1.98, 3, 8.5, learning_rate=1e-5)),
+    (MEGATRON, Step(2.50422, 122, None, 12800, 250000, 9.15e-6, 0.231, seconds=86.5452)),
+    (ON_CARDS, Step(12.0635, 1, None, 7936, None, 2e-6, None, 0.8682, 889.0448, 2.0, 0.0)),
+    (SWIFT, Step(0.21, 78, None, 64675.84, 176, None, 0.57, seconds=100.0)),
+    (TUNE, Step(2.5, 3, None, 11776, None, 1e-4, tokens_per_s_card=812.5)),
+    ("{'loss': 1.4213, 'grad_norm': np.float64(30711.9), 'epoch': 0.02}", Step(1.4213, grad_norm=30711.9, epoch=0.02)),
+    ("{'loss': '1.42', 'memory(MiB)': 51.5, 'global_step/max_steps': '3/50'}", Step(1.42, 3, None, 51.5, 50)),
+    ("loss: 2.5, global_step: 4, max_memory_allocated: 3.0, max_memory_reserved: 3.5", Step(2.5, 4, None, 3584)),
+    ("epoch: 1, iter: 20/500, loss: 2.0859, lr: 0.009657, ips: 3.7 samples/sec",
+     Step(2.0859, 20, None, None, 500, 0.009657, epoch=1)),
+    ("[rank0]: {'loss': 1.42, 'epoch': 1}", Step(1.42, epoch=1)),
+    ("\x1b[32m[2026-11-21 03:50:53,244] [    INFO]\x1b[0m - loss: .5, global_step: 2\x1b[0m", Step(0.5, 2)),
+    ("loss: -inf, lr: 1_000.5E-3", Step(-math.inf, learning_rate=1.0005)),
+    ('{"loss": 1e999999}', Step(math.inf)),
+    ('{"step": 3, "loss": 2.5, "grad_norm": nan, "tokens_per_s": 1e400, "memory_mib": nan}',
+     Step(2.5, 3, grad_norm=math.nan)),
+    ('{"event": "done"}', None),
+    ('{"loss": "much"}', None),
+    ('{"loss": true}', None),
+    ("{'eval_loss': '4.7', 'eval_runtime': '0.0046', 'epoch': '0.67'}", None),
+    ("{'train_runtime': '0.3', 'train_loss': '4.774', 'epoch': '1'}", None),
+    ("validation loss: 3.5, step: 2", None),
+    ("the loss: 3 of us", None),
+    ("[   DEBUG] - scale_loss                    : 32768, step: 3", None),
+    ("a loss of time", None),
+    ("", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES)
+def test_line(line: str, expected: Step | None) -> None:
+    """Steps are read in the words of each framework, whatever stands before; other lines are none."""
+    step = read(line)
+
+    assert (step is None) == (expected is None)
+    if step and expected:
+        assert vars(step) == pytest.approx(vars(expected), nan_ok=True)
+
+
+def test_bars_of_torchtune_hold_the_loss() -> None:
+    """A bar with the loss in its title is a step, once however often it is drawn."""
+    bars = (
+        "1|1|Loss: 2.5:  10%|█         | 1/10 [00:01<00:09]\r" * 3
+        + "1|2|Loss: 2.25:  20%|██        | 2/10 [00:02<00:08]"
+    )
+
+    assert [(step.step, step.of, step.loss) for step in steps_of(bars)] == [(1, 10, 2.5), (2, 10, 2.25)]
+
+
+def test_other_bars_do_not_number_steps() -> None:
+    """Shards that load, data that is mapped and an evaluation's batches move no step."""
+    text = "\n".join(
+        [
+            "Loading checkpoint shards:  50%|█████     | 1/2 [00:01<00:01]",
+            "  0%|          | 0/40 [00:00<?, ?it/s]",
+            "{'loss': '2.5', 'epoch': '0.1'}",
+            " 10%|█         | 4/40 [00:04<00:36,  1.0it/s]",
+            " 50%|█████     | 1/2 [00:00<00:00]",
+            "{'loss': '2.4', 'epoch': '0.2'}",
+            " 20%|██        | 8/40 [00:08<00:32,  1.0it/s]",
+        ]
+    )
+
+    assert [(step.step, step.loss) for step in steps_of(text)] == [(4, 2.5), (8, 2.4)]
+
+
+def test_one_rank_tells() -> None:
+    """Where several ranks write into one log, the lines of the first that tells a step count."""
+    text = "".join(
+        f"[rank{rank}]: {{'loss': {loss}, 'epoch': {n}}}\n" for n in (1, 2) for rank, loss in ((3, n), (0, 9))
+    )
+
+    assert [step.loss for step in steps_of(text)] == [1, 2]
+
+
+def test_warning_of_another_rank_on_the_line() -> None:
+    """A step behind a piece of another rank's warning is the step of who wrote it; those that follow count."""
+    warning = "[rank1]:[W1121 10:48:48.589371640 reducer.cpp:1529] Warning: find_unused_parameters=True was"
+    text = f"{warning}{{'loss': 4.7, 'epoch': 1}} specified\n{{'loss': 4.6, 'epoch': 2}}\n"
+
+    assert [step.loss for step in steps_of(text)] == [4.7, 4.6]
+
+
+@given(
+    st.text() | st.from_regex(r"\{.{0,20}['\"]loss['\"]: .{0,20}\}") | st.from_regex(r".{0,9}%\|.{0,9}\| \d/\d \[.*")
+)
+def test_never_fails(line: str) -> None:
+    """Whatever a program prints, it is a step or it is not."""
+    reader = Reader()
+
+    assert all(isinstance(step, Step) for step in [*reader.feed(line), *reader.rest()])
+
+
+HOSTILE = (
+    "loss: " * 20_000,
+    "loss:" + "1" * 100_000,
+    "{'loss': " + "[" * 100_000,
+    "\x1b[" * 50_000 + "loss: 1, lr: 1",
+    " 10%|" + "#" * 100_000,
+    " 1%|#| 1/9 [x]" * 9_000,
+    "a:1" * 40_000 + " loss",
+    " " * 100_000 + "loss: 1, lr: 2",
+    "loss: " + " " * 100_000,
+    "- " * 50_000 + "loss: 1",
+    "Loss " + "iteration " * 10_000,
+    "1.e" * 40_000 + "loss: ",
+)
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_lines_cost_little(line: str) -> None:
+    """A line made to confuse takes no longer than its length deserves: a hundred of them in seconds, on any machine."""
+    reader, began = Reader(), time.process_time()
+    for _ in range(100):
+        reader.feed(line)
+
+    assert time.process_time() - began < 3
+
+
+# ---- words and time left
+
+
+def test_words() -> None:
+    """One line for a person: what is known, in order, nothing of what is not."""
+    assert words(Step(4.272, 3, 4963, 376), 50) == "step 3 of 50, loss 4.2720, 4963 tokens/s, 376 MiB"
+    assert words(Step(1.5, 7, of=9, learning_rate=2e-5, seconds=12.25), left_s=7500) == (
+        "step 7 of 9, loss 1.5000, lr 2e-05, 12.2 s a step, 2 h 5 min left"
+    )
+    assert words(Step(math.nan)) == "loss nan"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), ((4, "4 s"), (89, "89 s"), (300, "5 min"), (3599, "1 h 0 min"), (200_000, "2 d 7 h"))
+)
+def test_duration(seconds: float, expected: str) -> None:
+    """Rounded as people say it."""
+    assert duration(seconds) == expected
+
+
+def test_time_left() -> None:
+    """So many steps at the pace of the latest; a checkpoint's pause counts for the rest, not for the pace."""
+    even = [(10.0 * n, n) for n in range(1, 6)]
+    paused = [*even, (150.0, 6)]
+
+    assert eta.left_s(even, 105) == 1000
+    assert eta.step_s(paused) == 10
+    assert eta.left_s(paused, 106) == 2800  # 140 s for 5 steps
+    assert eta.left_s(even, None) is None
+    assert eta.left_s(even, 3) is None
+    assert eta.left_s(even[:1], 10) is None
+    assert eta.left_s([], 10) is None
+    assert eta.left_s([(5.0, 1), (5.0, 1)], 10) is None
+
+
+def test_steps_that_are_read_at_once_tell_no_pace() -> None:
+    """Who begins to follow a run at its thousandth step is told no end in a second."""
+    marks: deque[eta.Mark] = deque(maxlen=eta.WINDOW)
+    for number in range(1, 1001):
+        eta.marked(marks, 5 + number / 1e5, number)
+
+    assert eta.left_s(tuple(marks), 2000) is None
+    for number in range(1, 5):
+        eta.marked(marks, 5.01 + 10 * number, 1000 + number)
+    assert eta.left_s(tuple(marks), 2000) == pytest.approx(9960)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e9), st.integers(0, 10**9)), max_size=8), st.none() | st.integers(0, 10**9))
+def test_time_left_is_never_negative(marks: list[tuple[float, int]], of: int | None) -> None:
+    """Whatever the order of marks: a number of seconds, or not known."""
+    left = eta.left_s(marks, of)
+
+    assert left is None or left >= 0

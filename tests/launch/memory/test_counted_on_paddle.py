@@ -1,0 +1,128 @@
+"""Real training steps of decoders made of paddle's own layers, counted on the CPU, against the planner's terms for
+Paddle.  tests/launch/memory/count_paddle.py counts in the environment of tiny-cpu,
+tests/launch/memory/paddle_models.py has the models."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launch.catalogue import frameworks
+from launch.catalogue.architecture import Model
+from launch.memory import activations, adapters
+from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
+from launch.memory.parts import parts
+from tests.launch.planner.planner_helpers import A100
+
+PROGRAM = Path(__file__).parent / "count_paddle.py"
+MARGIN = 0.005
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "qwen2's": {"layers": 4, "hidden": 128, "heads": 8, "kv_heads": 2, "head_dim": 16, "ffn": 352, "vocab": 512,
+                "tied": True, "bias": True, "batch": 2, "tokens": 128},
+    "llama's": {"layers": 3, "hidden": 192, "heads": 6, "kv_heads": 6, "head_dim": 32, "ffn": 512, "vocab": 1024,
+                "tied": False, "bias": False, "batch": 1, "tokens": 192},
+    "ernie-4.5's": {"layers": 2, "hidden": 160, "heads": 10, "kv_heads": 2, "head_dim": 32, "ffn": 448, "vocab": 768,
+                    "tied": True, "bias": False, "batch": 4, "tokens": 96},
+}  # fmt: skip
+WAYS: dict[str, dict[str, Any]] = {
+    "full": {},
+    "full, recomputed": {"recompute": True},
+    "full, fused swiglu": {"swiglu": True},
+    "lora": {"rank": 8},
+    "lora, recomputed": {"rank": 8, "recompute": True},
+    "lora, fused swiglu": {"rank": 8, "swiglu": True},
+}
+CASES = [(shape, way) for shape in SHAPES for way in WAYS]
+
+
+def case(shape: str, way: str) -> dict[str, Any]:
+    """What count_paddle.py is asked."""
+    return {"rank": 0, "recompute": False, "swiglu": False, **SHAPES[shape], **WAYS[way]}
+
+
+@pytest.fixture(scope="module")
+def counts(paddle_environment: Path) -> dict[tuple[str, str], dict[str, float]]:
+    """Every case's bytes."""
+    argv = [str(paddle_environment / "bin" / "python"), str(PROGRAM)]
+    asked = json.dumps([case(*one) for one in CASES])
+    done = subprocess.run(argv, input=asked, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return dict(zip(CASES, json.loads(done.stdout), strict=True))
+
+
+def job(one: tuple[str, str]) -> Job:
+    """The planner's question for the same step: bf16 throughout, nothing fused but what the case says."""
+    asked = case(*one)
+    names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab", "tied")
+    plain = frameworks.frameworks()["paddle-plain"]
+    fused = replace(plain, kernels=replace(plain.kernels, mlp_keep=4.0))  # gate and up alone
+    return Job(
+        model=Model("counted", **{name: asked[name] for name in names}, qkv_bias=asked["bias"]),
+        framework=fused if asked["swiglu"] else plain, device=A100, memory_gib=80, precision=Precision(2, 2, 0, 4),
+        recompute=Recompute("full" if asked["recompute"] else "none"), seq_len=asked["tokens"],
+        micro_batch=asked["batch"], method="lora" if asked["rank"] else "full", adapter=Adapter(asked["rank"]),
+        flash=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("one", CASES, ids=" ".join)
+def test_states(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, float]]) -> None:
+    """Weights, gradients and moments are the planner's to the byte, adapters to the parameter."""
+    asked, bytes_of = job(one), counts[one]
+    states = parts(asked, 0).states
+    learners = sum(adapters.adapters(asked.model, Layout(), asked.adapter, 0, fused=True))
+
+    if asked.trains_all:
+        assert (states.weights, states.gradients, states.moments) == (
+            bytes_of["weights"],
+            bytes_of["gradients"],
+            bytes_of["moments"],
+        )
+    else:
+        assert learners == bytes_of["learners"] == bytes_of["gradients"] / 2 == bytes_of["moments"] / 4
+        assert states.weights == bytes_of["weights"] - 2 * learners
+
+
+@pytest.mark.parametrize("one", CASES, ids=" ".join)
+def test_saved_activations(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, float]]) -> None:
+    """What paddle's allocator holds between forward and backward pass, or the checkpoints and the arguments that
+    recompute keeps instead, within 0.5 %."""
+    asked = job(one)
+    kept = sum(size for _, size in parts(asked, 0).kept)
+
+    assert kept == pytest.approx(counts[one]["activations"], rel=MARGIN)
+
+
+@pytest.mark.parametrize("one", CASES, ids=" ".join)
+def test_two_meters(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, float]]) -> None:
+    """The allocator holds what the graph's nodes keep by autograd's own hooks, and the output: nothing else."""
+    asked = job(one)
+    output = 2 * asked.model.hidden * asked.tokens
+
+    assert counts[one]["hooks"] + output == pytest.approx(counts[one]["activations"], rel=MARGIN)
+
+
+@pytest.mark.parametrize("one", CASES, ids=" ".join)
+def test_loss(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, float]]) -> None:
+    """The most that head and loss hold at once, forward and backward: logits, their wide copy and the softmax, within
+    0.5 %."""
+    asked = job(one)
+
+    assert parts(asked, 0).loss == pytest.approx(counts[one]["loss"], rel=MARGIN)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_frozen_products_keep_their_inputs(shape: str, counts: dict[tuple[str, str], dict[str, float]]) -> None:
+    """Adapters save hardly any activations in paddle: without that mechanism the planner would miss by over 5 %."""
+    asked = job((shape, "lora"))
+    forgetful = replace(asked.framework, kernels=replace(asked.kernels, frozen_inputs=False))
+    kept = sum(size for _, size in parts(replace(asked, framework=forgetful), 0).kept)
+
+    assert activations.keeps(asked)
+    assert kept < 0.95 * counts[shape, "lora"]["activations"]

@@ -1,0 +1,118 @@
+"""The scripts of several cards and nodes under the real torchrun, on the CPU: ranks meet, and the options arrive."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from launch.job.command import Command, render
+from launch.job.request import Request, choose, values
+from launch.job.script import script
+from tests.launch.script_parts import elsewhere, prepare
+
+# In the place of LLaMA-Factory's src/train.py: what every process was given, and a sum over all of them.
+TRAIN = """
+import json, os, sys
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(total)
+cards = os.environ.get("ASCEND_RT_VISIBLE_DEVICES")
+told = {"argv": sys.argv[1:], "world": dist.get_world_size(), "sum": total.item(), "cards": cards}
+with open(os.path.join(os.environ["TOLD"], f"rank{dist.get_rank()}"), "w") as file:
+    json.dump(told, file)
+dist.destroy_process_group()
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def own_address() -> str:
+    """An address of this machine that is no loopback; the scripts refuse that one."""
+    for addresses in psutil.net_if_addrs().values():
+        for each in addresses:
+            if each.family == socket.AF_INET and not each.address.startswith("127."):
+                return each.address
+    pytest.skip("this machine has no address but loopback")
+
+
+def made(root: Path, torch: Path, wish: Request) -> Command:
+    """The job below a root, with the real torchrun in the place of its stand-in."""
+    recipe, job = choose(wish)
+    command = elsewhere(render(recipe, job, values(wish, recipe, None)), root)
+    prepare(command, root)
+    (root / "bin" / "torchrun").write_text(f'#!/bin/sh\nexec {torch}/bin/python -m torch.distributed.run "$@"\n')
+    Path(command.workdir, "src", "train.py").write_text(TRAIN)
+    (root / "told").mkdir()
+    return command
+
+
+def started(root: Path, command: Command, **more: str) -> subprocess.Popen[str]:
+    path = root / f"job{more.get('NODE_RANK', '')}.sh"
+    path.write_text(script(command))
+    base = {"PATH": f"{root / 'bin'}:{os.environ['PATH']}", "HOME": str(root), "TOLD": str(root / "told")}
+    env = {**base, "OMP_NUM_THREADS": "1", "RANK": "7", "WORLD_SIZE": "99", **more}
+    bash = shutil.which("bash") or "bash"
+    return subprocess.Popen([bash, str(path)], env=env, cwd=root, stderr=subprocess.PIPE, text=True)
+
+
+def told(root: Path) -> dict[str, dict[str, Any]]:
+    return {path.name: json.loads(path.read_text()) for path in sorted((root / "told").iterdir())}
+
+
+def test_several_cards(torch_environment: Path, tmp_path: Path) -> None:
+    """Four processes meet, among another job's left-over ranks, and each is given the recipe's options and mine."""
+    wish = Request(
+        model="qwen-7b",
+        method="lora",
+        framework="llamafactory",
+        variant="zero2",
+        port=free_port(),
+        settings=("seed=7",),
+    )
+    command = made(tmp_path, torch_environment, wish)
+    with started(tmp_path, command, RUN_DIR=str(tmp_path / "run")) as child:
+        _, err = child.communicate(timeout=300)
+    found = told(tmp_path)
+
+    assert child.returncode == 0, err
+    assert list(found) == ["rank0", "rank1", "rank2", "rank3"]
+    assert {(each["world"], each["sum"], each["cards"]) for each in found.values()} == {(4, 10.0, "0,1,2,3")}
+    assert all(each["argv"] == found["rank0"]["argv"] for each in found.values())
+    assert found["rank0"]["argv"][-2:] == ["--seed", "7"]
+    assert f"{tmp_path}/run/output" in found["rank0"]["argv"]
+
+
+def test_several_nodes(torch_environment: Path, tmp_path: Path) -> None:
+    """Two nodes of two cards, each started by its own script with its own rank, are one job of four."""
+    address, port = own_address(), free_port()
+    wish = Request(
+        model="qwen-7b", method="lora", framework="llamafactory", variant="ddp", cards=2, nnodes=2, port=port
+    )
+    command = made(tmp_path, torch_environment, wish)
+    nodes = [
+        started(tmp_path, command, NODE_RANK=str(rank), MASTER_ADDR=address, RUN_DIR=str(tmp_path / f"run{rank}"))
+        for rank in (0, 1)
+    ]
+    try:
+        ended = [(node.communicate(timeout=300)[1], node.returncode) for node in nodes]
+    finally:
+        for node in nodes:
+            node.kill()
+    found = told(tmp_path)
+
+    assert [code for _, code in ended] == [0, 0], ended
+    assert {(each["world"], each["sum"]) for each in found.values()} == {(4, 10.0)}
+    assert f"{tmp_path}/run1/output" in found["rank2"]["argv"]

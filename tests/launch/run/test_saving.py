@@ -1,0 +1,98 @@
+"""A training that can save by a signal is asked to before it is ended: transformers' real Trainer, by torchrun."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from installers.recipes.recipe import Hardware, Job, Recipe
+from launch.job import checkpoint_on_stop, environment
+from launch.job.command import render
+from launch.logs.step import Step
+from launch.run import launcher, process_tree
+from launch.run.host import Here
+
+PROGRAM = Path(__file__).with_name("trainer_program.py")
+OPTIONS = (
+    "--output_dir", "{output}", "--max_steps", "100000", "--logging_steps", "5", "--save_strategy", "no",
+    "--use_cpu", "true", "--report_to", "none", "--per_device_train_batch_size", "1", "--disable_tqdm", "true",
+)  # fmt: skip
+
+
+def trained(python: Path, run: Path, *more: str, signals: int = 1) -> tuple[launcher.Ending, float]:
+    """Interrupted so often after its first step; and how long the end took, in seconds.
+
+    One worker: several learn of the signal in steps of their own, and transformers does not make them agree on one."""
+    torchrun = str(python.with_name("torchrun"))
+    job = Job("lora", "", (torchrun, "--standalone", "--nproc_per_node", "1", str(PROGRAM)), (*OPTIONS, *more))
+    recipe = Recipe("trainer", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
+    for name in ("log", "output"):
+        (run / name).mkdir()
+    made = render(recipe, job, {"output": str(run / "output")})
+    asked: list[float] = []
+
+    def say(step: Step) -> None:
+        if not asked:
+            asked.append(time.monotonic())
+            for number in range(signals):
+                threading.Timer(number, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    tidy = environment.clean({**os.environ, "OMP_NUM_THREADS": "1"}, made, "cpu", str(run))
+    end = launcher.launch(Here(recipe, None), made, tidy, run, say, 150)
+    return end, time.monotonic() - asked[0]
+
+
+def test_saved_before_it_ends(torch_environment: Path, tmp_path: Path) -> None:
+    """One Ctrl-C, and the checkpoint of the step that was reached stands whole in the output."""
+    end, _ = trained(torch_environment / "bin/python", tmp_path, "--enable_jit_checkpoint", "true")
+
+    assert end.how == "interrupted"
+    (made,) = (Path(path) for path in end.outputs)
+    assert (made / "model.safetensors").stat().st_size > 10_000
+    assert (made / "trainer_state.json").exists()
+    assert not (made / "checkpoint-is-incomplete.txt").exists()
+    assert process_tree.survivors(tmp_path) == []
+
+
+def test_a_second_one_does_not_wait(torch_environment: Path, tmp_path: Path) -> None:
+    """Who presses Ctrl-C twice wants the end, not the checkpoint."""
+    end, seconds = trained(
+        torch_environment / "bin/python",
+        tmp_path,
+        "--enable_jit_checkpoint",
+        "true",
+        "--save_strategy",
+        "no",
+        signals=2,
+    )
+
+    assert end.how == "interrupted"
+    assert seconds < checkpoint_on_stop.SAVERS[0].grace_s / 10
+    assert process_tree.survivors(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files", "can"),
+    (
+        (("--enable_jit_checkpoint",), {}, True),
+        (("--enable_jit_checkpoint", "true"), {}, True),
+        (("--enable_jit_checkpoint=True",), {}, True),
+        (("--enable_jit_checkpoint", "False"), {}, False),
+        (("--other", "enable_jit_checkpoint"), {}, False),
+        ((), {"train.yaml": "stage: sft\nenable_jit_checkpoint: true\n"}, True),
+        ((), {"train.yaml": "enable_jit_checkpoint: false\n"}, False),
+        ((), {}, False),
+    ),
+)
+def test_who_can(arguments: tuple[str, ...], files: dict[str, str], can: bool) -> None:
+    """The option decides, as an argument or in a file of options."""
+    job = Job("lora", "", ("x",), arguments)
+    made = render(Recipe("r", "", "cpu", "envcheck", ("m",), Hardware("any"), (job,)), job, {})
+
+    object.__setattr__(made, "files", files)
+    assert bool(checkpoint_on_stop.grace_s(made)) is can

@@ -1,0 +1,360 @@
+"""The parts of `envcheck train` that are plain functions: blame, progress, curve, record, clean environment."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envcheck.core import secrets
+from envcheck.core.errors import UsageError
+from launch import gates
+from launch.gates import context
+from launch.job import environment, request
+from launch.job.command import render
+from launch.logs.step import Step
+from launch.run import first_failure, launcher, loss_plot, record, watch
+from launch.run.first_failure import Worker
+from tests.launch.gates.gate_parts import FACTS, JOB, RECIPE, command, sight, situated
+
+
+@pytest.mark.parametrize(("more", "option"), (({"data": Path("x")}, "--data"), ({"port": 1}, "--port")))
+def test_option_without_effect_is_refused(more: dict[str, Any], option: str) -> None:
+    """An option that would change nothing in the job is wrong usage: nobody trains on other data than meant."""
+    wish = request.Request(recipe="qwen-7b-npu-llamafactory", method="chat", **more)
+
+    with pytest.raises(UsageError, match=option):
+        request.choose(wish)
+
+
+def test_remedy_means_the_same_job() -> None:
+    """The commands of a closed gate name the recipe, the folder and the environment that were asked for."""
+    own = {"settings": ("a=b c",), "extra": ("--x", "1"), "steps": 7, "runs": Path("/my runs"), "detach": True}
+    own |= {"waive": ("disk",), "because": ("a quota",), "deadline_s": 86_400_000}
+    chosen = request.choose(plain := request.Request(recipe="tiny-cpu", into=Path("/my venv")))
+    wish = replace(plain, **own)  # type: ignore[arg-type]
+    finding = gates.GATES["environment"](
+        situated(**sight(missing=("x",)), options=request.words(wish, *chosen), more=request.again(wish))
+    )
+
+    assert finding.remedy
+    assert finding.remedy.commands == (
+        "envcheck provision --recipe tiny-cpu --method lora --into '/my venv'",
+        "envcheck train --recipe tiny-cpu --method lora --into '/my venv' --provision --runs '/my runs' "
+        "--deadline 86400000 --waive disk --because 'a quota' --detach --steps 7 --set 'a=b c' -- --x 1",
+    )
+
+
+COUNTS = (
+    '{"step": 3, "loss": 4.2, "tokens_per_s": 4963.5, "memory_mib": 376}',
+    "loss: 1.5, interval_tokens_per_second: 812.5, x",
+    'said \\"tokens_per_s\\": 12',
+    "max_tokens=512",
+    "TOKENIZERS_PARALLELISM=false",
+)
+
+
+@pytest.mark.parametrize("line", COUNTS)
+def test_counts_are_no_secrets(line: str) -> None:
+    """Tokens that are counted stay in what is quoted of a log."""
+    assert secrets.redact(line) == line
+
+
+@pytest.mark.parametrize("line", ("token=%s", "API_TOKENS: %s", '"tokens": "%s"', "tokens_per_s_token=%s", "tokens %s"))
+@given(st.from_regex(r"[a-zA-Z][0-9a-zA-Z]{7,30}", fullmatch=True))
+def test_tokens_are(line: str, token: str) -> None:
+    """Tokens that open doors go, in the plural as well."""
+    text = line % f"hf_{token * 4}"
+
+    assert token * 4 not in secrets.redact(text)
+    assert secrets.redact("token=123456 tokens=12ab34") == "token=*** tokens=***"
+
+
+def test_tokenizers_setting_reaches_the_training() -> None:
+    """A variable that only sounds like a secret is left alone; a token is not."""
+    base = {"TOKENIZERS_PARALLELISM": "false", "HF_TOKEN": "x"}
+    made = environment.clean(base, command(), "cpu", "/run")
+
+    assert made.environment["TOKENIZERS_PARALLELISM"] == "false"
+    assert made.secret == ("HF_TOKEN",)
+
+
+def test_one_holder_of_a_folder(tmp_path: Path) -> None:
+    """The second who wants the folder learns who has it; afterwards it is free again."""
+    with context.folder_lock(tmp_path / "runs") as first, context.folder_lock(tmp_path / "runs") as second:
+        assert first == (None, None)
+        assert second[1]
+    with context.folder_lock(tmp_path / "runs") as third:
+        assert third == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--master", "10.0.0.1:8080"], 8080),
+        (["--master=localhost:99"], 99),
+        (["--master_port", "7007", "x.py"], 7007),
+        (["--start_port", "6070"], 6070),
+        (["--master", "{master}:{port}"], None),
+        (["--nproc_per_node", "2"], None),
+        (["--master"], None),
+    ],
+)
+def test_port_of_a_command(argv: list[str], expected: int | None) -> None:
+    """The port that would be opened, in the launchers' several spellings."""
+    assert context.port_of(argv, {}) == expected
+
+
+# ---- who failed first
+
+ENDED = ("FatalError: `Termination signal` is detected by the operating system.",)
+PEER = ("RuntimeError: Connection closed by peer [127.0.0.1]:4711",)
+GLOO = ("RuntimeError: [third_party/gloo/gloo/transport/tcp/pair.cc:584] TIMEOUT self_rank = 0 pair_rank = 1",)
+OWN = ("Traceback (most recent call last):", "ValueError: no such file")
+NAMED = "Container rank {} status failed cmd ['py'] code {} log log/workerlog.0"
+
+
+@pytest.mark.parametrize(
+    ("workers", "launcher_text", "expected"),
+    [
+        # rank 1 fails, rank 0 is ended by the launcher, which then says 241
+        ([Worker(0, ENDED, 5, 5, -15), Worker(1, OWN, 3, 3, 1)], NAMED.format(1, 1), (1, 1)),
+        # rank 1 is killed without a word; rank 0 loses its peer, and the launcher names rank 0
+        ([Worker(0, PEER, 4, 4.1, 1), Worker(1, (), 1, 4.2, -9)], NAMED.format(0, 1), (1, -9)),
+        # the same, and nobody saw how rank 1 died; gloo says it in its own way
+        ([Worker(0, GLOO, 4, 4.1, 1), Worker(1, (), 1, 4.2)], NAMED.format(0, 1), (1, None)),
+        # rank 1 was done, nobody saw its code; rank 0 could not save
+        ([Worker(0, OWN, 4, 4.1, 1), Worker(1, (), 1, 3.2)], NAMED.format(0, 1), (0, 1)),
+        # both fail by themselves: the one who died first
+        ([Worker(0, OWN, 4, 4.0, 1), Worker(1, OWN, 3, 3.5, 1)], "", (1, 1)),
+        # nobody saw the processes: the logs and the launcher's words are left
+        ([Worker(0, PEER, 2), Worker(1, OWN, 3)], NAMED.format(1, 7), (1, 7)),
+        ([Worker(0, ENDED, 5), Worker(1, ("quiet",), 3)], NAMED.format(1, 3), (1, 3)),
+        # a healthy worker that the launcher ended is no suspect, even alone
+        ([Worker(0, ("step 1",), 5, 5, -15), Worker(1, ("done",), 5, 5, 0)], "", None),
+        ([], "", None),
+    ],
+)
+def test_first_failed(workers: list[Worker], launcher_text: str, expected: tuple[int, int] | None) -> None:
+    """The cause is named, not the worker that the launcher ended, nor the one that lost its peer."""
+    failed = first_failure.first_failed(workers, launcher_text)
+
+    assert (failed and (failed.rank, failed.code)) == expected
+
+
+# ---- progress
+
+
+def test_tail_gives_whole_lines(tmp_path: Path) -> None:
+    """A line is given when it is whole, once; progress bars that return on themselves are lines, too."""
+    path = tmp_path / "workerlog.0"
+    tail = watch.Tail(path)
+
+    assert tail.read() == []
+    path.write_bytes(b"one\ntw")
+    assert tail.read() == ["one"]
+    path.write_bytes(b"one\ntwo\r50%\rhalf \xff")
+    assert tail.read() == ["two", "50%"]
+    assert tail.read(final=True) == ["half �"]
+    assert list(tail.last) == ["one", "two", "50%", "half �"]
+
+
+def test_a_bar_that_is_drawn_again_is_one_line(tmp_path: Path) -> None:
+    """The last words of a log are no forty pictures of one bar: the newest stands for those before it."""
+    path = tmp_path / "workerlog.0"
+    tail = watch.Tail(path)
+    path.write_bytes(b"begun\n" + b"\r".join(b" %d%%|#| %d/100 [x]" % (n, n) for n in range(60)) + b"\rTraceback\n")
+    assert len(tail.read()) == 62
+    path.write_bytes(path.read_bytes() + b" 61%|#| 61/100 [x]\r 62%|#| 62/100 [x]\r")
+    tail.read()
+
+    assert tail.last == ["begun", " 59%|#| 59/100 [x]", "Traceback", " 62%|#| 62/100 [x]"]
+
+
+def test_tail_is_bounded(tmp_path: Path) -> None:
+    """A log without ends of lines fills no memory."""
+    path = tmp_path / "workerlog.0"
+    path.write_bytes(b"x" * (3 << 20))
+    tail = watch.Tail(path)
+    while tail.read():
+        pass
+
+    assert len(tail.rest) <= watch.LINE
+    assert sum(map(len, tail.last)) <= watch.LINE * watch.KEPT_LINES
+
+
+def test_teller_on_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal: plain lines, not one for each of many steps, and always the last."""
+    import sys
+
+    teller = watch.Teller(sys.stderr, of=100)
+    for number in range(1, 101):
+        teller(Step(5 - number / 100, number))
+    teller.close()
+    lines = capsys.readouterr().err.splitlines()
+
+    assert lines[0].startswith("step 1 of 100")
+    assert lines[-1] == "step 100 of 100, loss 4.0000"
+    assert len(lines) < 20
+
+
+# ---- curve
+
+losses = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=60)
+
+
+@given(losses, st.text())
+def test_curve_is_well_formed(values: list[float], title: str) -> None:
+    """Any losses and any title give a picture that an XML parser reads, without numbers that are none."""
+    clean_title = re.sub(r"[^\x20-\ud7ff\ue000-\ufffd]", "", title)
+    picture = loss_plot.svg([Step(v) for v in values if abs(v) < 1e9 or not math.isfinite(v)], clean_title)
+
+    ElementTree.fromstring(picture)
+    assert not re.search(r'"[^"]*\b(nan|inf)\b[^"]*"', picture)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_ticks_span(low: float, width: float) -> None:
+    """The axis begins at or below the lowest value, ends at or above the highest, and has few marks."""
+    found = loss_plot.ticks(low, low + width)
+
+    slack = 1e-9 * max(abs(low), width, 1)
+    assert found[0] <= low + slack
+    assert found[-1] >= low + width - slack
+    assert 2 <= len(found) <= 9
+
+
+def test_curve_in_characters() -> None:
+    """A falling loss falls on the terminal: first column on top, last at the bottom."""
+    rows = loss_plot.text([Step(10 - n / 10, n) for n in range(1, 51)]).splitlines()[1:-2]
+
+    assert rows[0].split("|")[1].startswith("*")
+    assert rows[-1].rstrip().endswith("*")
+    assert loss_plot.text([Step(1.0)]) == ""
+
+
+def test_long_run_is_thinned() -> None:
+    """A picture of a hundred thousand steps stays small and keeps the last step."""
+    found = loss_plot.points([Step(1.0, n) for n in range(1, 100_001)])
+
+    assert len(found) <= loss_plot.POINTS + 1
+    assert found[-1][0] == 100_000
+
+
+# ---- record
+
+
+def test_run_folders_differ(tmp_path: Path) -> None:
+    """Two runs of one second have two folders."""
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+
+    assert record.folder(tmp_path, "r", now).name == "20260102-030405-r"
+    assert record.folder(tmp_path, "r", now).name == "20260102-030405-r-2"
+
+
+def test_record_is_strict_json(tmp_path: Path) -> None:
+    """A loss that is no number is null, not a word that JSON does not know; nothing temporary stays."""
+    end = launcher.Ending(
+        "failed", 241, first_failure.Failed(1, None, ("x",)), (Step(math.nan, 1), Step(2.0, 2)), 0, 1.0, ()
+    )
+    record.write(tmp_path, record.ending(end, 5))
+    said = json.loads((tmp_path / "run.json").read_text(), parse_constant=pytest.fail)
+
+    assert said["loss"] == [[1, None], [2, 2.0]]
+    assert said["exit"] == {"code": 5, "status": 241}
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_record_of_facts_holds_no_secret() -> None:
+    """Variables that look like secrets are blank in the record."""
+    said = record.facts(replace(FACTS, environment={"HTTP_PROXY": "http://me:pw12@proxy:1", "HCCL_TOKEN": "abc"}))
+
+    assert "pw12" not in json.dumps(said)
+    assert "abc" not in json.dumps(said)
+
+
+def test_checkpoints_in_order(tmp_path: Path) -> None:
+    """Oldest first by number; a save that was cut off is none."""
+    for name in ("checkpoint-25", "checkpoint-100", "checkpoint-5", ".checkpoint-200.17"):
+        (tmp_path / name).mkdir()
+
+    assert [Path(p).name for p in record.checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-25", "checkpoint-100"]
+    assert record.checkpoints(tmp_path / "none") == []
+
+
+def test_checkpoints_below_a_folder_for_each_start(tmp_path: Path) -> None:
+    """ms-swift puts them one folder deeper; what bears no number of a step counts where there is no other."""
+    for name in ("v0-20261121/checkpoint-10", "v0-20261121/images", "v1-20261122/checkpoint-5", "runs/events"):
+        (tmp_path / "a" / name).mkdir(parents=True)
+    (tmp_path / "b" / "final").mkdir(parents=True)
+
+    assert [Path(p).name for p in record.checkpoints(tmp_path / "a")] == ["checkpoint-5", "checkpoint-10"]
+    assert [Path(p).name for p in record.checkpoints(tmp_path / "b")] == ["final"]
+
+
+# ---- environment and request
+
+
+def test_clean_environment(tmp_path: Path) -> None:
+    """Left-overs and secrets are left out and named; what the recipe sets wins; the rest stays."""
+    recipe = replace(RECIPE, environment={"PADDLE_XCCL_BACKEND": "npu"}, prepend={"PYTHONPATH": "/ours"})
+    base = {
+        "PADDLE_TRAINER_ID": "3",
+        "PADDLE_XCCL_BACKEND": "old",
+        "MASTER_ADDR": "x",
+        "HF_TOKEN": "hf",
+        "http_proxy": "http://me:pw@proxy",
+        "PYTHONPATH": "/theirs",
+        "LANG": "C",
+        "PADDLE_PG_TIMEOUT": "9",
+    }
+    found = environment.clean(base, render(recipe, JOB, {}), "npu", str(tmp_path))
+
+    assert set(found.stale) == {"PADDLE_TRAINER_ID", "PADDLE_XCCL_BACKEND", "MASTER_ADDR"}
+    assert set(found.secret) == {"HF_TOKEN", "http_proxy"}
+    kept = {name: text for name, text in found.environment.items() if name not in environment.OURS}
+    assert kept == {
+        "PADDLE_XCCL_BACKEND": "npu",
+        "PYTHONPATH": "/ours:/theirs",
+        "LANG": "C",
+        "PADDLE_PG_TIMEOUT": "9",
+        environment.MARK: str(tmp_path),
+    }
+
+
+@pytest.mark.parametrize(("device", "kept"), [("cpu", False), ("nvidia", True)])
+def test_visible_cards(device: str, kept: bool, tmp_path: Path) -> None:
+    """A list of visible cards makes the CPU wheel look for cards; on a machine with cards it is the user's choice."""
+    found = environment.clean({"CUDA_VISIBLE_DEVICES": "0"}, command(), device, str(tmp_path))
+
+    assert ("CUDA_VISIBLE_DEVICES" in found.environment) is kept
+
+
+def test_steps_are_changed() -> None:
+    """--steps N reaches the command; a job that counts no steps refuses it."""
+    changed = request.with_steps(JOB, 7)
+
+    assert changed.arguments[:2] == ("--steps", "7")
+    assert changed.steps["max"] == 7
+    with pytest.raises(UsageError):
+        request.with_steps(replace(JOB, arguments=("--epochs", "3")), 7)
+
+
+def test_scripts_are_sourced_first() -> None:
+    """Where the recipe names set_env.sh files, a shell sources them and becomes the command."""
+    made = replace(command(), scripts=("/opt/a b/set_env.sh",), prepend={"PYTHONPATH": "/x"})
+    argv = launcher.argv(made)
+
+    assert argv[:2] == ("bash", "-c")
+    assert ". '/opt/a b/set_env.sh'" in argv[2]
+    assert argv[4:] == made.argv
+    assert launcher.argv(command()) == command().argv

@@ -1,0 +1,317 @@
+"""`envcheck train` for real: paddle's own launcher, two processes, a model that learns.  About two minutes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from installers.recipes import catalogue
+from installers.recipes.recipe import Hardware, Job, Recipe
+from launch.job import environment
+from launch.job.command import PROGRAMS, render
+from launch.job.environment import MARK
+from launch.job.request import with_steps
+from launch.logs.step import Step
+from launch.run import launcher, process_tree
+from launch.run.host import Here
+from tests.launch.fake_cards import compiled
+
+ROOT = Path(__file__).parents[2]
+TRAIN = (sys.executable, "-m", "envcheck", "train", "--model", "tiny", "--method", "lora", "--device", "cpu")
+SECRET = "s3cr3t-of-the-test"
+LEFT_OVER = {"PADDLE_TRAINER_ENDPOINTS": "10.9.9.9:1", "PADDLE_NNODES": "2", "RANK": "3", "CUDA_VISIBLE_DEVICES": "0,1"}
+
+
+def variables(home: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "ENVCHECK_HOME": str(home), "NO_COLOR": "1", **more}
+
+
+def train(home: Path, cwd: Path, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*TRAIN, *more], cwd=cwd, env=variables(home, **env), capture_output=True, text=True, timeout=240
+    )
+
+
+@contextlib.contextmanager
+def started(home: Path, cwd: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """A long run that has made its first step."""
+    with subprocess.Popen([*TRAIN, *more], cwd=cwd, env=variables(home), stderr=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stderr
+            for line in child.stderr:
+                if line.startswith("step "):
+                    break
+            yield child
+        finally:
+            child.kill()
+
+
+def record(cwd: Path) -> dict[str, Any]:
+    (path,) = (cwd / "runs").glob("*/run.json")
+    said: dict[str, Any] = json.loads(path.read_text())
+    return said
+
+
+def left(cwd: Path) -> list[psutil.Process]:
+    """Processes of any run below this folder."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARK, "").startswith(str(cwd)) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+@pytest.fixture(scope="module")
+def good(paddle_home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The README's line where all is installed, among another job's left-overs and with a secret around."""
+    cwd = tmp_path_factory.mktemp("good")
+    return cwd, train(paddle_home, cwd, "--provision", "--yes", "--json", MY_TOKEN=SECRET, **LEFT_OVER)
+
+
+def test_loss_falls(good: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    """Fifty steps in two processes bring the loss visibly down, and the run ends with 0."""
+    _, done = good
+
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    losses = [loss for _, loss in said["loss"]]
+    assert [step for step, _ in said["loss"]] == list(range(1, 51))
+    assert 5 < losses[0] < 6.5  # an untrained model guesses one of 256 bytes: ln 256 is 5.55
+    assert sum(losses[-5:]) / 5 < losses[0] - 2
+
+
+def test_record(good: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    """The record holds facts, plan, command, versions, exit, loss and memory, and is what --json prints."""
+    cwd, done = good
+    said = record(cwd)
+
+    assert said == json.loads(done.stdout)
+    assert (said["schema"], said["state"], said["exit"]) == (1, "finished", {"code": 0, "status": 0})
+    assert said["first_failed_worker"] is None
+    assert said["left"] == []
+    assert said["plan"]["processes"] == 2
+    assert "paddle.distributed.launch" in said["command"]
+    assert said["versions"]["packages"]["paddlepaddle"]
+    assert said["facts"]["host"]["cpu_count"]
+    assert said["peak_memory_mib"]["host"] > 300
+    assert said["tokens_per_s"] > 0
+    assert set(LEFT_OVER) <= set(said["left_out"]["stale"])
+    assert "MY_TOKEN" in said["left_out"]["secret"]
+
+
+def test_no_secret_in_the_folder(good: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    """Nor are paddle's own copies of the environment there, nor the folder open to others."""
+    cwd, _ = good
+    files = [path for path in (cwd / "runs").rglob("*") if path.is_file()]
+    (log,) = (cwd / "runs").glob("*/log")
+
+    assert stat.S_IMODE(log.stat().st_mode) == 0o700
+    assert {path.name for path in log.iterdir()} == {"launcher.log", "workerlog.0", "workerlog.1"}
+    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
+
+
+def test_ranks_are_equal_and_checkpoint_loads(
+    good: tuple[Path, subprocess.CompletedProcess[str]], paddle_environment: Path, tmp_path: Path
+) -> None:
+    """Both ranks hold the same parameters in the end, and the checkpoint gives their model back."""
+    cwd, _ = good
+    said = record(cwd)
+    (log,) = (cwd / "runs").glob("*/log/workerlog.0")
+    events = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"event"')]
+    argv = [str(paddle_environment / "bin/python"), str(PROGRAMS / "tiny.py"), "--output", str(tmp_path / "o")]
+    again = subprocess.run(
+        [*argv, "--steps", "1", "--resume", said["checkpoints"][-1]], capture_output=True, text=True, timeout=120
+    )
+
+    assert (events[-1]["event"], events[-1]["ranks"], events[-1]["equal"]) == ("done", 2, True)
+    assert again.returncode == 0, again.stderr
+    first = next(json.loads(line) for line in again.stdout.splitlines() if '"loss"' in line)
+    assert first["loss"] < said["loss"][0][1] - 2
+
+
+def test_curve_is_drawn(good: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    """The loss is there as a picture, and as characters for the terminal."""
+    cwd, done = good
+    (picture,) = (cwd / "runs").glob("*/loss.svg")
+
+    assert picture.read_text().startswith("<svg ")
+    assert "loss" in done.stderr
+    assert done.stderr.count("*") > 20
+
+
+def test_interrupt_ends_all(paddle_home: Path, tmp_path: Path) -> None:
+    """A second run in the folder is refused; Ctrl-C ends every process, exits 130, and leaves a record."""
+    with started(paddle_home, tmp_path, "--steps", "2000") as child:
+        second = train(paddle_home, tmp_path, "--steps", "5")
+        running = left(tmp_path)
+        child.send_signal(signal.SIGINT)
+        code = child.wait(60)
+
+    assert (second.returncode, "gate.alone" in second.stderr, str(child.pid) in second.stderr) == (1, True, True)
+    assert len(running) >= 3  # the launcher and its two workers
+    assert code == 130
+    assert left(tmp_path) == []
+    said = record(tmp_path)
+    assert (said["state"], said["exit"]["code"]) == ("interrupted", 130)
+    assert said["loss"]
+
+
+def test_killed_worker_is_named(paddle_home: Path, tmp_path: Path) -> None:
+    """A worker that the kernel kills says nothing; it is found all the same, and not the one that lost its peer."""
+    with started(paddle_home, tmp_path, "--steps", "2000") as child:
+        workers = [p for p in left(tmp_path) if p.environ().get("PADDLE_TRAINER_ID") == "1"]
+        workers[0].kill()
+        code = child.wait(90)
+
+    failed = record(tmp_path)["first_failed_worker"]
+    assert code == 5
+    assert (failed["rank"], failed["code"]) == (1, -9)
+    assert left(tmp_path) == []
+
+
+def test_left_to_a_person_is_the_gates_affair(paddle_home: Path, tmp_path: Path) -> None:
+    """--provision goes on to the gates where a driver is left to a person; else no accelerator would ever train."""
+    own_recipe(tmp_path, "interpreter =", 'driver_minimum = { value = "1.0", source = "test" }\ninterpreter =')
+    done = train(paddle_home, tmp_path, "--recipes", "own", "--provision", "--yes", "--steps", "2")
+
+    assert done.returncode == 0, done.stderr
+    assert "by hand      driver" in done.stderr
+    assert record(tmp_path)["state"] == "finished"
+
+
+def test_bad_share_of_the_data(paddle_home: Path, tmp_path: Path) -> None:
+    """Rank 1's half is no text: exit 5, and rank 1 is named though the launcher says 241 for rank 0; a waiver of what
+    is open anyway is told to be in vain."""
+    text = (PROGRAMS / "tiny.txt").read_bytes()
+    (tmp_path / "data.txt").write_bytes(text[:-2000] + b"\xff\xfe" + text[-2000:])
+    refused(train(paddle_home, tmp_path, "--data", "data.txt"), tmp_path, "gate.data")
+    done = train(
+        paddle_home,
+        tmp_path,
+        "--data",
+        "data.txt",
+        "--waive",
+        "data",
+        "--because",
+        "to see it fail",
+        "--waive",
+        "disk",
+        "--because",
+        "in vain",
+    )
+
+    assert done.returncode == 5
+    assert "note: --waive disk opened nothing" in done.stderr
+    assert "gate.data: waived, since to see it fail: " in done.stderr
+    assert record(tmp_path)["waived"] == ["data: to see it fail"]
+    failed = record(tmp_path)["first_failed_worker"]
+    assert failed["rank"] == 1
+    assert "not UTF-8" in failed["lines"][-1]
+    assert "worker 1 failed first" in done.stderr
+
+
+def test_launcher_that_starts_no_worker(paddle_home: Path, tmp_path: Path) -> None:
+    """A command that paddle refuses is a launch that failed: exit 4, with the launcher's words."""
+    own_recipe(tmp_path, '"--nproc_per_node"', '"--devices", "0,1", "--nproc_per_node"')
+    done = train(paddle_home, tmp_path, "--recipes", "own")
+
+    assert done.returncode == 4, done.stderr
+    assert "ValueError" in done.stderr
+    assert record(tmp_path)["state"] == "unstarted"
+
+
+def own_recipe(folder: Path, old: str, new: str) -> None:
+    text = (ROOT / "installers/recipes/tiny-cpu.toml").read_text()
+    assert old in text
+    (folder / "own").mkdir()
+    (folder / "own/tiny-cpu.toml").write_text(text.replace(old, new))
+
+
+def refused(done: subprocess.CompletedProcess[str], cwd: Path, gate: str) -> None:
+    assert done.returncode == 1, done.stderr
+    assert f"  {gate}: " in done.stderr
+    assert "next:" in done.stderr
+    assert "nothing was started" in done.stderr
+    assert not [path for path in cwd.glob("runs/*") if path.name != ".lock"]
+
+
+# ---- the same program on accelerators that are not there
+
+
+@pytest.fixture(scope="module")
+def plugin(paddle_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a plugin for two `npu` devices."""
+    return compiled(paddle_environment, "npu", tmp_path_factory.mktemp("plugin"))
+
+
+def npu_recipe(plugin: Path, folder: Path, **more: str) -> Recipe:
+    """Our recipe for two Ascend cards; the script that it sources stands in for CANN's and leads to the plugin."""
+    (folder / "set_env.sh").write_text(f"export CUSTOM_DEVICE_ROOT={plugin}\n")
+    recipe = catalogue.by_name(catalogue.load_all(), "tiny-npu")
+    job = with_steps(recipe.jobs[0], 5)
+    return replace(
+        recipe,
+        jobs=(replace(job, arguments=(*job.arguments, "--batch", "2", "--seq", "16")),),
+        scripts=(str(folder / "set_env.sh"),),
+        environment={**recipe.environment, "OMP_NUM_THREADS": "1", **more},
+    )
+
+
+def run_npu(recipe: Recipe, python: Path, run: Path) -> launcher.Ending:
+    for name in ("log", "output"):
+        (run / name).mkdir()
+    values = {"python": str(python), "output": str(run / "output"), "log_dir": str(run / "log")}
+    made = render(recipe, recipe.jobs[0], values)
+    return launcher.launch(
+        Here(recipe, None), made, environment.clean(os.environ, made, "npu", str(run)), run, lambda step: None, 200
+    )
+
+
+def test_accelerator(plugin: Path, paddle_environment: Path, tmp_path: Path) -> None:
+    """The tiny model trains on two devices of type npu, through paddle's launcher and the plugin's collectives."""
+    end = run_npu(npu_recipe(plugin, tmp_path), paddle_environment / "bin/python", tmp_path)
+
+    assert end.how == "finished", end
+    assert [step.step for step in end.steps] == [1, 2, 3, 4, 5]
+    assert end.steps[-1].loss < end.steps[0].loss
+    assert (tmp_path / "output/checkpoint-5/weights.npz").exists()
+
+
+def test_accelerator_whose_all_reduce_does_nothing(plugin: Path, paddle_environment: Path, tmp_path: Path) -> None:
+    """A backend that returns without adding up (paddle's run_check is content with it) is caught before step 1."""
+    end = run_npu(npu_recipe(plugin, tmp_path, FAKE_SILENT="1"), paddle_environment / "bin/python", tmp_path)
+
+    assert (end.how, end.steps) == ("failed", ())
+    assert end.failed
+    assert "all-reduce over 2 ranks answered" in end.failed.lines[-1]
+
+
+def test_deadline(tmp_path: Path) -> None:
+    """A run that does not come to an end is ended, with what it had started in sessions of its own."""
+    code = "import subprocess, time; subprocess.Popen(['sleep', '300'], start_new_session=True); time.sleep(300)"
+    recipe = Recipe(
+        "slow", "", "cpu", "envcheck", ("x",), Hardware("any"), (Job("lora", "", (sys.executable, "-c", code)),)
+    )
+    made = render(recipe, recipe.jobs[0], {})
+    began = time.monotonic()
+    said: list[Step] = []
+    tidy = environment.clean(os.environ, made, "cpu", str(tmp_path))
+    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, said.append, 1.5)
+
+    assert (end.how, said) == ("deadline", [])
+    assert time.monotonic() - began < 20
+    assert process_tree.survivors(tmp_path) == []

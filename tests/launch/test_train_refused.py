@@ -1,0 +1,101 @@
+"""`envcheck train` where it starts nothing: each gate by the command, with what it says and leaves."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.launch.test_train import TRAIN, own_recipe, refused, train, variables
+
+
+def test_gate_environment(tmp_path: Path) -> None:
+    """Without the environment nothing starts, and the command that makes it is named."""
+    done = train(tmp_path / "home", tmp_path)
+
+    refused(done, tmp_path, "gate.environment")
+    assert "--provision" in done.stderr
+
+
+def test_gate_data(paddle_home: Path, tmp_path: Path) -> None:
+    """Data that is not there, or empty, is found before anything starts."""
+    (tmp_path / "empty").touch()
+
+    refused(train(paddle_home, tmp_path, "--data", "none"), tmp_path, "gate.data")
+    refused(train(paddle_home, tmp_path, "--data", "empty"), tmp_path, "gate.data")
+    assert train(paddle_home, tmp_path, "--data", ".").returncode == 2
+
+
+def test_gate_port(paddle_home: Path, tmp_path: Path) -> None:
+    """A port that somebody holds is named before the launcher finds out."""
+    own_recipe(tmp_path, '"--nproc_per_node"', '"--master", "127.0.0.1:{port}", "--nproc_per_node"')
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = str(held.getsockname()[1])
+        done = train(paddle_home, tmp_path, "--recipes", "own", "--port", port)
+
+    refused(done, tmp_path, "gate.port")
+    assert port in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"), ((("--port", "8000"), 2), (("--provision", "--into", "/proc/venv", "--yes"), 1))
+)
+def test_failure_is_a_document(argv: tuple[str, ...], code: int, tmp_path: Path) -> None:
+    """With --json whatever stops us before the start is one document with the exit code and the sentence."""
+    done = train(tmp_path / "home", tmp_path, "--json", *argv)
+    said = json.loads(done.stdout)
+
+    assert done.returncode == code, done.stderr
+    assert (said["state"], said["exit"]["code"]) == ("unstarted", code)
+    assert f"envcheck: {said['error']['message']}" in done.stderr
+
+
+def test_gate_folder(paddle_home: Path, tmp_path: Path) -> None:
+    """A folder in which nobody can write is named; /proc takes no files, from root neither."""
+    refused(train(paddle_home, tmp_path, "--runs", "/proc/runs"), tmp_path, "gate.folder")
+
+
+def test_gate_folder_that_is_full(paddle_home: Path, tmp_path: Path) -> None:
+    """Where files can be made and not filled, nothing starts (a limit on file size stands for a full disk)."""
+    done = subprocess.run(
+        TRAIN,
+        cwd=tmp_path,
+        env=variables(paddle_home, PYTHONDONTWRITEBYTECODE="1"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 10, 16 << 10)),
+    )
+
+    refused(done, tmp_path, "gate.folder")
+
+
+def test_gate_devices(tmp_path: Path) -> None:
+    """A job for cards that this machine lacks is refused with exit 1 and a document for programs."""
+    argv = (
+        sys.executable,
+        "-m",
+        "envcheck",
+        "train",
+        "--model",
+        "21b",
+        "--method",
+        "lora",
+        "--device",
+        "iluvatar",
+        "--json",
+    )
+    if shutil.which("ixsmi"):
+        pytest.skip("this machine has Iluvatar's tools")
+    done = subprocess.run(argv, cwd=tmp_path, env=variables(tmp_path), capture_output=True, text=True, timeout=120)
+
+    refused(done, tmp_path, "gate.devices")
+    said = json.loads(done.stdout)
+    assert (said["state"], said["exit"]["code"]) == ("refused", 1)
+    assert "FAIL" in {gate["severity"] for gate in said["gates"]}

@@ -1,0 +1,134 @@
+"""Cards that turn bad under a run: `envcheck train` itself, on a simulated machine, ends the run and says why."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envcheck.simulate import faults, machine_file, session
+
+ENVCHECK = (sys.executable, "-m", "envcheck")
+RECIPE = """
+name = "turning"
+title = "Steps of a test"
+device = "npu"
+framework = "envcheck"
+models = ["tiny"]
+source = "a test"
+interpreter = { value = "python3", source = "a test" }
+python = { value = ">=3.8", source = "a test" }
+
+[hardware]
+product = "Ascend 910B"
+source = "a test"
+cards = { value = 2, source = "a test" }
+memory_gib = { value = 2, source = "a test" }
+
+[[jobs]]
+method = "lora"
+title = "steps"
+source = "a test"
+processes = 2
+launcher = ["{python}", "{data}"]
+data = ["{data}"]
+outputs = ["{output}"]
+steps = { max = 2000 }
+"""
+PROGRAM = """
+import time
+for step in range(1, 2001):
+    print(f"[    INFO] - loss: {5 - step / 1000}, learning_rate: 1e-05, global_step: {step}", flush=True)
+    time.sleep(0.1)
+"""
+
+
+@dataclass
+class Bench:
+    """A run that goes on in `folder`, on the simulated machine in `there`."""
+
+    folder: Path
+    there: Path
+    home: Path
+    process: subprocess.Popen[str] | None = None
+
+    def begin(self) -> None:
+        argv = [*ENVCHECK, "train", "--recipe", "turning", "--recipes", str(self.home / "own")]
+        argv += ["--data", "program.py"]
+        env = session.environment(self.there) | {"ENVCHECK_HOME": str(self.home)}
+        self.process = subprocess.Popen(argv, cwd=self.folder, env=env, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 120
+        while "global_step: 3\n" not in self.log() and time.monotonic() < until and self.process.poll() is None:
+            time.sleep(0.1)
+
+    def log(self) -> str:
+        return "".join(path.read_text() for path in self.folder.glob("runs/*/log/*.log"))
+
+    def turn(self, *wishes: str) -> None:
+        """From now on the tool says what it says of a machine with these faults."""
+        made = faults.apply(machine_file.load("atlas-800t-a2"), [faults.asked(wish) for wish in wishes])
+        with session.written(made, self.folder / "turned") as other:
+            for path in sorted((other / "answers" / "npu-smi").iterdir()):
+                new = path.with_suffix(".new")
+                shutil.copy(path, new)
+                new.replace(self.there / "answers" / "npu-smi" / path.name)
+
+    def end(self) -> tuple[int, str, dict[str, Any]]:
+        assert self.process
+        _, told = self.process.communicate(timeout=120)
+        (record,) = self.folder.glob("runs/*/run.json")
+        return self.process.returncode, told, json.loads(record.read_text())
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recipe's environment, which is a Python and nothing else."""
+    folder = tmp_path_factory.mktemp("turning")
+    (folder / "own").mkdir()
+    (folder / "own/turning.toml").write_text(RECIPE)
+    with session.written(machine_file.load("atlas-800t-a2"), folder / "there") as there:
+        argv = [*ENVCHECK, "provision", "--recipe", "turning", "--recipes", "own", "--yes"]
+        env = session.environment(there) | {"ENVCHECK_HOME": str(folder)}
+        subprocess.run(argv, cwd=folder, env=env, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def bench(tmp_path: Path, home: Path) -> Iterator[Bench]:
+    """Eight idle 910B cards; the job's are the first two."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    with session.written(machine_file.load("atlas-800t-a2"), tmp_path / "there") as there:
+        bench = Bench(tmp_path, there, home)
+        yield bench
+    if bench.process and bench.process.poll() is None:
+        bench.process.terminate()
+        bench.process.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "name", "words"),
+    [
+        (("health-alarm=1",), "health", ("a card has fallen ill", "card 1 has turned from OK to Alarm")),
+        (("memory-held=61500",), "memory", ("memory is about to run out", "card 0 holds 9", "GiB of 64 GiB")),
+    ],
+)
+def test_card_turns(bench: Bench, wishes: tuple[str, ...], name: str, words: tuple[str, ...]) -> None:
+    """A card that falls ill or fills up under the run ends it: exit 5, what was seen, and the record of it."""
+    bench.begin()
+    bench.turn(*wishes)
+    code, told, said = bench.end()
+
+    assert code == 5, told
+    for part in (f"watch.{name}: ", "ended early after", "next: ", f"--no-stop {name}", *words):
+        assert part in told
+    assert (said["state"], said["exit"]["code"], said["stopped"]["name"]) == ("stopped", 5, f"watch.{name}")
+    assert words[1] in said["stopped"]["seen"]
+    assert 3 <= said["loss"][-1][0] < 2000

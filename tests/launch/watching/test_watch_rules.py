@@ -1,0 +1,193 @@
+"""The stop rules as plain functions of one moment, and the options that change them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envcheck.core.errors import UsageError
+from launch.logs.step import Step
+from launch.watching import choose_monitor, rules
+from launch.watching.state import Card, Sample, State
+
+IDLE = tuple(Card(str(n), 3400, 65536, 0.0, health="OK") for n in range(2))
+WELL = tuple(Step(5 - n / 100, n) for n in range(1, 41))
+
+
+def looks(*cards: Card, count: int = 3) -> tuple[Sample, ...]:
+    return tuple(Sample(100.0 + 5 * n, cards) for n in range(count))
+
+
+def taken(**more: Any) -> tuple[Card, ...]:
+    return (IDLE[0], replace(IDLE[1], **more))
+
+
+# A healthy moment: 40 steps of a second each, cards at work, a log that grew just now.
+HEALTHY = State(
+    now=140.0,
+    began_at=50.0,
+    grew_at=139.0,
+    steps=WELL,
+    marks=tuple((99.0 + n, n) for n in range(1, 41)),
+    first_step_at=100.0,
+    stepped_at=139.0,
+    before=Sample(40.0, IDLE),
+    samples=looks(*(replace(card, used_mib=40000, percent=95.0) for card in IDLE)),
+    busy_cores=2.0,
+    host_free=0.5,
+)
+NAN, HIGH = Step(math.nan, 41), tuple(Step(40.0, n) for n in range(41, 44))
+FALLEN = {"now": 201.0, "grew_at": 100.0, "worked_at": 140.0, "fallen": ("Traceback", "  File", "OSError: x")}
+SILENT = {"grew_at": 1000.0, "stepped_at": 1000.0}
+CASES: list[tuple[str, dict[str, Any], str]] = [
+    ("cpu", {"samples": looks(*IDLE)}, "all 2 cards stayed idle"),
+    ("cpu", {"samples": looks(*IDLE), "busy_cores": None}, ""),  # nobody knows who burns the host
+    ("cpu", {"samples": looks(*IDLE), "busy_cores": 0.1}, ""),
+    ("cpu", {"samples": looks(*IDLE, count=2)}, ""),
+    ("cpu", {"samples": looks(*IDLE), "steps": WELL[:2]}, ""),
+    ("cpu", {"samples": looks(*IDLE), "first_step_at": 101.0}, ""),  # these looks were before
+    ("cpu", {"samples": looks(*IDLE), "before": None}, ""),
+    ("cpu", {"samples": looks(*taken(percent=60.0))}, ""),
+    ("cpu", {"samples": looks(*taken(used_mib=9000))}, ""),  # idle right now, with a model in it
+    ("cpu", {"samples": looks(*taken(used_mib=None, percent=None))}, ""),
+    ("cpu", {"samples": looks(*(replace(card, percent=None) for card in IDLE))}, "stayed idle"),
+    ("loss", {"steps": (*WELL, NAN, NAN, NAN)}, "no number since step 41"),
+    ("loss", {"steps": (NAN, NAN, NAN)}, "no number"),
+    ("loss", {"steps": (*WELL, NAN, NAN)}, ""),
+    ("loss", {"steps": (*WELL, NAN, NAN, Step(4.0, 44))}, ""),  # fp16 skips a step now and then
+    ("loss", {"steps": (*WELL, *[Step(math.inf, 41)] * 3)}, "no number"),
+    ("loss", {"steps": (*WELL, *[Step(0.0, 41, grad_norm=math.nan)] * 3)}, "no number"),
+    ("loss", {"steps": (*WELL, *[Step(0.0, 41, grad_norm=0.5)] * 3)}, ""),
+    ("loss", {"steps": (*WELL, *HIGH)}, "more than 4 times"),
+    ("loss", {"steps": (*WELL[:5], *HIGH)}, ""),  # too early to say
+    ("loss", {"steps": (*(Step(-s.loss, s.step) for s in WELL), *HIGH)}, ""),  # a loss below 0 has no such measure
+    ("loss", {"steps": tuple(Step(n / 1000, n) for n in range(1, 60))}, ""),  # reinforcement learning begins near 0
+    ("loss", {"steps": ()}, ""),
+    ("stalled", {"now": 1500.0, **SILENT}, ""),
+    ("stalled", {"now": 1601.0, **SILENT}, "no step for 10 min, and a step took 1 s before"),
+    ("stalled", {"now": 1601.0, **SILENT, "marks": ((0.0, 1), (100.0, 2))}, ""),  # slow steps: 20 times 100 s
+    ("stalled", {"now": 3999.0, "grew_at": 3998.0, "stepped_at": 1000.0}, ""),  # a checkpoint, with words
+    ("stalled", {"now": 4001.0, "grew_at": 4000.0, "stepped_at": 1000.0}, "no step for 50 min"),
+    ("stalled", {"now": 3000.0, "grew_at": 50.0, "stepped_at": None, "steps": ()}, ""),  # large models load for long
+    ("stalled", {"now": 3700.0, "grew_at": 50.0, "stepped_at": None, "steps": ()}, "no step was made in 1 h 1 min"),
+    ("launcher", {**FALLEN}, "neither a worker nor a line came in 61 s"),
+    ("launcher", {**FALLEN, "now": 160.0}, ""),  # not for long enough
+    ("launcher", {**FALLEN, "worked_at": 190.0}, ""),  # a worker lives, or did until just now
+    ("launcher", {**FALLEN, "grew_at": 190.0}, ""),  # work went on
+    ("launcher", {**FALLEN, "worked_at": None}, ""),  # nobody can tell whether a worker lives
+    ("launcher", {**FALLEN, "fallen": ()}, ""),
+    ("health", {"samples": looks(*taken(health="Alarm"))}, "card 1 has turned from OK to Alarm"),
+    ("health", {"samples": looks(*taken(health="Warning"))}, ""),
+    ("health", {"samples": looks(*taken(health="Alarm"), count=1)}, ""),
+    ("health", {"samples": (*looks(*taken(health="Alarm")), Sample(120.0, IDLE))}, ""),
+    ("health", {"samples": looks(*taken(health="Alarm")), "before": Sample(40.0, taken(health="Alarm"))}, ""),
+    ("health", {"samples": looks(IDLE[0])}, "card 1 is no longer listed"),
+    ("health", {"samples": looks(*taken(ecc_uncorrected=3))}, "3 uncorrected memory errors, 0 before"),
+    ("health", {"samples": looks(*taken(health=None))}, ""),
+    ("health", {"samples": looks(IDLE[0]), "before": None}, ""),
+    ("memory", {"samples": looks(*taken(used_mib=64300))}, "card 1 holds 98.1 % of its memory"),
+    ("memory", {"samples": looks(*taken(used_mib=64000))}, ""),
+    ("memory", {"samples": looks(*taken(used_mib=64300), count=2)}, ""),
+    ("memory", {"samples": looks(*taken(used_mib=64300, total_mib=None))}, ""),
+    ("health", {"samples": looks(*taken(health="Alarm")), "mine": frozenset("0")}, ""),  # another job's card
+    ("health", {"samples": looks(*taken(health="Alarm")), "mine": frozenset("1")}, "card 1 has turned"),
+    ("memory", {"samples": looks(*taken(used_mib=64300)), "mine": frozenset("0")}, ""),
+    ("memory", {"samples": looks(*taken(used_mib=64300)), "mine": frozenset("01")}, "card 1 holds 98.1 %"),
+    ("memory", {"host_free": 0.01}, "only 1.0 % of the host's memory is left"),
+    ("memory", {"host_free": None}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "changed", "expected"), CASES)
+def test_rule(name: str, changed: dict[str, Any], expected: str) -> None:
+    """Each rule ends a run when it must, and says nothing when all is well or it cannot tell."""
+    seen = rules.RULES[name].judge(replace(HEALTHY, **changed), rules.RULES[name].limits)
+
+    assert (seen is not None) == bool(expected)
+    assert expected in (seen[0] if seen else "")
+
+
+def test_every_rule_is_tested() -> None:
+    """Each rule has a moment that it ends and one that it leaves alone."""
+    assert {name for name, _, expected in CASES if expected} == set(rules.RULES)
+    assert {name for name, _, expected in CASES if not expected} == set(rules.RULES)
+
+
+def test_healthy_run_goes_on() -> None:
+    """No rule ends a run in which all is well, nor one of which nothing is known yet."""
+    assert rules.judge(HEALTHY, rules.in_force()) is None
+    assert rules.judge(State(now=60.0, began_at=50.0, grew_at=50.0), rules.in_force()) is None
+
+
+def test_finding_says_what_to_do() -> None:
+    """What ends a run has a name, evidence, limits, words for what to do and how to go on in spite of it."""
+    found = rules.judge(replace(HEALTHY, steps=(NAN, NAN, NAN)), rules.in_force())
+
+    assert found is not None
+    assert (found.name, found.source) == ("watch.loss", "lines 3, times 4, rise 2, first 10")
+    assert found.evidence == ("step 41: loss nan",) * 3
+    assert found.remedy
+    assert "learning rate" in found.remedy.words
+    assert "--no-stop loss" in found.remedy.words
+
+
+TIMES, SIZES = st.floats(0, 1e7), st.integers(0, 9) | st.none()
+STEPS = st.builds(Step, st.floats(), st.integers(0, 99) | st.none(), grad_norm=st.floats() | st.none())
+HEALTHS = st.sampled_from(("OK", "Alarm", "?", None))
+CARDS = st.builds(Card, st.sampled_from("012"), SIZES, SIZES, st.floats(0, 100) | st.none(), health=HEALTHS)
+SAMPLES = st.builds(Sample, TIMES, st.lists(CARDS).map(tuple))
+STATES = st.builds(
+    State,
+    now=TIMES,
+    began_at=TIMES,
+    grew_at=TIMES,
+    steps=st.lists(STEPS).map(tuple),
+    marks=st.lists(st.tuples(TIMES, st.integers(0, 99))).map(tuple),
+    stepped_at=TIMES | st.none(),
+    before=SAMPLES | st.none(),
+    samples=st.lists(SAMPLES).map(tuple),
+    busy_cores=st.floats(0, 99) | st.none(),
+    host_free=st.floats(0, 1) | st.none(),
+    worked_at=TIMES | st.none(),
+    fallen=st.lists(st.text()).map(tuple),
+)
+
+
+@given(STATES)
+def test_rules_never_fail(state: State) -> None:
+    """Whatever moment is put together: a finding or none."""
+    found = rules.judge(state, rules.in_force())
+
+    assert found is None or (found.seen and found.remedy)
+
+
+def test_rules_can_be_changed() -> None:
+    """--no-stop takes a rule away, --limit gives one of its limits another value."""
+    assert set(choose_monitor.asked(("cpu", "loss"), ())) == {"stalled", "launcher", "health", "memory"}
+    assert choose_monitor.asked((), ("stalled.seconds=30", "memory.percent=99.5"))["stalled"]["seconds"] == 30
+    assert rules.RULES["stalled"].limits["seconds"] == 600
+
+
+@pytest.mark.parametrize(
+    ("off", "changed", "near"),
+    [
+        (("stall",), (), "stalled"),
+        ((), ("stalled.second=3",), "stalled.seconds"),
+        ((), ("loss.lines=many",), "stalled.seconds=1800"),
+        ((), ("loss.lines=-1",), "stalled.seconds=1800"),
+        ((), ("loss.lines=nan",), "stalled.seconds=1800"),
+        ((), ("loss.lines",), "stalled.seconds=1800"),
+        ((), ("qqq=1",), "cpu.steps"),
+    ],
+)
+def test_wrong_options(off: tuple[str, ...], changed: tuple[str, ...], near: str) -> None:
+    """What is no rule, limit or number is wrong usage, with what would be right."""
+    with pytest.raises(UsageError) as caught:
+        choose_monitor.asked(off, changed)
+
+    assert near in (caught.value.next_step or "")

@@ -1,0 +1,308 @@
+"""The collectors of nodes, processes, kernel, containers, libraries and loader, on real files and processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envcheck import checks
+from envcheck.checks.devices import owners
+from envcheck.collect import facts, machine
+from envcheck.core.facts import Facts
+from envcheck.core.model import Answer, Outcome
+from envcheck.vendors import VENDORS
+from probes.host import containers, elf, kernel, libraries, loader, permissions, processes, schemas
+from tests.envcheck.checks.check_parts import healthy
+
+COLLECTED = ("caller", "paths", "processes", "kernel", "containers", "libraries", "loader")
+CC = shutil.which("cc") or shutil.which("gcc")
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A vendor whose nodes lie in a folder of the test's."""
+    vendor = replace(VENDORS["npu"], node_pattern=f"{tmp_path}/davinci[0-9]*", control_nodes=(f"{tmp_path}/manager",))
+    (tmp_path / "davinci0").touch()
+    (tmp_path / "manager").touch(mode=0o600)
+    for module in (permissions, processes):
+        monkeypatch.setattr(module, "VENDORS", {"npu": vendor})
+    yield tmp_path
+
+
+def built(folder: Path, name: str, code: str, *options: str) -> Path:
+    """A real shared library."""
+    if CC is None:
+        pytest.skip("no C compiler is here")
+    (folder / f"{name}.c").write_text(code)
+    subprocess.run([CC, "-shared", "-fPIC", "-o", f"{folder}/{name}", *options, f"{folder}/{name}.c"], check=True)
+    return folder / name
+
+
+def test_this_machine_is_read() -> None:
+    """What the collectors tell of this machine fits the shapes that checks read."""
+    found = facts.gather(machine.live(), "cpu")
+    me, paths, running = schemas.caller(found), schemas.paths(found), schemas.kernel(found)
+    assert me and paths and running and schemas.loader(found) and schemas.libraries(found) is not None
+
+    assert (me.uid, me.capabilities is not None) == (os.geteuid(), True)
+    assert paths.paths["/"].kind == "folder" and running.running == os.uname().release
+    assert os.getpid() in (seen := schemas.processes(found) or schemas.Processes()).pids and not seen.holding
+
+
+def test_who_holds_a_node_is_found(nodes: Path) -> None:
+    """A process that has a device's node open is named with its age and its parent, the asking one left out."""
+    code = f"import sys; f = open('{nodes}/davinci0'); print('open', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout and child.stdout.readline() == b"open\n"
+        with (nodes / "davinci0").open():
+            found = processes.processes()["holding"]
+        child.kill()
+
+    assert [(one["pid"], one["parent"], one["nodes"]) for one in found] == [
+        (child.pid, os.getpid(), [f"{nodes}/davinci0"])
+    ]
+    assert found[0]["state"] in "SR" and found[0]["age_s"] >= 0 and "python" in found[0]["name"]
+
+
+def test_owner_and_mode_are_those_of_the_file(nodes: Path) -> None:
+    """Nodes are looked up with owner and mode; a link that leads nowhere is a link."""
+    (nodes / "davinci1").symlink_to(nodes / "gone")
+    found = permissions.paths()["paths"]
+
+    assert found[f"{nodes}/manager"]["mode"] == 0o600 and found[f"{nodes}/manager"]["uid"] == os.geteuid()
+    assert found[f"{nodes}/manager"]["usable"] is True
+    assert found[f"{nodes}/davinci1"]["kind"] == "link" and found[f"{nodes}/davinci1"]["usable"] is False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody without rights")
+def test_what_a_stranger_may_not_open_is_told(nodes: Path) -> None:
+    """The same look by a user without rights: its nodes are not usable, and it has no name."""
+    nodes.chmod(0o755)
+    for folder in nodes.parents:
+        if folder.is_relative_to(tempfile.gettempdir()) and folder != Path(tempfile.gettempdir()):
+            folder.chmod(folder.stat().st_mode | 0o111)
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        try:  # a child that goes on would run the rest of the tests a second time
+            os.setgroups([])
+            os.setgid(64123)
+            os.setuid(64123)
+            told = {"usable": permissions.paths()["paths"][f"{nodes}/manager"]["usable"], **permissions.caller()}
+            os.write(write, json.dumps(told).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    said = json.loads(os.read(read, 4096))
+
+    assert (said["usable"], said["user"], said["uid"], int(said["capabilities"], 16)) == (False, None, 64123, 0)
+
+
+def test_paths_of_the_environment_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each folder that a variable names is told, with whether it is there."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path}::{tmp_path}/gone:relative")
+
+    assert permissions.paths()["named"]["LD_LIBRARY_PATH"] == {f"{tmp_path}": True, f"{tmp_path}/gone": False}
+
+
+def test_libraries_are_loaded_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that loads, one that lacks a symbol, one that is not there, and one that ends the process: each is told."""
+    built(tmp_path, "good.so", "int f(void) { return 1; }")
+    built(tmp_path, "lacking.so", "int nowhere(void); int (*p)(void) = nowhere;")
+    built(tmp_path, "last.so", "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }")
+    names = [(name, str(tmp_path / name)) for name in ("good.so", "lacking.so", "missing.so", "last.so")]
+    here = replace(VENDORS["npu"], node_pattern=str(tmp_path), libraries=tuple(names))
+    monkeypatch.setattr(libraries, "VENDORS", {"npu": here})
+    found = libraries.libraries()
+
+    assert found["good.so"]["loads"] is True and found["good.so"]["path"] == f"{tmp_path}/good.so"
+    assert found["lacking.so"]["loads"] is False and found["missing.so"]["loads"] is False
+    assert found["last.so"]["loads"] is None and "crashed" in found["last.so"]["error"]
+
+
+def test_a_library_that_hangs_costs_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constructor that never ends is ended, and told."""
+    built(tmp_path, "slow.so", "#include <unistd.h>\n__attribute__((constructor)) static void f(void) { sleep(60); }")
+    monkeypatch.setattr(libraries, "DEADLINE_S", 1.0)
+    here = replace(VENDORS["npu"], node_pattern=str(tmp_path), libraries=(("slow.so", f"{tmp_path}/slow.so"),))
+    monkeypatch.setattr(libraries, "VENDORS", {"npu": here})
+
+    assert libraries.libraries() == {"slow.so": {"loads": None, "error": "no end while it was loaded", "path": None}}
+
+
+def test_nothing_is_loaded_where_no_card_is() -> None:
+    """On a machine without cards and toolkits no library is tried."""
+    if any(Path(v.toolkit_folder).exists() for v in VENDORS.values() if v.toolkit_folder):
+        pytest.skip("a toolkit is here")
+
+    assert libraries.libraries() == {}
+
+
+def test_modules_of_each_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """modules.dep is read for each kernel, and a folder without an image starts nothing."""
+    for release, line in (
+        ("6.1.0-9", "updates/dkms/nvidia-uvm.ko.xz: updates/dkms/nvidia.ko.xz\n"),
+        ("6.1.0-10", "a.ko:\n"),
+    ):
+        (tmp_path / release).mkdir()
+        (tmp_path / release / "modules.dep").write_text(line)
+    (tmp_path / "6.1.0-10" / "vmlinuz").touch()
+    monkeypatch.setattr(kernel, "MODULES", tmp_path)
+
+    assert kernel.kernel()["kernels"] == {
+        "6.1.0-10": {"modules": [], "bootable": True},
+        "6.1.0-9": {"modules": ["nvidia_uvm"], "bootable": False},
+    }
+
+
+def test_a_compiled_library_is_read(tmp_path: Path) -> None:
+    """Processor, name and versions of a real library are what its own linker wrote."""
+    made = built(tmp_path, "libx.so.1", "int f(void) { return 1; }", "-Wl,-soname,libx.so.1")
+    read = elf.read(made)
+
+    assert read == elf.Library(os.uname().machine, "libx.so.1")
+
+
+def test_the_newest_glibcxx_is_that_of_the_strings() -> None:
+    """The version that this machine's libstdc++ gives is the newest that stands in it."""
+    told = loader.loader()["standard"]
+    if told is None:
+        pytest.skip("no libstdc++ is here")
+    said = {part for part in Path(told["path"]).read_bytes().split(b"\0") if part.startswith(b"GLIBCXX_3.4.")}
+
+    assert told["gives"] == max((s.decode()[8:] for s in said), key=lambda v: [int(n) for n in v.split(".")])
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes_are_no_library(data: bytes) -> None:
+    """What calls itself a library and is none is None, or a library without a name; never a crash."""
+    file = Path(os.environ.get("TMPDIR", "/tmp")) / f"envcheck-elf-{os.getpid()}"
+    file.write_bytes(b"\x7fELF\x02\x01" + data)
+    try:
+        read = elf.read(file)
+    finally:
+        file.unlink()
+
+    assert read is None or read.soname is None
+
+
+def docker(folder: Path, answers: dict[str, str]) -> Path:
+    """A docker that says what a real one says to ps and inspect."""
+    lines = [f"{verb}) cat <<'END'\n{text}\nEND\n;;" for verb, text in answers.items()]
+    program = folder / "docker"
+    program.write_text("#!/bin/sh\ncase $1 in\n" + "\n".join(lines) + "\n*) echo refused >&2; exit 1 ;;\nesac\n")
+    program.chmod(0o755)
+    return program
+
+
+INSPECTED = {
+    "Name": "/job",
+    "State": {"Pid": 4711},
+    "Config": {"Image": "cann:8.0", "Env": ["ASCEND_VISIBLE_DEVICES=0-3", "TOKEN=abc", "PATH=/bin"]},
+    "HostConfig": {
+        "Devices": [{"PathOnHost": "/dev/davinci1", "PathInContainer": "/dev/davinci1", "CgroupPermissions": "rwm"}],
+        "DeviceRequests": [{"Driver": "", "Count": -1, "DeviceIDs": ["0", "3"], "Capabilities": [["gpu"]]}],
+        "ShmSize": 67108864,
+        "IpcMode": "private",
+        "Runtime": "runc",
+        "Privileged": False,
+    },
+    "Mounts": [{"Type": "bind", "Source": "/usr/local/dcmi", "Destination": "/usr/local/dcmi"}],
+}
+
+
+def test_containers_are_told_without_their_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cards, shared memory and mounts of each running container; of its environment only what chooses cards."""
+    docker(tmp_path, {"ps": "0123456789abcdef", "inspect": json.dumps(INSPECTED)})
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    told = containers.containers()
+
+    assert told["error"] is None and "abc" not in json.dumps(told["containers"])
+    assert told["containers"][0]["nodes"] == ["/dev/davinci1"] and told["containers"][0]["shm_bytes"] == 64 << 20
+    assert told["containers"][0]["requests"] == ["nvidia.com/gpu=0", "nvidia.com/gpu=3"]
+    assert told["containers"][0]["visible"] == {"ASCEND_VISIBLE_DEVICES": "0-3"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "error"),
+    [
+        ({}, "refused"),
+        ({"ps": ""}, None),
+        ({"ps": "abc"}, "refused"),
+        ({"ps": "abc", "inspect": "[1, 2"}, "docker inspect said nothing"),
+        ({"ps": "--help", "inspect": "{}"}, None),
+    ],
+)
+def test_an_engine_that_says_otherwise(
+    answers: dict[str, str], error: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine out of reach, without containers, or that talks nonsense: its own sentence, and no container."""
+    docker(tmp_path, answers)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    told = containers.containers()
+
+    assert (told["error"], told["containers"]) == (error, [])
+
+
+@pytest.mark.parametrize(
+    ("vendor", "got", "told"),
+    [
+        ("nvidia", {"requests": ["nvidia.com/gpu=all"]}, "nvidia.com/gpu=all"),
+        ("nvidia", {"visible": {"NVIDIA_VISIBLE_DEVICES": "all"}, "runtime": "runc"}, ""),  # the image's own setting
+        ("nvidia", {"visible": {"NVIDIA_VISIBLE_DEVICES": "1"}, "runtime": "nvidia"}, "NVIDIA_VISIBLE_DEVICES=1"),
+        ("nvidia", {"visible": {"NVIDIA_VISIBLE_DEVICES": "void"}, "runtime": "nvidia"}, ""),
+        ("npu", {"visible": {"ASCEND_VISIBLE_DEVICES": "0-3"}, "runtime": "ascend"}, "ASCEND_VISIBLE_DEVICES=0-3"),
+        ("npu", {"nodes": ["/dev/davinci_manager", "/dev/davinci7"]}, "/dev/davinci7"),
+        ("npu", {"requests": ["nvidia.com/gpu=0"], "privileged": True}, ""),
+    ],
+)
+def test_what_a_container_was_given(vendor: str, got: dict[str, object], told: str) -> None:
+    """A vendor's cards come by node, by request, or by its runtime; a variable without the runtime gives none."""
+    one = schemas.Container("c", **got)
+
+    assert owners.given(healthy(vendor).vendors[0], one) == told
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = (
+    "paths",
+    "named",
+    "holding",
+    "pids",
+    "kernels",
+    "loaded",
+    "containers",
+    "uid",
+    "preload",
+    "standard",
+    "/",
+    "mode",
+)
+
+
+@settings(deadline=None)
+@given(name=st.sampled_from(COLLECTED), said=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6))
+def test_any_recording_is_read(name: str, said: dict[str, object]) -> None:
+    """Whatever a stranger's snapshot says in a collector's name, no check crashes."""
+    told = replace(GOOD, answers={**GOOD.answers, f"ask {name}": Answer("", Outcome.ANSWERED, json.dumps(said))})
+
+    assert not [f for f in checks.run_all(told) if "crashed" in f.seen]
+
+
+GOOD: Facts = healthy("npu")

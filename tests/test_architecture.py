@@ -1,0 +1,182 @@
+"""The house rules that a program can check."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from envcheck.cli.main import COMMANDS
+from envcheck.collect.documents import PARSERS
+from envcheck.core import toml_file
+from envcheck.vendors import VENDORS
+from tests.import_graph import PACKAGES, ImportGraph, cycles
+
+ROOT = Path(__file__).parent.parent
+GRAPH = ImportGraph(ROOT)
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *argv], cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+def test_ruff() -> None:
+    """The linter has nothing to say."""
+    done = run("-m", "ruff", "check", ".")
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_format() -> None:
+    """Everything is formatted."""
+    done = run("-m", "ruff", "format", "--check", ".")
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_types() -> None:
+    """mypy --strict is content with the four packages."""
+    done = run("-m", "mypy")
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_module_cycles() -> None:
+    """No module imports itself by way of others."""
+    assert cycles(GRAPH.modules) == []
+
+
+def test_no_folder_cycles() -> None:
+    """No folder imports itself by way of others."""
+    assert cycles(GRAPH.folders) == []
+
+
+# The layers of CONTRIBUTING.md, lowest first: a folder imports those on lines above it, and those left of it on its own
+# line.  A folder that is not named belongs to the nearest one above it that is.
+LAYERS = (
+    "envcheck/core envcheck/core/language envcheck/core/lint envcheck/core/simulate envcheck/schemas",
+    "probes",
+    "envcheck/vendors envcheck/settings envcheck/collect envcheck/compat",
+    "installers/recipes launch/catalogue launch/rendering launch/memory launch/planner",
+    "envcheck/checks envcheck/deep envcheck/report envcheck/scripts",
+    "envcheck/payload envcheck/fleet",
+    "envcheck/lint envcheck/simulate envcheck/explain",
+    "installers",
+    "launch/programs launch/logs launch/job launch/gates launch/rendezvous launch/run launch/watching launch/runs",
+    "launch launch/infer",
+    "launch/backends",
+    "envcheck/cli",
+    "envcheck",
+)
+RANK = {folder: n for n, folder in enumerate(folder for line in LAYERS for folder in line.split())}
+
+
+def rank(folder: str) -> int:
+    named = [folder, *(str(parent) for parent in Path(folder).parents)]
+    return next(RANK[name] for name in named if name in RANK)
+
+
+def test_imports_point_downwards() -> None:
+    """A folder imports from lower layers, or from folders to its left on its own line."""
+    upwards = {
+        f"{folder} -> {other}"
+        for folder, imported in GRAPH.folders.items()
+        for other in imported
+        if rank(other) > rank(folder)
+    }
+
+    assert upwards == set()
+
+
+def test_only_main_imports_the_command_line() -> None:
+    """Nobody imports envcheck/cli but envcheck/__main__.py; nobody imports the package envcheck itself."""
+    command_line = {
+        module
+        for module, imported in GRAPH.modules.items()
+        if not module.startswith("envcheck.cli") and any(name.startswith("envcheck.cli") for name in imported)
+    }
+
+    assert command_line == {"envcheck.__main__"}
+    assert not any("envcheck" in imported for imported in GRAPH.modules.values())
+
+
+def test_folders_are_small() -> None:
+    """No folder holds more than 25 modules, its __init__ aside."""
+    sizes = Counter(path.parent for path in GRAPH.files.values() if path.name != "__init__.py")
+
+    assert {str(folder.relative_to(ROOT)): n for folder, n in sizes.items() if n > 25} == {}
+
+
+def test_model_stands_alone() -> None:
+    """The words of envcheck import the standard library alone."""
+    tops = {name.split(".")[0] for name in GRAPH.names_imported_by("envcheck.core.model")}
+
+    assert tops <= set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("name", ("docker", "pexpect", "rich", "jinja2"))
+def test_doctor_starts_without_heavy_libraries(name: str) -> None:
+    """What doctor imports before it looks holds no library that only other verbs need."""
+    code = f"""
+import sys
+from envcheck.cli.commands import doctor
+import envcheck.collect.facts, envcheck.checks, envcheck.report
+sys.exit({name!r} in sys.modules)
+"""
+    done = run("-c", code)
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_help_has_examples(verb: str) -> None:
+    """Every verb's --help shows how it is used."""
+    done = run("-m", "envcheck", verb, "--help")
+
+    assert done.returncode == 0
+    assert f"envcheck {verb}" in done.stdout.split("Options:")[0].replace(f"Usage: envcheck {verb}", "")
+
+
+@pytest.mark.parametrize("vendor", [v for v in VENDORS.values() if v.tool], ids=lambda v: v.name)
+def test_vendor_is_complete(vendor) -> None:  # type: ignore[no-untyped-def]
+    """Each vendor has a parser, texts for it, and a recipe."""
+    tool = vendor.tool.replace("-", "_")
+
+    assert importlib.util.find_spec(PARSERS[vendor.tool])
+    assert list((ROOT / f"tests/data/{tool}").rglob("*.json"))
+    assert any(f'"{vendor.name}"' in p.read_text() for p in (ROOT / "installers/recipes").glob("*.toml"))
+
+
+def test_no_unknown_word() -> None:
+    """An unknown verb is a usage error in one sentence, not a traceback."""
+    done = run("-m", "envcheck", "frobnicate")
+
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_reader_that_leaves() -> None:
+    """A reader that goes away gets no complaint, and the verdict that nobody read does not count as fit."""
+    argv = [sys.executable, "-m", "envcheck", "doctor", "--list-checks"]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        said = child.stderr.read()
+
+    assert said == b""
+    assert child.returncode == 3
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="this Python has no TOML of its own")
+def test_tables_are_read_by_every_parser() -> None:
+    """A pod or a host may have Python's own alone, which refuses what later versions of TOML allow."""
+    import tomllib
+
+    for path in sorted(path for part in PACKAGES for path in (ROOT / part).rglob("*.toml")):
+        text = path.read_text(encoding="utf-8")
+        assert toml_file.table(text, path.name, "") == tomllib.loads(text), path
