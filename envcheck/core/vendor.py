@@ -29,7 +29,7 @@ def list_paths(pattern: str) -> Question:
 
 @dataclass(frozen=True)
 class Vendor:
-    """One vendor's names and figures.
+    """One vendor's names and figures; `package` is the dotted name of its folder, where its other parts stand.
 
     `idle_memory_mib` is what the driver itself holds of an idle device; `plugin_index` the only package index that has
     the plugin; `commands` are ready to paste, by what they are for; `pci_classes` how the classes of accelerators begin
@@ -50,6 +50,7 @@ class Vendor:
     """
 
     name: str
+    package: str
     title: str
     tool: str
     pci_vendor: str

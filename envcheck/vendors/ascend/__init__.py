@@ -16,6 +16,7 @@ def _load_unknown(device: Device) -> bool:
 
 VENDOR = Vendor(
     name="npu",
+    package=__name__,
     title="Huawei Ascend",
     tool="npu-smi",
     pci_vendor="19e5",

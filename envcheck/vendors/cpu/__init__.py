@@ -6,6 +6,7 @@ from envcheck.core.vendor import Vendor
 
 VENDOR = Vendor(
     name="cpu",
+    package=__name__,
     title="no accelerator",
     tool="",
     pci_vendor="",

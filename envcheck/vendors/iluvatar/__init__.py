@@ -18,6 +18,7 @@ def _ix_query(power: str) -> Question:
 
 VENDOR = Vendor(
     name="iluvatar",
+    package=__name__,
     title="Iluvatar CoreX",
     tool="ixsmi",
     pci_vendor="1e3e",

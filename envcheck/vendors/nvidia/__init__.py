@@ -6,6 +6,7 @@ from envcheck.core.vendor import Vendor, list_paths, read, run
 
 VENDOR = Vendor(
     name="nvidia",
+    package=__name__,
     title="NVIDIA",
     tool="nvidia-smi",
     pci_vendor="10de",
