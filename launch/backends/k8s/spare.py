@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from envcheck.payload.plain_psutil import (  # noqa: F401  psutil's own names
+    disk_partitions,
+    net_if_addrs,
+    net_if_stats,
+    swap_memory,
+    virtual_memory,
+)
+
 STATUS_ZOMBIE = "zombie"
 PROC = Path("/proc")
 

@@ -43,7 +43,7 @@ import json, os, sys
 {first}
 sys.path[:0] = [sys.argv[1]]
 sys.path.append(sys.argv[1] + "/spare")
-from envcheck import cli
+from envcheck.cli import main as cli
 for words in json.loads(sys.argv[2]):
     print("code", cli._code(["train", "--gates", *words]))
 """
