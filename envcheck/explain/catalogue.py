@@ -11,6 +11,7 @@ from typing import Any
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
 from envcheck.explain.model import KINDS, Entry
+from envcheck.vendors import find_data_files
 
 FOLDER = Path(__file__).parent / "entries"
 LIMIT = 1 << 20  # bytes of one file
@@ -26,19 +27,29 @@ _ENDLESS = re.compile(r"[*+]|\{\d*,\}|\{\d{4,}|\{\d*,\d{4,}")
 
 @functools.cache
 def entries() -> tuple[Entry, ...]:
-    """All of them, in the order of the files' names and as they stand there."""
-    found = [entry for path in sorted(FOLDER.glob("*.toml")) for entry in read(path)]
+    """All of them, by the names of their areas; within an area as they stand in its file."""
+    areas = sorted([*_common_areas(), *_vendor_areas()], key=lambda area: area[0])
+    found = [entry(raw, area) for area, listed in areas for raw in listed]
     names = [entry.name for entry in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"the catalogue of explanations has {', '.join(twice)} twice")
     return tuple(found)
 
 
-def read(path: Path) -> Iterator[Entry]:
-    """Of one file."""
-    said = toml_file.table(toml_file.text(path, LIMIT, "catalogue"), path.name, "reinstall envcheck")
-    for raw in said.get("entry", ()):
-        yield entry(raw, path.stem)
+def _common_areas() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The areas that concern no vendor alone, a file each."""
+    for path in FOLDER.glob("*.toml"):
+        yield path.stem, _read(path).get("entry", [])
+
+
+def _vendor_areas() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The areas of each vendor's explain.toml, an array of tables each."""
+    for _, path in find_data_files("explain.toml"):
+        yield from _read(path).items()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return toml_file.table(toml_file.text(path, LIMIT, "catalogue"), path.name, "reinstall envcheck")
 
 
 def entry(raw: dict[str, Any], area: str) -> Entry:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.core import toml_file
+from envcheck.vendors import find_data_files
 
 _FILE = Path(__file__).with_name("codes.toml")
 _NAMED = re.compile(r"(?i)^(?:exit(?:[ _-]?(?:code|status))?|code|status|rc|returncode)[ :=]{0,3}(-?\d{1,3})$")
@@ -19,7 +20,7 @@ _XID = re.compile(r"(?i)^xid[ :=]{0,3}(\d{1,3})$")
 
 @dataclass(frozen=True)
 class Code:
-    """`family` is a table of codes.toml; `entry` is where the catalogue says more, where nothing claims the code."""
+    """`family` is a table of a codes.toml; `entry` is where the catalogue says more, where nothing claims the code."""
 
     code: str
     family: str
@@ -30,8 +31,13 @@ class Code:
 
 @functools.cache
 def tables() -> dict[str, dict[str, str]]:
-    """The file as it stands."""
-    return toml_file.table(toml_file.text(_FILE, 1 << 20, "table of codes"), _FILE.name, "reinstall envcheck")
+    """Codes by family: those of every machine, and those of each vendor's codes.toml."""
+    files = [_FILE, *(path for _, path in find_data_files(_FILE.name))]
+    return {family: codes for path in files for family, codes in _read(path).items()}
+
+
+def _read(path: Path) -> dict[str, dict[str, str]]:
+    return toml_file.table(toml_file.text(path, 1 << 20, "table of codes"), path.name, "reinstall envcheck")
 
 
 def read(text: str) -> Code | None:

@@ -1,7 +1,7 @@
 """The vendors that envcheck knows: one folder each, and one record in VENDORS.
 
 A folder exports VENDOR.  Parts with fixed names are picked up where they exist: checks.py, lint.py, simulate.py,
-compat.toml, devices.toml, driver.toml, explain.toml, scheduler.toml.
+codes.toml, compat.toml, devices.toml, driver.toml, explain.toml, scheduler.toml.
 """
 
 from __future__ import annotations

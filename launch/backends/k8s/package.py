@@ -53,6 +53,8 @@ WITHOUT = (
     *("click/testing.py", "click/_winconsole.py", "defusedxml/lxml.py", "defusedxml/xmlrpc.py", "packaging/licenses"),
     *(f"packaging/{name}.py" for name in ("metadata", "pylock", "dependency_groups", "direct_url")),
 )
+# Parts of the vendors' folders that no gate loads.
+VENDOR_PARTS = ("codes.toml", "driver.toml", "explain.toml", "lint.py", "scheduler.toml", "simulate.py")
 # Of these folders no more than that.
 ONLY = {
     "envcheck/cli/commands": ("__init__.py", "train.py"),
@@ -98,6 +100,8 @@ def wanted(name: str) -> bool:
     folder, _, file = name.rpartition("/")
     if folder in ONLY:
         return file in ONLY[folder]
+    if folder.startswith("envcheck/vendors/") and file in VENDOR_PARTS:
+        return False
     return not any(name == out or name.startswith(f"{out}/") for out in WITHOUT)
 
 
