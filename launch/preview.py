@@ -26,7 +26,7 @@ def sound(request: Request) -> None:
     if request.no_stop or request.limits:
         from launch.watching import choose_monitor
 
-        choose_monitor.asked(request.no_stop, request.limits)
+        choose_monitor.parse_rules(request.no_stop, request.limits)
 
 
 def preview(request: Request, as_script: bool) -> str:

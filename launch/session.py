@@ -74,7 +74,7 @@ def _train(request: Request) -> int:
         raise UsageError(f"--data {request.data}: a folder, and a file is wanted", "name the file in it")
     if request.gates and (request.provision or request.detach):
         raise UsageError("--gates looks and starts nothing", "leave --provision and --detach out")
-    choose_monitor.asked(request.no_stop, request.limits)  # what is no rule is said before anything starts
+    choose_monitor.parse_rules(request.no_stop, request.limits)  # what is no rule is said before anything starts
     if request.provision and (code := _provision(request, recipe)):
         if request.as_json:
             _unstarted(code, recipe=recipe.name)
@@ -228,10 +228,10 @@ def _stay(
     begun["said"] = Said(request.into, request.recipes).as_values()
     record.keep(run, begun)
     run_text.start(run, made)
-    guard = choose_monitor.guard(request, seen, run)
-    teller = choose_monitor.teller(request, seen, run, guard)
+    monitor = choose_monitor.build_monitor(request, seen, run)
+    teller = choose_monitor.choose_teller(request, seen, run, monitor)
     try:
-        end = launcher.launch(seen.stage, made, tidy, run, teller, request.deadline_s, started, guard)
+        end = launcher.launch(seen.stage, made, tidy, run, teller, request.deadline_s, started, monitor)
     except StepError as err:
         why = {"exit": {"code": err.code, "status": None}, "error": err.message}
         record.keep(run, {**begun, "state": "unstarted", **why})

@@ -14,7 +14,7 @@ from launch.job.request import Request
 from launch.job.request import choose as choose_job
 from launch.rendering import user_options
 from launch.runs import known, request_note
-from launch.runs.known import Run
+from launch.runs.run_state import Run
 
 _PATH = re.compile(r"[^\x00-\x1f{}]{1,4096}")
 

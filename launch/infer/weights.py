@@ -10,7 +10,7 @@ from installers.recipes.recipe import Recipe
 from installers.targets.exec_target import OWN
 from launch.rendering.rows import rows
 from launch.runs import follow
-from launch.runs.known import Run
+from launch.runs.run_state import Run
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,200}")  # of a checkpoint's folder: nothing that leads out of it
 _KINDS = ("finetuning_type", "tuner_type", "train_type", "sft_type", "fine_tuning")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from envcheck.core.model import Finding
 from envcheck.core.secrets import redact
@@ -21,13 +21,26 @@ from launch.run import first_failure
 from launch.run.process_tree import outlived
 from launch.run.watch import Watch
 
-if TYPE_CHECKING:
-    from launch.watching.monitor import Guard
-
 LOOK_EVERY_S = 0.2
 TEXT_LIMIT = 1 << 20
 SAVED = ("interrupted", "deadline")  # endings of a training that is well
 MOURNING_S = 1.5  # in which a launcher should notice that a worker failed; torchrun ends the others for half a minute
+
+
+class RunMonitor(Protocol):
+    """What may end a run, and looks at its cards meanwhile; `stopped` says why it had to end."""
+
+    stopped: Finding | None
+
+    def start(self) -> None: ...
+
+    def check(self, watch: Watch) -> bool:
+        """Whether the run must end."""
+
+    def cards(self) -> dict[str, Any]:
+        """The cards' part of the run record."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -57,10 +70,10 @@ def launch(
     say: Callable[[Step], None],
     deadline_s: float | None = None,
     started: Callable[[], None] = lambda: None,
-    guard: Guard | None = None,
+    monitor: RunMonitor | None = None,
 ) -> Ending:
     """Runs in `command.workdir`; the launcher's own words and its workers' go to `run`/log; `started` is called when
-    its processes are; `guard` may end it.
+    its processes are; `monitor` may end it.
 
     Ctrl-C is an ending like others; a second one leaves no time for a checkpoint.  StepError when the first program
     cannot be started at all.
@@ -71,15 +84,15 @@ def launch(
         training = stage.start(command, clean, run)
         started()
         watch = Watch(run / "log", training.family, say, command.argv)
-        if guard:
-            guard.start()
+        if monitor:
+            monitor.start()
         how = None
         try:
-            how = _follow(training, watch, stop, None if deadline_s is None else began + deadline_s, guard)
+            how = _follow(training, watch, stop, None if deadline_s is None else began + deadline_s, monitor)
         finally:
             training.end(checkpoint_on_stop.grace_s(command) if how in SAVED else 0.0, hurry=lambda: len(stop) > 1)
-            if guard:
-                guard.close()
+            if monitor:
+                monitor.close()
             watch.family.close()
     watch.look(final=True)
     status, text = training.poll(), _tail(run / "log" / "launcher.log")
@@ -93,8 +106,8 @@ def launch(
         seconds=time.monotonic() - began,
         launcher_lines=tuple(text.splitlines()[-40:]),
         outputs=tuple(training.outputs()),
-        stopped=guard.stopped if guard else None,
-        cards=guard.cards() if guard else {},
+        stopped=monitor.stopped if monitor else None,
+        cards=monitor.cards() if monitor else {},
         left=outlived(stage.mark(run)),
     )
 
@@ -117,7 +130,7 @@ def _written(path: Path, text: str) -> str:
 
 
 def _follow(
-    training: Training, watch: Watch, stop: list[int], deadline: float | None, guard: Guard | None
+    training: Training, watch: Watch, stop: list[int], deadline: float | None, monitor: RunMonitor | None
 ) -> str | None:
     """To the launcher's end: None; else how it is to end: somebody asked to stop, the deadline came, a rule."""
     while training.poll() is None:
@@ -126,7 +139,7 @@ def _follow(
         if deadline is not None and time.monotonic() > deadline:
             return "deadline"
         watch.look()
-        if guard and guard.check(watch):
+        if monitor and monitor.check(watch):
             return "stopped"
         if _bereft(watch):
             return "failed"

@@ -12,7 +12,8 @@ from envcheck.explain.model import Diagnosis, Evidence, Report
 from envcheck.explain.text import readable
 from launch.run.record import NAME
 from launch.runs import known
-from launch.runs.known import Run
+from launch.runs.backends import find_backend
+from launch.runs.run_state import Run
 
 # By whose job it was: where it is told, and what to do.
 REFUSED = {
@@ -38,9 +39,11 @@ def named(word: str) -> Run | None:
 
 def explain(run: Run, shown: Path | None = None) -> Report:
     """Its logs, and the first failed worker as the record has it.  `shown` is the folder as it was written."""
-    logs = (shown or run.folder) / ("" if run.elsewhere else "log")
+    logs = (shown or run.folder) / ("" if find_backend(run.said) else "log")
     failed = _failed(run)
-    if run.elsewhere and run.state == "refused":  # nothing ran, and what its nodes' gates said is no program's error
+    if (
+        find_backend(run.said) and run.state == "refused"
+    ):  # nothing ran, and what its nodes' gates said is no program's error
         return Report((_refused(run),), None, (), (), "", (f"{run.id}: {_words(run, failed)}",))
     read = session.explain_files([logs])
     first = _log(logs, failed)

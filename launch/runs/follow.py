@@ -13,8 +13,9 @@ from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
 from launch.logs.step import Step, words
 from launch.run.watch import Watch
-from launch.runs import known, schedulers
-from launch.runs.known import Run
+from launch.runs import known
+from launch.runs.backends import Logs, find_scheduler
+from launch.runs.run_state import LOST, Run
 
 LOOK_EVERY_S = 0.3
 STOP_S = 60.0  # a checkpoint may be written first
@@ -51,14 +52,14 @@ def follow(run: Run, say: Callable[[Step], None]) -> Run:
 
 def begun(run: Run, say: Callable[[str], None]) -> Run:
     """Once it trains, or is over: a scheduler's job may wait first."""
-    scheduler = schedulers.of(run.said)
+    scheduler = find_scheduler(run.said)
     return scheduler.wait(run, say, known.read) if scheduler else run
 
 
 @contextlib.contextmanager
-def near(run: Run) -> Iterator[schedulers.Logs]:
+def near(run: Run) -> Iterator[Logs]:
     """Where its launcher writes, of a job of several nodes its first one's; and what brings the newest lines there."""
-    if scheduler := schedulers.of(run.said):
+    if scheduler := find_scheduler(run.said):
         with scheduler.near(run) as found:
             yield found
     else:
@@ -93,12 +94,12 @@ def code(run: Run) -> int:
     """The exit code of the training itself, or 3 where nobody knows how it ended."""
     status = run.said.get("exit")
     found = status.get("code") if isinstance(status, dict) else None
-    return found if isinstance(found, int) and run.state != known.LOST else errors.UNTOLD
+    return found if isinstance(found, int) and run.state != LOST else errors.UNTOLD
 
 
 def stop(run: Run, wait_s: float = STOP_S) -> Run:
     """As Ctrl-C does.  UsageError when it does not run, StepError when it does not end in time."""
-    if run.running and (scheduler := schedulers.of(run.said)):
+    if run.running and (scheduler := find_scheduler(run.said)):
         return scheduler.stop(run, known.read)
     if not run.running or run.pid is None:
         raise UsageError(f"the run {run.id} does not run: it is {run.state}", "envcheck runs lists those that do")

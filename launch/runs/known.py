@@ -7,7 +7,6 @@ import difflib
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,39 +15,11 @@ import psutil
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
 from launch.run.record import NAME
-from launch.runs import schedulers
+from launch.runs import backends
+from launch.runs.run_state import LOST, Run
 
 LIMIT = 64 << 20  # bytes of a record; a run of 200,000 steps has 4 MB
 FOLDERS = 1000
-QUEUED = "queued"  # at a scheduler, which has not started it yet
-LOST = "lost"  # says "running", and nobody runs it: its envcheck was killed, or the machine went down
-
-
-@dataclass(frozen=True)
-class Run:
-    """`pid` is the envcheck that watches it, while it is there; `said` the whole record."""
-
-    folder: Path
-    state: str
-    pid: int | None = None
-    said: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def id(self) -> str:
-        return self.folder.name
-
-    @property
-    def running(self) -> bool:
-        return self.state in ("running", QUEUED)
-
-    @property
-    def elsewhere(self) -> bool:
-        """A scheduler runs it, on machines of its own."""
-        return any(isinstance(self.said.get(key), dict) for key in schedulers.KEYS)
-
-    def text(self, key: str) -> str:
-        value = self.said.get(key)
-        return value if isinstance(value, str) else ""
 
 
 def remember(runs: Path) -> None:
@@ -97,7 +68,7 @@ def read(folder: Path) -> Run | None:
     said = _record(folder)
     if said is None:
         return None
-    if scheduler := schedulers.of(said):
+    if scheduler := backends.find_scheduler(said):
         return scheduler.read(folder, said)
     pid = _alive(said)
     if said["state"] == "running" and pid is None:

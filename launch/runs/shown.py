@@ -14,8 +14,8 @@ from installers.recipes.catalogue import TALKS
 from launch.logs.step import duration
 from launch.run import run_text
 from launch.run.record import SCHEMA
-from launch.runs import schedulers
-from launch.runs.known import LOST, Run
+from launch.runs.backends import find_backend, find_scheduler
+from launch.runs.run_state import LOST, Run
 
 MEMORY = {"a card planned": "predicted", "measured": "measured"}
 STATES = {LOST: "lost: its envcheck was killed, or the machine went down"}
@@ -66,7 +66,7 @@ def as_page(run: Run, now: str = "") -> str:
         ("checkpoint", next(iter(_texts(said.get("checkpoints"))[-1:]), "")),
         ("waived", ", ".join(_texts(said.get("waived")))),
         ("record", str(run.folder / "run.json")),
-        ("logs", str(run.folder if run.elsewhere else run.folder / "log")),
+        ("logs", str(run.folder if find_backend(run.said) else run.folder / "log")),
     ]
     return "\n".join(run_text.row(name, printable(text)) for name, text in rows if text)
 
@@ -81,7 +81,7 @@ def _inside(container: str) -> str:
 
 def _job(run: Run) -> str:
     """Where a scheduler has it, and how its nodes ended: 'job 12 has ended, COMPLETED; 2 nodes finished'"""
-    scheduler = schedulers.of(run.said)
+    scheduler = find_scheduler(run.said)
     if not scheduler:
         return ""
     states = scheduler.states(run)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from envcheck.core.language import say as spoken
-from launch.runs.known import Run
-from launch.runs.schedulers import Look
+from launch.runs.backends import Look
+from launch.runs.run_state import Run
 
 LOOK_EVERY_S = 1.0
 

@@ -1,4 +1,4 @@
-"""The guard that a request means: which rules, with which limits, over which cards."""
+"""The monitor that a request means: which rules, with which limits, over which cards."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from launch.job.request import Request
 from launch.run.watch import Teller
 from launch.watching import rules
 from launch.watching.cards import Sampler
-from launch.watching.monitor import Guard
+from launch.watching.monitor import Monitor
 from launch.watching.screen import Screen
 
 
-def guard(request: Request, seen: Situation, run: Path) -> Guard:
+def build_monitor(request: Request, seen: Situation, run: Path) -> Monitor:
     """Its cards are those of this machine; with an engine elsewhere there are none here, and none is looked at."""
     found = next((v for v in seen.facts.vendors if v.name == seen.device), None)
     vendor = VENDORS[seen.device]
     sampler = Sampler(machine.here(), vendor, found.devices) if found and vendor.devices else None
     mine = map(label, _own(seen)) if found else ()
-    return Guard(asked(request.no_stop, request.limits), sampler, run / "log", seen.stage.mark(run), mine)
+    return Monitor(parse_rules(request.no_stop, request.limits), sampler, run / "log", seen.stage.mark(run), mine)
 
 
 def _own(seen: Situation) -> tuple[Device, ...]:
@@ -38,17 +38,17 @@ def _own(seen: Situation) -> tuple[Device, ...]:
     return () if said is not None and not NUMBERS.fullmatch(said) else used(seen)
 
 
-def teller(request: Request, seen: Situation, run: Path, guard: Guard) -> Teller | Screen:
+def choose_teller(request: Request, seen: Situation, run: Path, monitor: Monitor) -> Teller | Screen:
     """What tells a person: one line, or with --watch the whole screen."""
     most = seen.job.steps.get("max")
     if not request.watch or request.detach:
         return Teller(of=most)
     screen = Screen(f"{seen.recipe.name}, {seen.job.method}  {run.name}", of=most)
-    guard.show = screen.show
+    monitor.show = screen.show
     return screen
 
 
-def asked(off: Iterable[str], changed: Iterable[str]) -> dict[str, dict[str, float]]:
+def parse_rules(off: Iterable[str], changed: Iterable[str]) -> dict[str, dict[str, float]]:
     """The rules in force.  UsageError for names and numbers that are none, with the nearest that is."""
     names = tuple(rules.RULES)
     keys = tuple(f"{name}.{limit}" for name, rule in rules.RULES.items() for limit in rule.limits)

@@ -1,4 +1,4 @@
-"""The watchman of a run: puts the moment together for the stop rules, and keeps what the run record tells of cards."""
+"""The monitor of a run: puts the moment together for the stop rules, and keeps what the run record tells of cards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CGROUP = Path("/sys/fs/cgroup")
 FIRST_STEPS, LAST_STEPS = 10, 50
 
 
-class Guard:
+class Monitor:
     """`limits` are the rules in force, of `rules.in_force`; without a sampler nothing is known of cards; `mine` are the
     labels of the job's own."""
 

@@ -63,6 +63,6 @@ def test_the_command_that_installs_is_provisions(recipe: catalogue.Recipe) -> No
 def test_names_to_type_stay_in_chinese(chinese: None) -> None:
     """The rules that there are, are what one types, whatever the language."""
     with pytest.raises(UsageError) as caught:
-        choose_monitor.asked(("foo",), ())
+        choose_monitor.parse_rules(("foo",), ())
 
     assert language.say(caught.value.next_step or "") == "现有 cpu, loss, stalled, launcher, health, memory"

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from envcheck.cli import options, usage_errors
+from envcheck.cli import backend_options, options, usage_errors
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
 from envcheck.core.language import say
 from envcheck.fleet import argv as fleet_words
-from launch.backends import registry
+from launch.runs import backends
 
 CARRIED = ("recipes",)  # goes along to other hosts; all other paths are theirs
 OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # said of the whole, and to each host in its own words
@@ -75,7 +75,7 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 @click.option("--detach", is_flag=True, help="Go on without this terminal; `envcheck runs` lists, follows, stops it.")
 @click.option("--as-script", is_flag=True, help="Print a shell script, and stop.")
 @click.option("--write", callback=_path, metavar="DIR", help="Write script, options and configuration there, and stop.")
-@registry.options
+@backend_options.add_options
 @options.hosts
 @options.dry_run
 @options.yes
@@ -102,7 +102,7 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
     from launch import preview, session
     from launch.job import request
 
-    own, asked = registry.split(on, asked)
+    own, asked = backend_options.split_options(on, asked)
     wish = request.Request(**asked)  # click has the same names and kinds
     if wish.gates and (dry_run or as_script or write is not None):
         raise UsageError(*GATES_LOOK)
@@ -120,8 +120,8 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
         )
     if on != "local" or dry_run or as_script or write is not None:
         preview.sound(wish)
-    if (engine := registry.module(on)) is not None:
-        return engine.train(wish, own, registry.Shown(dry_run, as_script, write))
+    if (backend := backends.load_session(on)) is not None:
+        return backend.train(wish, own, backends.Shown(dry_run, as_script, write))
     if write is not None:
         from launch import written
 

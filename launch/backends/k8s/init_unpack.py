@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import runpy
 import sys
 from pathlib import Path
 
@@ -32,9 +33,7 @@ def main(words: list[str]) -> None:
     sys.path.insert(0, str(KIT))
     sys.path.append(str(KIT / "spare"))
     sys.argv = ["envcheck", *words[1:]]
-    from envcheck.cli.main import entry
-
-    entry()
+    runpy.run_module("envcheck", run_name="__main__")
 
 
 if __name__ == "__main__":

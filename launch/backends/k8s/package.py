@@ -44,8 +44,6 @@ WITHOUT = (
     *(
         "launch/infer",
         "launch/backends/ssh",
-        "launch/backends/k8s",
-        "launch/backends/slurm",
         "envcheck/explain/entries",
     ),
     *("envcheck/explain/codes.toml", "launch/runs/explain_run.py", "envcheck/explain/show.py"),
@@ -59,6 +57,8 @@ VENDOR_PARTS = ("codes.toml", "driver.toml", "explain.toml", "lint.py", "schedul
 ONLY = {
     "envcheck/cli/commands": ("__init__.py", "train.py"),
     "envcheck/fleet": ("__init__.py", "argv.py"),
+    "launch/backends/k8s": ("__init__.py",),  # the options of train
+    "launch/backends/slurm": ("__init__.py",),
     "envcheck/payload": ("__init__.py", "plain_psutil.py"),
 }
 SPARE = "spare"  # a folder of what is used where the image has none of its own: psutil is compiled

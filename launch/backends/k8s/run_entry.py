@@ -16,9 +16,11 @@ from launch.backends.k8s import status as stands
 from launch.backends.k8s.status import Place, Standing
 from launch.logs.step import Step
 from launch.run import record
+from launch.run.watch import Watch
 from launch.runs import waiting
-from launch.runs.known import QUEUED, Run
-from launch.runs.schedulers import Logs, Look
+from launch.runs.backends import Logs, Look
+from launch.runs.follow import Strangers
+from launch.runs.run_state import QUEUED, Run
 
 STOP_S = 60.0  # pods have half a minute to end by themselves
 GONE = "the cluster has no such job any more: it was deleted, or cleaned up after its end"
@@ -63,9 +65,6 @@ def close(run: Path, begun: dict[str, Any], end: follow.End) -> None:
 
 
 def _loss(folder: Path) -> list[list[float | None]]:
-    from launch.run.watch import Watch
-    from launch.runs.follow import Strangers
-
     steps: list[Step] = []
     Watch(folder, Strangers(), steps.append).look(final=True)
     return record.losses(steps)

@@ -15,8 +15,8 @@ from launch import written
 from launch.backends.k8s import documents, package, pod
 from launch.backends.k8s.documents import Document
 from launch.backends.k8s.k8s_options import Wish, parts, wish
-from launch.backends.registry import Own, Shown
 from launch.job.request import Request
+from launch.runs.backends import Own, Shown
 
 SCHEMA = 1
 NOT_HERE = ("gates", "provision", "watch", "no_stop", "limits")  # of a run that envcheck stays with

@@ -13,8 +13,8 @@ from envcheck.core.process import run as start
 from launch.backends.slurm import control, merge_records, queue
 from launch.run import record
 from launch.runs import waiting
-from launch.runs.known import QUEUED, Run
-from launch.runs.schedulers import Logs, Look
+from launch.runs.backends import Logs, Look
+from launch.runs.run_state import QUEUED, Run
 
 STOP_S = 90.0  # KillWait, and Slurm's own bookkeeping
 

@@ -14,7 +14,6 @@ import click
 from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
 from launch import written
-from launch.backends.registry import Own, Shown
 from launch.backends.slurm import job, merge_records, node_reports, script, site, slurm_options, submit
 from launch.backends.slurm.job import Plan
 from launch.backends.slurm.submit import SCRIPT
@@ -22,7 +21,8 @@ from launch.job.request import Request
 from launch.run import record, run_text
 from launch.run.watch import Teller
 from launch.runs import follow, known, shown
-from launch.runs.known import Run
+from launch.runs.backends import Own, Shown
+from launch.runs.run_state import Run
 
 SCHEMA = 1
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from envcheck.cli import main
 from launch.run import watch
 from launch.runs import follow, shown
-from launch.runs.known import Run
+from launch.runs.run_state import Run
 from tests.launch.test_train import left, record, train, variables
 
 

@@ -168,8 +168,8 @@ def test_rules_never_fail(state: State) -> None:
 
 def test_rules_can_be_changed() -> None:
     """--no-stop takes a rule away, --limit gives one of its limits another value."""
-    assert set(choose_monitor.asked(("cpu", "loss"), ())) == {"stalled", "launcher", "health", "memory"}
-    assert choose_monitor.asked((), ("stalled.seconds=30", "memory.percent=99.5"))["stalled"]["seconds"] == 30
+    assert set(choose_monitor.parse_rules(("cpu", "loss"), ())) == {"stalled", "launcher", "health", "memory"}
+    assert choose_monitor.parse_rules((), ("stalled.seconds=30", "memory.percent=99.5"))["stalled"]["seconds"] == 30
     assert rules.RULES["stalled"].limits["seconds"] == 600
 
 
@@ -188,6 +188,6 @@ def test_rules_can_be_changed() -> None:
 def test_wrong_options(off: tuple[str, ...], changed: tuple[str, ...], near: str) -> None:
     """What is no rule, limit or number is wrong usage, with what would be right."""
     with pytest.raises(UsageError) as caught:
-        choose_monitor.asked(off, changed)
+        choose_monitor.parse_rules(off, changed)
 
     assert near in (caught.value.next_step or "")

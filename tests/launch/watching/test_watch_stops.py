@@ -25,10 +25,10 @@ from launch.logs.step import Step
 from launch.run import launcher, process_tree, record, run_text
 from launch.run.host import Here
 from launch.runs import shown
-from launch.runs.known import Run
+from launch.runs.run_state import Run
 from launch.watching import cards, choose_monitor, stacks
 from launch.watching.cards import Sampler
-from launch.watching.monitor import Guard
+from launch.watching.monitor import Monitor
 from tests.launch.fake_cards import compiled
 
 ROOT = Path(__file__).parents[3]
@@ -62,8 +62,8 @@ def run(code: str, environment: Path, folder: Path, *limits: str, off: tuple[str
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     made = render(recipe, job, {"python": str(environment / "bin/python"), "log_dir": str(folder / "log")})
     tidy = clean.clean(os.environ, made, "cpu", str(folder))
-    guard = Guard(choose_monitor.asked(off, limits), None, folder / "log", str(folder))
-    return launcher.launch(Here(recipe, None), made, tidy, folder, lambda step: None, 120, guard=guard)
+    monitor = Monitor(choose_monitor.parse_rules(off, limits), None, folder / "log", str(folder))
+    return launcher.launch(Here(recipe, None), made, tidy, folder, lambda step: None, 120, monitor=monitor)
 
 
 def test_loss_that_is_no_number(paddle_environment: Path, tmp_path: Path) -> None:
@@ -275,8 +275,10 @@ def test_training_on_the_cpu(atlas: Path, paddle_environment: Path, tmp_path: Pa
     filled |= {"output": str(tmp_path / "output"), "log_dir": str(tmp_path / "log")}
     made = render(recipe, recipe.jobs[0], filled)
     tidy = clean.clean(os.environ, made, "npu", str(tmp_path))
-    guard = Guard(choose_monitor.asked((), ("cpu.cores=0.2",)), sampler(atlas), tmp_path / "log", str(tmp_path))
-    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, lambda step: None, 200, guard=guard)
+    monitor = Monitor(
+        choose_monitor.parse_rules((), ("cpu.cores=0.2",)), sampler(atlas), tmp_path / "log", str(tmp_path)
+    )
+    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, lambda step: None, 200, monitor=monitor)
 
     assert end.how == "stopped", end
     assert end.stopped

@@ -19,7 +19,10 @@ from tests.envcheck.core.language.test_language import TABLES, lacking
 
 ENVCHECK, INSTALLERS, LAUNCH = (Path(package.__path__[0]) for package in (envcheck, installers, launch))
 FILES = [
-    *(ENVCHECK / f"{name}.py" for name in ("core/paths", "cli/commands/lint", "cli/commands/runs")),
+    *(
+        ENVCHECK / f"{name}.py"
+        for name in ("core/paths", "cli/backend_options", "cli/commands/lint", "cli/commands/runs")
+    ),
     *(
         INSTALLERS / f"{name}.py"
         for name in ("undo", "verify/verify_environment", "state/environment", "recipes/catalogue")
@@ -32,7 +35,6 @@ FILES = [
             "rendering/user_options",
             "rendering/validate",
             "job/places",
-            "backends/registry",
         )
     ),
     *(

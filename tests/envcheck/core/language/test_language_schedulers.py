@@ -17,7 +17,7 @@ from launch.backends.slurm import node_reports, place, run_entry, sbatch_options
 from launch.backends.slurm.node_reports import Shut, Verdict
 from launch.run import run_text
 from launch.runs import waiting
-from launch.runs.known import QUEUED, Run
+from launch.runs.run_state import QUEUED, Run
 from tests.envcheck.core.language import language_parts
 from tests.envcheck.core.language.test_language import TABLES, lacking
 from tests.envcheck.core.language.test_language_reports import ENGLISH

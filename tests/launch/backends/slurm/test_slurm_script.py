@@ -33,7 +33,7 @@ from launch.backends.slurm.site import Cards, Row
 from launch.backends.slurm.slurm_options import Wish
 from launch.job.request import Request
 from launch.runs import waiting
-from launch.runs.known import Run
+from launch.runs.run_state import Run
 
 MIXED = """npu*|up|infinite|8|npu:16
 gpu|up|2-00:00:00|4|gpu:h200:8(S:0-1)
