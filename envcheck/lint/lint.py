@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from envcheck.core.lint.model import Block, Config, Remark, Source
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.model import Block, Remark, Source
+from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Severity
 from envcheck.lint.context import shells
-from envcheck.lint.context.paper import Paper
+from envcheck.lint.context.read_context import read_context
 from envcheck.lint.table import RULES
-from envcheck.scripts import configs, source
-from envcheck.scripts.interpreter import compose, dockerfiles, walker
-from envcheck.scripts.machine import Machine
 
 _WAIVER = re.compile(r"#\s*envcheck:\s*ignore[ =]+([\w., -]+)")
 MOST = 500  # remarks that are told
@@ -38,10 +37,10 @@ class Result:
 
 
 def lint(
-    file: Source, machine: Machine | None = None, device: str = "auto", kind: str = "", others: bool = True
+    file: Source, machine: TargetMachine | None = None, device: str = "auto", kind: str = "", others: bool = True
 ) -> Result:
     """`others`: bash and shellcheck are asked, too, where they are installed."""
-    made = paper_of(file, machine or Machine(), device, kind)
+    made = read_context(file, machine or TargetMachine(), device, kind)
     found = list(_judged(made))
     if others:
         for script in made.scripts:
@@ -70,34 +69,11 @@ def _says(block: Block) -> bool:
     return any(line.strip() and not line.lstrip().startswith(b"#") for line in block.raw.splitlines())
 
 
-def paper_of(file: Source, machine: Machine, device: str = "auto", kind: str = "") -> Paper:
-    blocks = source.blocks(file, kind)
-    scripts = walker.walk(blocks)
-    read: list[Config] = [configs.read(block) for block in blocks if block.kind in ("yaml", "json")]
-    for script in scripts:
-        read += configs.of_heredocs(file, script)
-    document = source.kind_of(file, kind) == "document"
-    if document:  # keys of other programs: only what is known to be a training's
-        read = [config for config in read if config.family]
-    builds = [dockerfiles.read(block) for block in blocks if block.kind == "dockerfile"]
-    services = [compose.read(config.block) for config in read if config.family == "compose"]
-    return Paper(
-        file,
-        (*scripts, *(s for each in builds for s in each.scripts), *(s for _, each in services for s in each)),
-        tuple(read),
-        machine,
-        device,
-        document,
-        (*(c for each in builds for c in each.containers), *(c for each, _ in services for c in each)),
-        tuple(step for each in builds for step in each.steps),
-    )
-
-
-def _judged(paper: Paper) -> Iterator[Remark]:
-    loose = [_span(script.block) for script in paper.scripts if not script.block.exact]
-    loose += [span for script in paper.scripts for span in script.loose]
+def _judged(context: LintContext) -> Iterator[Remark]:
+    loose = [_span(script.block) for script in context.scripts if not script.block.exact]
+    loose += [span for script in context.scripts for span in script.loose]
     for rule in RULES:
-        for remark in itertools.islice(rule.judge(paper), MOST_OF_RULE):
+        for remark in itertools.islice(rule.judge(context), MOST_OF_RULE):
             kept = None if any(start <= remark.start <= end for start, end in loose) else remark.fix
             yield replace(remark, rule=rule.name, fix=kept)
 
@@ -132,14 +108,14 @@ def _told(file: Source, remark: Remark, ours: Sequence[Remark]) -> bool:
     )
 
 
-def _waivers(paper: Paper) -> dict[int, set[str]]:
+def _waivers(context: LintContext) -> dict[int, set[str]]:
     """Line → the rules that it waives: a comment behind the command, or on the line above it."""
     found: dict[int, set[str]] = {}
-    for number in range(1, len(paper.source.starts) + 1):
-        match = _WAIVER.search(paper.source.line(number))
+    for number in range(1, len(context.source.starts) + 1):
+        match = _WAIVER.search(context.source.line(number))
         if match:
             names = set(re.findall(r"[a-z_]+\.[\w]+|[a-z]+(?=[, ]|$)", match[1]))
-            alone = paper.source.line(number).lstrip().startswith("#")
+            alone = context.source.line(number).lstrip().startswith("#")
             found.setdefault(number + alone, set()).update(names)
     return found
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from envcheck.core.lint.model import Remark, Rule
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.model import Remark
+from envcheck.core.lint.rule import LintRule
 from envcheck.core.model import Severity
 from envcheck.lint.context import tables
-from envcheck.lint.context.paper import Paper
 from envcheck.lint.rules import (
     containers,
     images,
@@ -29,7 +30,7 @@ from envcheck.lint.rules.training import (
     configs,
     degrees,
     kinds,
-    launcher,
+    launcher_options,
     legal,
     master,
     models,
@@ -40,7 +41,7 @@ from envcheck.lint.rules.training import (
     steps,
 )
 
-JUDGES: dict[str, Callable[[Paper], Iterator[Remark]]] = {
+JUDGES: dict[str, Callable[[LintContext], Iterator[Remark]]] = {
     "shell.syntax": text.syntax,
     "shell.crlf": text.crlf,
     "shell.backslash_blank": text.blank_behind_backslash,
@@ -83,14 +84,14 @@ JUDGES: dict[str, Callable[[Paper], Iterator[Remark]]] = {
     "launch.port": master.ports,
     "launch.device_list": variables.device_lists,
     "launch.processes": scheduler.processes,
-    "launch.cards": launcher.cards,
-    "launch.device": launcher.wrong_device,
+    "launch.cards": launcher_options.cards,
+    "launch.device": launcher_options.wrong_device,
     "launch.role": ranks.one_role,
-    "launch.option": launcher.options_unknown,
-    "launch.filters": launcher.filters,
-    "launch.misplaced": launcher.misplaced,
-    "launch.deprecated": launcher.old_module,
-    "launch.force_torchrun": launcher.force_torchrun,
+    "launch.option": launcher_options.options_unknown,
+    "launch.filters": launcher_options.filters,
+    "launch.misplaced": launcher_options.misplaced,
+    "launch.deprecated": launcher_options.old_module,
+    "launch.force_torchrun": launcher_options.force_torchrun,
     "options.unknown": options_given.unknown_names,
     "options.other_version": options_given.other_version,
     "options.doubled": options_given.doubled,
@@ -160,8 +161,8 @@ JUDGES: dict[str, Callable[[Paper], Iterator[Remark]]] = {
     "config.number": configs.text_numbers,
     "config.template": configs.template,
 }
-RULES: tuple[Rule, ...] = tuple(
-    Rule(row["name"], Severity[row["severity"]], row["says"], row["source"], JUDGES[row["name"]])
+RULES: tuple[LintRule, ...] = tuple(
+    LintRule(row["name"], Severity[row["severity"]], row["says"], row["source"], JUDGES[row["name"]])
     for row in tables.load("rules")["rules"]
 )
 BY_NAME = {rule.name: rule for rule in RULES}

@@ -10,16 +10,17 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from envcheck.core.lint.given_options import GivenOption
 from envcheck.core.lint.model import UNKNOWN, Block, Config, Word
-from envcheck.scripts import configs, options
-from envcheck.scripts.jobs import Job
-from envcheck.scripts.machine import Machine
-from envcheck.scripts.options import Given
+from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.scripts import configs
+from envcheck.scripts.parse_options import options_of_config
 
 KITS = ("llamafactory", "paddle", "swift")
 
 
-def lend(job: Job, machine: Machine, written: Sequence[Config] = ()) -> Job:
+def lend(job: TrainingJob, machine: TargetMachine, written: Sequence[Config] = ()) -> TrainingJob:
     """With what its file says; the job as it was where it has options of its own, or the file is not to be had."""
     if job.launcher.name == "accelerate":
         return _of_accelerate(job, machine, written)
@@ -31,7 +32,7 @@ def lend(job: Job, machine: Machine, written: Sequence[Config] = ()) -> Job:
     return job
 
 
-def _of_accelerate(job: Job, machine: Machine, written: Sequence[Config]) -> Job:
+def _of_accelerate(job: TrainingJob, machine: TargetMachine, written: Sequence[Config]) -> TrainingJob:
     """What its --config_file says stands before what the command line says, which wins; `written`: by the script."""
     given = job.says("config_file")
     word = given.values[0] if given is not None and given.values else None
@@ -44,7 +45,7 @@ def _of_accelerate(job: Job, machine: Machine, written: Sequence[Config]) -> Job
     return replace(job, own=(*_placed(config, word), *job.own))
 
 
-def read(word: Word, cwd: str, machine: Machine) -> Config | None:
+def read(word: Word, cwd: str, machine: TargetMachine) -> Config | None:
     """A relative path below the script's folder; an absolute one on the machine itself, where that is this one."""
     if machine.folder is None or not word.known or UNKNOWN in cwd or not word.text or "\0" in word.text + cwd:
         return None
@@ -66,8 +67,10 @@ def _parsed(raw: bytes, name: str) -> Config:
     return configs.read(Block("yaml", raw, ((0, 0),)), name)
 
 
-def _placed(config: Config, word: Word) -> tuple[Given, ...]:
+def _placed(config: Config, word: Word) -> tuple[GivenOption, ...]:
     return tuple(
-        Given(each.name, tuple(Word(v.text, word.start, word.end) for v in each.values), word.start, word.end, key=True)
-        for each in options.of_config(config)
+        GivenOption(
+            each.name, tuple(Word(v.text, word.start, word.end) for v in each.values), word.start, word.end, key=True
+        )
+        for each in options_of_config(config)
     )

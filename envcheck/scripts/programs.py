@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.scripts.jobs import Job
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.scripts.launchers import BEHIND
 
 _TOOLS = {
@@ -16,7 +16,7 @@ _TOOLS = {
 _FAMILIES = {"llamafactory": ("llamafactory",), "paddle": ("erniekit", "paddleformers"), "swift": ("ms-swift",)}
 
 
-def command_of(job: Job) -> tuple[str, str]:
+def command_of(job: TrainingJob) -> tuple[str, str]:
     """The kit's own command and verb, as ("swift", "sft"), also where a launcher starts its file; ("", "") for none."""
     if not job.launcher.program:
         name = job.at.text.rpartition("/")[2] if job.at is not None else job.launcher.name
@@ -28,7 +28,7 @@ def command_of(job: Job) -> tuple[str, str]:
     return "", ""
 
 
-def tools(job: Job) -> tuple[str, ...]:
+def tools(job: TrainingJob) -> tuple[str, ...]:
     """The packages whose program it may be; () where nobody knows."""
     name, _ = command_of(job)
     if name in _TOOLS:

@@ -9,8 +9,8 @@ import click
 from envcheck.cli import options
 
 if TYPE_CHECKING:
+    from envcheck.core.lint.target_machine import TargetMachine
     from envcheck.lint.lint import Result
-    from envcheck.scripts.machine import Machine
 
 KINDS = ("bash", "yaml", "json", "dockerfile", "document")
 
@@ -90,20 +90,20 @@ def _fixed(file: str, result: Result) -> None:
     click.echo(f"{there}{say(': ')}{say(f'{mended} mended')}")
 
 
-def _machine(file: str, asked: dict[str, Any]) -> Machine:
+def _machine(file: str, asked: dict[str, Any]) -> TargetMachine:
     """What is asked of the machine only when a rule wants to know."""
     import os
     from pathlib import Path
 
     from envcheck.collect.machine import SYSROOT
-    from envcheck.scripts.machine import Machine
+    from envcheck.core.lint.target_machine import TargetMachine
 
     folder = Path(file).absolute().parent if file != "-" else None
     if asked["replay"]:
         found = _replayed(asked["replay"], asked["device"])
-        return Machine(lambda: found, folder=folder)
+        return TargetMachine(lambda: found, folder=folder)
     sysroot = os.environ.get(SYSROOT)
-    return Machine(_gathered, live=not sysroot, folder=folder, root=Path(sysroot, "root") if sysroot else None)
+    return TargetMachine(_gathered, live=not sysroot, folder=folder, root=Path(sysroot, "root") if sysroot else None)
 
 
 def _gathered() -> Any:

@@ -6,15 +6,11 @@ Every place is a stretch of bytes of the file that was read, also for what stand
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from envcheck.core.model import Severity
-
-if TYPE_CHECKING:
-    from envcheck.lint.context.paper import Paper
 
 UNKNOWN = "\ufffc"  # stands in a text where the script's reader cannot know the value
 
@@ -38,21 +34,6 @@ class Remark:
     end: int
     fix: Fix | None = None
     origin: str = "envcheck"
-
-
-@dataclass(frozen=True)
-class Rule:
-    """`severity` is the worst that its remarks have; `source` says where the rule comes from."""
-
-    name: str
-    severity: Severity
-    says: str
-    source: str
-    judge: Callable[[Paper], Iterator[Remark]]
-
-    @property
-    def area(self) -> str:
-        return self.name.partition(".")[0]
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import UNKNOWN, Remark, Word
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, listed, warn
-from envcheck.scripts.containers import ENGINES, Container
-from envcheck.scripts.wrappers import bare
+from envcheck.core.lint.remarks import fail, listed, warn
+from envcheck.core.lint.script_container import ScriptContainer
+from envcheck.core.lint.wrappers import ENGINES, bare
+from envcheck.scripts.docker_commands import has_devices
 
 _LEAST_MIB = 1024
 _UNITS_MIB = {"": 2**-20, "b": 2**-20, "k": 2**-10, "m": 1, "g": 1024, "t": 2**20}
 
 
-def shared_memory(paper: Paper) -> Iterator[Remark]:
-    for container in paper.containers:
+def shared_memory(context: LintContext) -> Iterator[Remark]:
+    for container in context.containers:
         host = any(word.text == "host" for word in container.all("--ipc"))
         own = any(mount.target == "/dev/shm" for mount in container.mounts) or container.has("--tmpfs")
-        if not container.trains or host or own or container.open:
+        if not has_devices(container) or host or own or container.open:
             continue
         sizes = container.all("--shm-size")
         enough = container.written("--shm-size", "64g")
@@ -38,8 +39,8 @@ def _mib(text: str) -> float | None:
     return float(found[1]) * _UNITS_MIB[found[2]] if found else None
 
 
-def privileges(paper: Paper) -> Iterator[Remark]:
-    for container in paper.containers:
+def privileges(context: LintContext) -> Iterator[Remark]:
+    for container in context.containers:
         wide = list(_wide(container))
         if not wide:
             continue
@@ -54,7 +55,7 @@ def privileges(paper: Paper) -> Iterator[Remark]:
 _PLACES = ("--privileged", "--cap-add", "--pid")
 
 
-def _wide(container: Container) -> Iterator[tuple[str, Word]]:
+def _wide(container: ScriptContainer) -> Iterator[tuple[str, Word]]:
     """What gives away the host."""
     for word in container.all("--privileged"):
         yield container.written("--privileged"), word
@@ -73,13 +74,13 @@ _NPU_NODES = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
 _NPU_MOUNTS = ("/usr/local/Ascend/driver", "/usr/local/dcmi", "/etc/ascend_install.info")
 
 
-def npu_parts(paper: Paper) -> Iterator[Remark]:
+def npu_parts(context: LintContext) -> Iterator[Remark]:
     """A container with NPUs has the manager nodes and the driver's folders."""
-    for container in paper.containers:
+    for container in context.containers:
         nodes = [word.text.partition(":")[0] for word in container.all("--device")]
         targets = [mount.target.rstrip("/") for mount in container.mounts]
         davinci = any(re.match(rf"/dev/davinci(\d|{UNKNOWN})", node) for node in nodes)
-        driver = paper.device == "npu" and any("Ascend/driver" in target for target in targets)
+        driver = context.device == "npu" and any("Ascend/driver" in target for target in targets)
         runtime = any(word.text == "ascend" for word in container.all("--runtime"))
         if runtime or container.open or not (davinci or driver):
             continue
@@ -103,12 +104,12 @@ def _covers(path: str, target: str) -> bool:
     return path == target or path.startswith(f"{target}/") or target.startswith(f"{path}/")
 
 
-def fixed_name(paper: Paper) -> Iterator[Remark]:
+def fixed_name(context: LintContext) -> Iterator[Remark]:
     """A second start fails on the name."""
     freed = any(
-        {"rm", "rename", "inspect", "ps"} & set(command.texts()[1:3]) for _, command in paper.commands(*ENGINES)
+        {"rm", "rename", "inspect", "ps"} & set(command.texts()[1:3]) for _, command in context.commands(*ENGINES)
     )
-    for container in paper.containers:
+    for container in context.containers:
         names, command = container.all("--name"), container.command
         kept = container.has("--rm", "--replace") or container.service
         if not names or not names[-1].known or kept or freed or command.guarded or "errexit" in command.shell:
@@ -117,8 +118,8 @@ def fixed_name(paper: Paper) -> Iterator[Remark]:
         yield warn(names[-1], seen, "--rm, or docker rm first.")
 
 
-def open_ports(paper: Paper) -> Iterator[Remark]:
-    for container in paper.containers:
+def open_ports(context: LintContext) -> Iterator[Remark]:
+    for container in context.containers:
         wide = [
             word
             for word in container.all("-p", "--publish")
@@ -129,9 +130,9 @@ def open_ports(paper: Paper) -> Iterator[Remark]:
             yield warn(wide[0], seen, container.written("-p", f"127.0.0.1:{wide[0].text}"))
 
 
-def layers(paper: Paper) -> Iterator[Remark]:
+def layers(context: LintContext) -> Iterator[Remark]:
     """Each RUN is a shell of its own: what the last of its commands sets is gone with it."""
-    for step in paper.steps:
+    for step in context.steps:
         given = [each for each in step.assigns if not each.prefix]
         command = step.commands[-1] if step.commands else None
         if given and (command is None or given[-1].start > command.end):

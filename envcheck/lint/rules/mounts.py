@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import UNKNOWN, Remark
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import graded, listed, unknown, warn
-from envcheck.scripts.containers import Mount
+from envcheck.core.lint.remarks import graded, listed, unknown, warn
+from envcheck.core.lint.script_container import BindMount
 
 # (folder that is mounted over, image, what the image has there)
 _NEEDED = (
@@ -27,8 +27,8 @@ _NEEDED = (
 )
 
 
-def mount_over(paper: Paper) -> Iterator[Remark]:
-    for container in paper.containers:
+def mount_over(context: LintContext) -> Iterator[Remark]:
+    for container in context.containers:
         image = container.image.text.lower() if container.image else ""
         for mount in container.mounts:
             what = _hidden(mount, image)
@@ -37,7 +37,7 @@ def mount_over(paper: Paper) -> Iterator[Remark]:
                 yield warn(mount.word, seen, "Mount it elsewhere, or fill the folder first.")
 
 
-def _hidden(mount: Mount, image: str) -> str:
+def _hidden(mount: BindMount, image: str) -> str:
     target = mount.target.rstrip("/") or "/"
     if mount.source.rstrip("/") == mount.target.rstrip("/"):
         return ""  # the host's own toolkit, at its own place
@@ -45,23 +45,23 @@ def _hidden(mount: Mount, image: str) -> str:
     return next(found, "")
 
 
-def mount_source(paper: Paper) -> Iterator[Remark]:
+def mount_source(context: LintContext) -> Iterator[Remark]:
     """Sources that the engine would make as empty folders."""
-    for container in paper.containers:
+    for container in context.containers:
         doubtful = []
         for mount in container.mounts:
             if not mount.source.startswith("/") or UNKNOWN in mount.source:
                 continue
-            there = paper.machine.exists(mount.source)
-            if there is False and paper.here is not False:
+            there = context.machine.exists(mount.source)
+            if there is False and context.here is not False:
                 yield _missing(mount)
             elif not there and not mount.strict:
                 doubtful.append(mount)
-        if doubtful and paper.machine.gather is not None:
-            yield _not_looked_up(paper, doubtful)
+        if doubtful and context.machine.gather is not None:
+            yield _not_looked_up(context, doubtful)
 
 
-def _missing(mount: Mount) -> Remark:
+def _missing(mount: BindMount) -> Remark:
     seen = f"{mount.source[:100]} is not there"
     seen += "" if mount.strict else ": the engine makes an empty folder of that name"
     do = "Make it first, or mount what is meant; --mount type=bind refuses a missing source."
@@ -70,17 +70,17 @@ def _missing(mount: Mount) -> Remark:
     return graded(mount.source.startswith(("/usr", "/etc", "/lib", "/dev")), mount.word, seen, do)
 
 
-def _not_looked_up(paper: Paper, mounts: list[Mount]) -> Remark:
-    seen = f"not looked up, for {paper.unasked}: {listed(mount.source for mount in mounts)}"
+def _not_looked_up(context: LintContext, mounts: list[BindMount]) -> Remark:
+    seen = f"not looked up, for {context.unasked}: {listed(mount.source for mount in mounts)}"
     return unknown(mounts[0].word, seen, "envcheck lint on the machine itself.")
 
 
-def output_lost(paper: Paper) -> Iterator[Remark]:
+def output_lost(context: LintContext) -> Iterator[Remark]:
     """Results that are written beside the folder that is mounted for them."""
-    targets = [mount.target.rstrip("/") for container in paper.containers for mount in container.mounts]
+    targets = [mount.target.rstrip("/") for container in context.containers for mount in container.mounts]
     outs = [t for t in targets if re.search(r"/(outs?|outputs?|saves?|checkpoints?|results?)$", t)]
-    yield from _removed(paper) if not outs else ()
-    for job in paper.jobs if outs else ():
+    yield from _removed(context) if not outs else ()
+    for job in context.jobs if outs else ():
         given = job.option("output_dir", "save", "output")
         if given is None or not given.value or not job.trains or _inside(given.value, targets):
             continue
@@ -88,10 +88,10 @@ def output_lost(paper: Paper) -> Iterator[Remark]:
         yield warn(given.values[0], seen, f"{outs[0]}/...")
 
 
-def _removed(paper: Paper) -> Iterator[Remark]:
+def _removed(context: LintContext) -> Iterator[Remark]:
     """Results in full paths below no mount, in a container that is removed as it ends."""
-    for job in paper.jobs:
-        given, container = job.option("output_dir", "save", "output"), paper.container_of(job)
+    for job in context.jobs:
+        given, container = job.option("output_dir", "save", "output"), context.container_of(job)
         if container is None or not container.has("--rm") or container.open or given is None or not given.value:
             continue
         targets = [mount.target.rstrip("/") for mount in container.mounts]

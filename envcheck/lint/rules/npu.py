@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Remark
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, warn
-from envcheck.scripts.wrappers import bare
+from envcheck.core.lint.remarks import fail, warn
+from envcheck.core.lint.wrappers import bare
 
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*nvidia/cuda(?:[:@]|$)|nvcr\.io/")
 # By transformers' argument, LLaMA-Factory's and ms-swift's; the words of each for the package flash-attn.
@@ -24,11 +24,11 @@ _OPTIMISER = re.compile(
 )
 
 
-def cuda_container(paper: Paper) -> Iterator[Remark]:
+def cuda_container(context: LintContext) -> Iterator[Remark]:
     """An NPU does not come into a container by --gpus, and CUDA's images hold nothing for it."""
-    if paper.device != "npu":
+    if context.device != "npu":
         return
-    for container in paper.containers:
+    for container in context.containers:
         for word in container.all("--gpus"):
             seen = "--gpus is for NVIDIA's cards: no NPU comes into the container by it"
             yield fail(word, seen, "--device /dev/davinci0 with the manager nodes, or --runtime ascend.")
@@ -37,18 +37,18 @@ def cuda_container(paper: Paper) -> Iterator[Remark]:
             yield fail(container.image, seen, "An image with CANN, as quay.io/ascend/cann with a version.")
 
 
-def cuda_tool(paper: Paper) -> Iterator[Remark]:
+def cuda_tool(context: LintContext) -> Iterator[Remark]:
     """nvidia-smi, where only npu-smi is; not where its absence is looked at."""
-    if paper.device != "npu":
+    if context.device != "npu":
         return
-    for _, command in paper.commands("nvidia-smi"):
+    for _, command in context.commands("nvidia-smi"):
         if bare(command) and not command.guarded and not command.lenient and not command.elsewhere:
             yield warn(command.words[0], "nvidia-smi finds no NPU, and is not installed with one", "npu-smi info")
 
 
-def attention(paper: Paper) -> Iterator[Remark]:
+def attention(context: LintContext) -> Iterator[Remark]:
     """flash-attn cannot be built for an NPU; newer trainers take torch_npu's own kernel by the same word."""
-    for job in paper.jobs if paper.device == "npu" else ():
+    for job in context.jobs if context.device == "npu" else ():
         for name, words in _ATTENTION.items():
             given = job.option(name)
             if given is not None and given.value and re.fullmatch(words, given.value):
@@ -58,9 +58,9 @@ def attention(paper: Paper) -> Iterator[Remark]:
                 yield warn(given.values[-1], seen, do)
 
 
-def optimiser(paper: Paper) -> Iterator[Remark]:
+def optimiser(context: LintContext) -> Iterator[Remark]:
     """Optimisers of bitsandbytes."""
-    for job in paper.jobs if paper.device == "npu" else ():
+    for job in context.jobs if context.device == "npu" else ():
         given = job.option("optim")
         if given is not None and given.value and _OPTIMISER.fullmatch(given.value):
             seen = f"optim {given.value} is of bitsandbytes, which has no released wheel for NPUs"

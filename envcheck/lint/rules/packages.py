@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Remark, Word
+from envcheck.core.lint.remarks import fail, graded, listed, unknown, warn
+from envcheck.core.lint.wrappers import bare, unwrapped
 from envcheck.lint.context import tables
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, graded, listed, unknown, warn
-from envcheck.scripts.wrappers import bare, unwrapped
 
 # Packages whose newest version may want another toolkit, driver or torch.
 _MATTER = frozenset(
@@ -52,22 +52,22 @@ _WHY = {
 }
 
 
-def unpinned(paper: Paper) -> Iterator[Remark]:
+def unpinned(context: LintContext) -> Iterator[Remark]:
     from launch.rendering import dialects
 
     old = {
         package
         for d in dialects.dialects()
-        for job in paper.jobs
+        for job in context.jobs
         if job.program is not None and job.program.text.endswith(d.of)
         if {given.plain for given in job.options} & {*d.rename, *d.drop}
         for package in d.needs
     }
-    for install in paper.installs:
+    for install in context.installs:
         for name, _, specifier, word in install.packages:
             if name not in _MATTER or (specifier and specifier != ">=0") or install.has("-c", "--constraint"):
                 continue
-            if name in old and not specifier and name not in paper.machine.packages:
+            if name in old and not specifier and name not in context.machine.packages:
                 continue  # options.other_version says what comes of it
             yield warn(
                 word,
@@ -79,8 +79,8 @@ def unpinned(paper: Paper) -> Iterator[Remark]:
 _TORCHS = frozenset(("torch", "torchvision", "torchaudio"))  # with all that they want on PyTorch's own index
 
 
-def upgrade_all(paper: Paper) -> Iterator[Remark]:
-    for install in paper.installs:
+def upgrade_all(context: LintContext) -> Iterator[Remark]:
+    for install in context.installs:
         word = install.has("-U", "--upgrade")
         if word is not None and install.has("-r", "--requirement") and not install.has("-c", "--constraint"):
             yield warn(
@@ -90,17 +90,17 @@ def upgrade_all(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def gpu_lists(paper: Paper) -> Iterator[Remark]:
+def gpu_lists(context: LintContext) -> Iterator[Remark]:
     """A list of packages for NVIDIA's cards on others, or such packages one by one."""
-    yield from cuda_packages(paper)
-    if paper.device not in ("npu", "iluvatar") and not any(_foreign(job.option("device")) for job in paper.jobs):
+    yield from cuda_packages(context)
+    if context.device not in ("npu", "iluvatar") and not any(_foreign(job.option("device")) for job in context.jobs):
         return
-    for install in paper.installs:
+    for install in context.installs:
         for option, word in install.options:
             if option in ("-r", "--requirement") and re.search(r"(^|[/_.-])(gpu|cuda|cu\d+)([/_.-]|$)", word.text):
                 seen = f"{word.text[:80]} is the list for NVIDIA's cards: triton and others break here, or do not exist"
                 yield graded(
-                    paper.device == "npu",
+                    context.device == "npu",
                     word,
                     seen,
                     "envcheck recipes has the packages for this device; or cut the list down.",
@@ -118,16 +118,16 @@ _FOR_NVIDIA = {
 }
 
 
-def meant(paper: Paper) -> str:
+def meant(context: LintContext) -> str:
     """For which cards it installs: as the script says, else those of the machine, where they are of one vendor."""
-    found = paper.machine.vendors or () if paper.installs and not paper.document else ()
-    return paper.device or (found[0] if len(found) == 1 else "")
+    found = context.machine.vendors or () if context.installs and not context.document else ()
+    return context.device or (found[0] if len(found) == 1 else "")
 
 
-def cuda_packages(paper: Paper) -> Iterator[Remark]:
-    device = meant(paper)
+def cuda_packages(context: LintContext) -> Iterator[Remark]:
+    device = meant(context)
     instead = _FOR_NVIDIA.get(device)
-    for install in paper.installs if instead else ():
+    for install in context.installs if instead else ():
         for name, _, specifier, word in install.packages:
             kit = "paddle" if name == "paddlepaddle-gpu" else "torch" if _of_cuda(name, specifier) else ""
             if kit and instead:
@@ -155,10 +155,10 @@ PLUGINS = {
 }
 
 
-def pairs(paper: Paper) -> Iterator[Remark]:
+def pairs(context: LintContext) -> Iterator[Remark]:
     """A plugin and what it is plugged into are of one version."""
     pinned: dict[str, tuple[str, Word]] = {}
-    for install in paper.installs:
+    for install in context.installs:
         for name, _, specifier, word in install.packages:
             found = re.match(r"==\s*([\w.+!-]+)$", specifier)
             if found:
@@ -186,9 +186,9 @@ def _release(version: str, parts: int) -> str:
     return ".".join(found[0].split(".")[:parts]) if found else version
 
 
-def index_replaced(paper: Paper) -> Iterator[Remark]:
+def index_replaced(context: LintContext) -> Iterator[Remark]:
     """-i of a vendor: what else is wanted has to come from there too."""
-    for install in paper.installs:
+    for install in context.installs:
         word = install.has("-i", "--index-url")
         vendors = word is not None and re.search(r"paddlepaddle\.org|pytorch\.org/whl|bcebos", word.text)
         kept = install.has("--no-deps", "--extra-index-url", "-c", "--constraint")
@@ -198,8 +198,8 @@ def index_replaced(paper: Paper) -> Iterator[Remark]:
             yield warn(word, seen, "--extra-index-url, or the dependencies first.")
 
 
-def global_config(paper: Paper) -> Iterator[Remark]:
-    for _, command in paper.commands():
+def global_config(context: LintContext) -> Iterator[Remark]:
+    for _, command in context.commands():
         if command.elsewhere:
             continue  # an image's own settings
         texts = [word.text for word in unwrapped(command.words)]
@@ -212,19 +212,19 @@ def global_config(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def extras(paper: Paper) -> Iterator[Remark]:
+def extras(context: LintContext) -> Iterator[Remark]:
     """Extras and files that a project does not have: by its name, or below its clone where the document has one."""
-    for install in paper.installs:
+    for install in context.installs:
         for name, given, _, word in install.packages:
             row = next((row for row in tables.load("projects")["projects"] if row["name"] == name), None)
             wrong = _lacking(row, given.strip("[]")) if row is not None else []
             if wrong:
                 seen = f"{name} has no extra {listed(wrong)}: pip says so and goes on"
                 yield warn(word, seen, "Look them up in the project's metadata.")
-    project = _project(paper)
+    project = _project(context)
     if project is None:
         return
-    for install in paper.installs:
+    for install in context.installs:
         editable = install.has("-e", "--editable") is not None
         for option, word in [*install.options, *(("", w) for _, _, _, w in install.packages)]:
             found = re.fullmatch(r"\.\[([\w,\s.-]+)\]", word.text.strip("'\""))
@@ -247,8 +247,8 @@ def _lacking(project: Mapping[str, Any], names: str) -> list[str]:
     return [name for name in asked if project["extras"] and name not in project["extras"]]
 
 
-def _project(paper: Paper) -> dict[str, Any] | None:
-    texts = [word.text for _, command in paper.commands() for word in command.words]
+def _project(context: LintContext) -> dict[str, Any] | None:
+    texts = [word.text for _, command in context.commands() for word in command.words]
     for row in tables.load("projects")["projects"]:
         if any(re.search(row["pattern"], text) for text in texts if "/" in text):
             return dict(row)
@@ -257,8 +257,8 @@ def _project(paper: Paper) -> dict[str, Any] | None:
     return None
 
 
-def moved(paper: Paper) -> Iterator[Remark]:
-    for _, command in paper.commands("git"):
+def moved(context: LintContext) -> Iterator[Remark]:
+    for _, command in context.commands("git"):
         for word in command.words:
             for old, new in tables.load("projects")["moved"].items():
                 if re.search(rf"{re.escape(old)}(\.git)?/?$", word.text):
@@ -269,19 +269,19 @@ def moved(paper: Paper) -> Iterator[Remark]:
                     )
 
 
-def tracked(paper: Paper) -> Iterator[Remark]:
+def tracked(context: LintContext) -> Iterator[Remark]:
     """A clone at whatever stands there today, installed."""
-    for script, command in paper.commands("git"):
+    for script, command in context.commands("git"):
         words = [word.text for word in command.words]
         if "clone" not in words or any(w in ("-b", "--branch") or w.startswith("--branch=") for w in words):
             continue
-        later = [c for s in paper.scripts for c in s.commands if (s is not script or c.order > command.order)]
+        later = [c for s in context.scripts for c in s.commands if (s is not script or c.order > command.order)]
         if (
             any(bare(c) == "git" and {"checkout", "switch", "reset"} & set(c.texts()) for c in later)
             or "checkout" in words
         ):
             continue
-        if any(each.has("-e", "--editable") or {".", "./"} & set(each.command.texts()) for each in paper.installs):
+        if any(each.has("-e", "--editable") or {".", "./"} & set(each.command.texts()) for each in context.installs):
             yield warn(
                 command,
                 "the clone is whatever stands there today, and is installed as it is",
@@ -289,12 +289,12 @@ def tracked(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def image_reinstalled(paper: Paper) -> Iterator[Remark]:
+def image_reinstalled(context: LintContext) -> Iterator[Remark]:
     """An editable installation without pins, inside an image that brings its own torch."""
     image = next(
         (
             w
-            for _, c in paper.commands("docker", "podman")
+            for _, c in context.commands("docker", "podman")
             if "run" in c.texts()
             for w in c.words
             if re.search(r"npu|ascend|cann", w.text)
@@ -306,7 +306,7 @@ def image_reinstalled(paper: Paper) -> Iterator[Remark]:
     )
     if image is None:
         return
-    for install in paper.installs:
+    for install in context.installs:
         word = install.has("-e", "--editable")
         if word is not None and not install.has("--no-deps", "-c", "--constraint"):
             yield warn(
@@ -316,9 +316,9 @@ def image_reinstalled(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def architecture(paper: Paper) -> Iterator[Remark]:
+def architecture(context: LintContext) -> Iterator[Remark]:
     """Wheels and installers named for a processor."""
-    for _, command in paper.commands():
+    for _, command in context.commands():
         for word in command.words:
             found = re.search(
                 r"[\W_](x86_64|amd64|aarch64|arm64)[\W_].*\.(whl|run|deb|rpm)$|[_-](x86_64|aarch64)\.(run|whl)$",
@@ -327,9 +327,9 @@ def architecture(paper: Paper) -> Iterator[Remark]:
             if not found:
                 continue
             named = {"amd64": "x86_64", "arm64": "aarch64"}.get(found[1] or found[3], found[1] or found[3])
-            there = paper.machine.architecture
-            if there is None or paper.here is False:
-                seen = f"a file for {named}; what the machine is was not looked up, for {paper.unasked}"
+            there = context.machine.architecture
+            if there is None or context.here is False:
+                seen = f"a file for {named}; what the machine is was not looked up, for {context.unasked}"
                 yield unknown(word, seen, "uname -m")
             elif there != named:
                 yield fail(word, f"a file for {named}, and this machine is {there}", f"The one for {there}.")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import UNKNOWN, Command, Remark, Script, Word
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, graded, listed, near, unknown, warn
-from envcheck.scripts.interpreter.inner import REMOTE
-from envcheck.scripts.jobs import Job
-from envcheck.scripts.wrappers import bare, unwrapped
+from envcheck.core.lint.remarks import fail, graded, listed, near, unknown, warn
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.lint.wrappers import REMOTE, bare, unwrapped
 
 _DATA = (
     "train_dataset_path",
@@ -27,10 +26,10 @@ _DATA = (
 _MODELS = ("model_name_or_path", "model", "model_path", "adapter_name_or_path", "resume_from_checkpoint")
 
 
-def clone_name(paper: Paper) -> Iterator[Remark]:
+def clone_name(context: LintContext) -> Iterator[Remark]:
     """cd into a folder that no clone has made."""
     made: dict[str, str] = {}
-    for script in paper.scripts:
+    for script in context.scripts:
         for command in script.commands:
             words = unwrapped(command.words)
             texts = [word.text for word in words]
@@ -44,11 +43,11 @@ def clone_name(paper: Paper) -> Iterator[Remark]:
             elif bare(command) in ("mkdir", "tar", "unzip", "cp", "mv", "ln", "curl", "wget"):
                 made |= {t.rstrip("/").rpartition("/")[2]: "" for t in texts[1:]}
             elif bare(command) == "cd" and len(words) > 1:
-                yield from _entered(paper, script, words[-1], command.cwd, made, command.guarded)
+                yield from _entered(context, script, words[-1], command.cwd, made, command.guarded)
 
 
 def _entered(
-    paper: Paper, script: Script, word: Word, cwd: str, made: dict[str, str], guarded: bool
+    context: LintContext, script: Script, word: Word, cwd: str, made: dict[str, str], guarded: bool
 ) -> Iterator[Remark]:
     text = word.text
     if not word.known or text.startswith(("/", "~", ".", "-")) or not text or guarded:
@@ -67,7 +66,7 @@ def _entered(
     )
     if meant:
         yield fail(word, f"no clone makes {first}: it is {meant}", f"cd {meant}")
-    elif paper.document and not cwd and paper.machine.exists(text) is not True:
+    elif context.document and not cwd and context.machine.exists(text) is not True:
         known = near(
             first.lower(), frozenset({"erniekit", "ernie", "llama-factory", "ms-swift", "paddleformers"}), 0.75
         )
@@ -77,7 +76,7 @@ def _entered(
         yield warn(word, seen, "git clone first, and cd where the clone is.")
 
 
-def _needs(job: Job) -> Iterator[tuple[str, Word]]:
+def _needs(job: TrainingJob) -> Iterator[tuple[str, Word]]:
     if job.launcher.program and job.program is not None and job.program.text.endswith(".py"):
         yield job.program.text, job.program
     for name in _DATA:
@@ -100,9 +99,9 @@ def _needs(job: Job) -> Iterator[tuple[str, Word]]:
 _FROM_THE_PROJECT = "cd to the project first, fetch the data, or name the path in full."
 
 
-def missing(paper: Paper) -> Iterator[Remark]:
+def missing(context: LintContext) -> Iterator[Remark]:
     """Files of a training that are not there; those that the script makes or looks for itself are left alone."""
-    for job in paper.jobs:
+    for job in context.jobs:
         if job.command.elsewhere or (job.command.words and job.command.name in REMOTE):
             continue
         gone: list[tuple[str, Word]] = []
@@ -112,10 +111,10 @@ def missing(paper: Paper) -> Iterator[Remark]:
                 continue  # a configuration alone: nobody says from which folder it is started
             if UNKNOWN in path or not path or path.startswith(("http", "s3://", "hf://")) or _handled(job.script, path):
                 continue
-            there = paper.machine.exists(path, job.command.cwd)
-            if there is False and paper.here:
+            there = context.machine.exists(path, job.command.cwd)
+            if there is False and context.here:
                 gone.append((path, word))
-            elif there is False or (there is None and not paper.machine.live):
+            elif there is False or (there is None and not context.machine.live):
                 doubtful.append((path, word))
         if gone:
             names = listed(path for path, _ in gone)
@@ -125,10 +124,10 @@ def missing(paper: Paper) -> Iterator[Remark]:
                 f"not there {where}: {names}",
                 _FROM_THE_PROJECT,
             )
-        if doubtful and paper.machine.gather is not None:
+        if doubtful and context.machine.gather is not None:
             yield unknown(
                 doubtful[0][1],
-                f"not looked up, for {paper.unasked}: {listed(p for p, _ in doubtful)}",
+                f"not looked up, for {context.unasked}: {listed(p for p, _ in doubtful)}",
                 "envcheck lint on the machine itself.",
             )
 
@@ -169,12 +168,12 @@ def _handled(script: Script, path: str) -> bool:
 _MAKES = ("mkdir", "install", "cp", "mv", "git", "tar", "unzip", "ln", "rsync")
 
 
-def log_folder(paper: Paper) -> Iterator[Remark]:
+def log_folder(context: LintContext) -> Iterator[Remark]:
     """A log in a folder that nobody made: the shell cannot open it, and starts nothing."""
     makers: dict[int, tuple[list[Command], list[Command]]] = {}
-    for job in paper.jobs:
+    for job in context.jobs:
         command, script = job.command, job.script
-        if not paper.here or paper.document or command.elsewhere or script.opaque or not script.block.script:
+        if not context.here or context.document or command.elsewhere or script.opaque or not script.block.script:
             continue
         if id(script) not in makers:  # once for a script of a thousand trainings
             makers[id(script)] = (list(_named(script, _MAKES)), list(_named(script, ("tee",))))
@@ -186,7 +185,7 @@ def log_folder(paper: Paper) -> Iterator[Remark]:
             folder = word.text.rpartition("/")[0]
             before = (c for c in makes if c.order < command.order)
             made = any(_same(folder, each.text) for c in before for each in c.words)
-            if folder and not made and paper.machine.exists(folder, command.cwd) is False:
+            if folder and not made and context.machine.exists(folder, command.cwd) is False:
                 seen = f"{folder[:80]} is not there, and nothing here makes it"
                 seen += ": the shell cannot open the log, and starts nothing" if starts else ": tee writes no log"
                 yield graded(starts, word, seen, f"mkdir -p {folder[:80]}")
@@ -202,9 +201,9 @@ def _same(folder: str, made: str) -> bool:
     return plain == folder.removeprefix("./") or plain.startswith(f"{folder.removeprefix('./')}/")
 
 
-def sourced(paper: Paper) -> Iterator[Remark]:
+def sourced(context: LintContext) -> Iterator[Remark]:
     """source of a file that is not there ends a script under set -e, and else goes on without it."""
-    for script, command in paper.commands("source", "."):
+    for script, command in context.commands("source", "."):
         if command.elsewhere:
             continue
         word = command.words[1] if len(command.words) > 1 else None
@@ -217,17 +216,17 @@ def sourced(paper: Paper) -> Iterator[Remark]:
             or command.branch
         ):
             continue
-        there = None if paper.here is False else paper.machine.exists(word.text, command.cwd)
+        there = None if context.here is False else context.machine.exists(word.text, command.cwd)
         if there is False and word.text.startswith("/"):
             do = "Install what brings it, or name where it is."
             yield graded("errexit" in command.shell, word, f"{word.text[:100]} is not there", do)
-        elif there is False and not (paper.document or word.text.startswith("~") or _handled(script, word.text)):
+        elif there is False and not (context.document or word.text.startswith("~") or _handled(script, word.text)):
             yield warn(word, f"not there below this folder: {word.text[:100]}", _FROM_THE_PROJECT)
 
 
-def upwards(paper: Paper) -> Iterator[Remark]:
+def upwards(context: LintContext) -> Iterator[Remark]:
     """A program several folders above: right from one folder alone."""
-    for job in paper.jobs:
+    for job in context.jobs:
         word = job.program
         if word is not None and word.text.startswith("../../") and not job.command.cwd:
             yield warn(
@@ -237,17 +236,17 @@ def upwards(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def project(paper: Paper) -> Iterator[Remark]:
+def project(context: LintContext) -> Iterator[Remark]:
     """A document whose training uses a project's files, and that never says where the project comes from."""
-    if not paper.document or any(bare(c) == "cd" or "clone" in c.texts() for _, c in paper.commands()):
+    if not context.document or any(bare(c) == "cd" or "clone" in c.texts() for _, c in context.commands()):
         return
-    image = any("run" in c.texts()[:3] for _, c in paper.commands("docker", "podman"))
-    for job in paper.jobs:
+    image = any("run" in c.texts()[:3] for _, c in context.commands("docker", "podman"))
+    for job in context.jobs:
         word = job.program
         if (
             word is not None
             and re.match(r"(examples|scripts|tools)/", word.text)
-            and paper.machine.exists(word.text) is not True
+            and context.machine.exists(word.text) is not True
         ):
             seen = f"{word.text[:60]} is a project's file, and nothing in the document clones one" + (
                 ", or enters its folder" if image else ""
@@ -256,10 +255,10 @@ def project(paper: Paper) -> Iterator[Remark]:
             return
 
 
-def tool_unknown(paper: Paper) -> Iterator[Remark]:
+def tool_unknown(context: LintContext) -> Iterator[Remark]:
     """Vendors' tools by names that nobody publishes."""
     tools = frozenset({"npu-smi", "ixsmi", "nvidia-smi", "hccn_tool", "msnpureport", "ascend-dmi", "nvidia-ctk"})
-    for _, command in paper.commands():
+    for _, command in context.commands():
         name = bare(command)
         if name not in tools and re.match(r"(npu|ix|nvidia|hccn)[-_]", name) and (meant := near(name, tools, 0.6)):
             yield warn(command.words[0], f"{name} is no tool of the driver or the toolkit", f"{meant} is one.")

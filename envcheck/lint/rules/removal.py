@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import UNKNOWN, Remark, Script, Use, Word
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, near, swap, warn
+from envcheck.core.lint.remarks import fail, near, swap, warn
+from envcheck.core.lint.wrappers import bare, unwrapped
 from envcheck.lint.rules.unused_variables import REMOVERS, never_set, own_name
-from envcheck.scripts.wrappers import bare, unwrapped
 
 _RISKY = ("/", "/*", "~", "~/", "/home", "/root", "/usr", "/etc", "/var", "/opt", "*")
 
 
-def remove(paper: Paper) -> Iterator[Remark]:
+def remove(context: LintContext) -> Iterator[Remark]:
     """rm of what may be empty, of a root, or of the last run's results."""
-    for script, command in paper.commands(*REMOVERS):
+    for script, command in context.commands(*REMOVERS):
         words = unwrapped(command.words)
         flags = "".join(word.text for word in words[1:] if word.text.startswith("-"))
         for word in words[1:]:
@@ -24,12 +24,14 @@ def remove(paper: Paper) -> Iterator[Remark]:
                 continue
             uses = [use for use in command.uses if word.start <= use.start < word.end]
             strict = "nounset" in command.shell  # it stops at what has no value, which shell.unset_variable says
-            yield from _removed(paper, script, word, uses, "r" in flags or "R" in flags, strict)
+            yield from _removed(context, script, word, uses, "r" in flags or "R" in flags, strict)
 
 
-def _removed(paper: Paper, script: Script, word: Word, uses: list[Use], deep: bool, strict: bool) -> Iterator[Remark]:
+def _removed(
+    context: LintContext, script: Script, word: Word, uses: list[Use], deep: bool, strict: bool
+) -> Iterator[Remark]:
     loose = [use for use in uses if not use.guarded and not use.bound and not strict]
-    never = [use for use in loose if never_set(script, paper, use.name)]
+    never = [use for use in loose if never_set(script, context, use.name)]
     if word.text in _RISKY and not word.quoted and deep and word.raw == word.text:
         yield fail(word, f"removes {word.text}, all of it", "Name the folder that is meant.")
     elif (
@@ -61,13 +63,13 @@ def _removed(paper: Paper, script: Script, word: Word, uses: list[Use], deep: bo
         seen = f"where {use.name} is not set from outside, this removes {word.text.replace(UNKNOWN, '') or '/'}"
         fix = swap(use, f"${{{use.name}:?}}")
         yield warn(word, seen, f"Write ${{{use.name}:?}}: then it stops when that is empty.", fix)
-    elif deep and word.known and (job := _results(paper, script, word.text)):
+    elif deep and word.known and (job := _results(context, script, word.text)):
         seen = f"removes {word.text[:80]}, the {job} of the run before, without asking"
         yield warn(word, seen, "Give each run a folder of its own, with the date in its name.")
 
 
-def _results(paper: Paper, script: Script, path: str) -> str:
-    for job in paper.jobs:
+def _results(context: LintContext, script: Script, path: str) -> str:
+    for job in context.jobs:
         if job.script is script:
             for name, title in (
                 ("log_dir", "logs"),
@@ -81,9 +83,9 @@ def _results(paper: Paper, script: Script, path: str) -> str:
     return ""
 
 
-def no_errexit(paper: Paper) -> Iterator[Remark]:
+def no_errexit(context: LintContext) -> Iterator[Remark]:
     """cd or an installation that failed, and the next line all the same."""
-    for script in paper.scripts:
+    for script in context.scripts:
         if not script.block.script:
             continue
         for number, command in enumerate(script.commands):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Command, Remark, Word
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import warn
-from envcheck.scripts.wrappers import bare, unwrapped
+from envcheck.core.lint.remarks import warn
+from envcheck.core.lint.wrappers import bare, unwrapped
 
 _SECRET_NAME = re.compile(r"(?i)(^|_)(token|secret|passw(or)?d|api_?key|access_?key(_id)?|private_?key|credentials?)$")
 _SECRET_SHAPE = re.compile(
@@ -47,10 +47,10 @@ def _handed_over(command: Command) -> Word | None:
     return None
 
 
-def secrets(paper: Paper) -> Iterator[Remark]:
+def secrets(context: LintContext) -> Iterator[Remark]:
     """Never with the value in the sentence."""
     do = "Read it from a file that only you may read; launchers write their environment into logs."
-    for script in paper.scripts:
+    for script in context.scripts:
         spots: dict[int, Word] = {}
         for assign in script.assigns:
             text = assign.word.text

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Command, Fix, Remark, Script, Word
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, warn
-from envcheck.scripts.wrappers import bare, unwrapped
+from envcheck.core.lint.remarks import fail, warn
+from envcheck.core.lint.wrappers import bare, unwrapped
 
 
-def redirect_order(paper: Paper) -> Iterator[Remark]:
+def redirect_order(context: LintContext) -> Iterator[Remark]:
     """2>&1 > log leaves the errors on the terminal."""
-    for _, command in paper.commands():
+    for _, command in context.commands():
         texts = [re.sub(r"\s", "", each.text) for each in command.redirects]
         for number, text in enumerate(texts):
             if (
@@ -25,9 +25,9 @@ def redirect_order(paper: Paper) -> Iterator[Remark]:
                 yield warn(command.redirects[number], seen, "Write > FILE 2>&1.")
 
 
-def destructive(paper: Paper) -> Iterator[Remark]:
+def destructive(context: LintContext) -> Iterator[Remark]:
     """chmod 777."""
-    for _, command in paper.commands("chmod"):
+    for _, command in context.commands("chmod"):
         for word in unwrapped(command.words)[1:]:
             if re.fullmatch(r"0?777|a\+rwx|ugo\+rwx", word.text):
                 yield warn(
@@ -39,9 +39,9 @@ _NETWORK = ("curl", "wget", "fetch")
 _SHELLS = ("bash", "sh", "zsh", "python", "python3", "sudo", "dash")
 
 
-def fetched_code(paper: Paper) -> Iterator[Remark]:
+def fetched_code(context: LintContext) -> Iterator[Remark]:
     """Code from the network that is run unread: by a pipe, or as the file that was just fetched."""
-    for script in paper.scripts:
+    for script in context.scripts:
         fetched: dict[str, Command] = {}
         checked = any(
             bare(c) in ("sha256sum", "md5sum", "gpg", "sha512sum", "shasum", "cosign") for c in script.commands
@@ -72,16 +72,16 @@ def fetched_code(paper: Paper) -> Iterator[Remark]:
                 )
 
 
-def url_command(paper: Paper) -> Iterator[Remark]:
-    for _, command in paper.commands():
+def url_command(context: LintContext) -> Iterator[Remark]:
+    for _, command in context.commands():
         if re.match(r"(https?|ftp|git)://", command.words[0].text):
             seen = "an address stands where a command begins: bash looks for a program of this name"
             yield fail(command.words[0], seen, "Make it a comment, or say what is to be done with it.")
 
 
-def spaced_assignment(paper: Paper) -> Iterator[Remark]:
-    yield from spaced_export(paper)
-    for _, command in paper.commands():
+def spaced_assignment(context: LintContext) -> Iterator[Remark]:
+    yield from spaced_export(context)
+    for _, command in context.commands():
         words = command.words
         if (
             len(words) > 1
@@ -100,9 +100,9 @@ def spaced_assignment(paper: Paper) -> Iterator[Remark]:
 _EXPORTED = re.compile(rb"(?m)^[ \t]*(?:export|declare -x)[ \t]+(\w+)=([ \t]+)(?:[\"'$]|[\w./:-]+[ \t]*(?:#.*)?\r?$)")
 
 
-def spaced_export(paper: Paper) -> Iterator[Remark]:
+def spaced_export(context: LintContext) -> Iterator[Remark]:
     """export A= "b": A is empty, and b is taken for another name."""
-    for script in paper.scripts:
+    for script in context.scripts:
         for match in _EXPORTED.finditer(script.block.raw):
             start, end = script.block.at(match.start(2)), script.block.at(match.end(2))
             if any(start_ <= start < end_ for start_, end_, _ in script.comments) or _in_heredoc(script, start):
@@ -117,7 +117,7 @@ def _in_heredoc(script: Script, at: int) -> bool:
     return any(each.start <= at < each.end for command in script.commands for each in command.heredocs)
 
 
-def prompts(paper: Paper) -> Iterator[Remark]:
-    for script, command in paper.commands():
+def prompts(context: LintContext) -> Iterator[Remark]:
+    for script, command in context.commands():
         if command.words[0].raw[:2] in ("$", "$ ", "%", ">>") and script.block.whole:
             yield fail(command.words[0], "the prompt of an example stands in the script", "Take it away.")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Fix, Remark, Script
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import warn
+from envcheck.core.lint.remarks import warn
 
 
-def pipe_status(paper: Paper) -> Iterator[Remark]:
+def pipe_status(context: LintContext) -> Iterator[Remark]:
     """A training whose status is that of what it is piped into."""
-    for job in paper.jobs:
+    for job in context.jobs:
         command, script = job.command, job.script
         if not command.pipeline or command.last_of_pipe or "pipefail" in command.shell or not job.trains:
             continue
@@ -36,8 +36,8 @@ def _pipefail(script: Script) -> Fix | None:
     return Fix(((there, there, "set -o pipefail\n"),))
 
 
-def status_ignored(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def status_ignored(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         if job.command.lenient and job.trains:
             yield warn(job, "|| true hides that the training failed", "Take it away.")
         elif job.command.background and job.trains and _waited_for(job.script, job.end):

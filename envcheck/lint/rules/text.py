@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Fix, Remark, Script, Word
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, graded, swap, unknown, warn
+from envcheck.core.lint.remarks import fail, graded, swap, unknown, warn
 
 _CONTINUED = re.compile(rb"(?<!\\)(?:\\\\)*\\([ \t]+)\r?$", re.MULTILINE)
 _ENDS = re.compile(rb"(?<!\\)(?:\\\\)*(\\)[ \t]*\r?\n((?:[ \t]*\r?\n)*)(?=([ \t]*)([^\r\n]*))")
@@ -34,9 +34,9 @@ def _inert(script: Script, offset: int) -> bool:
     )
 
 
-def crlf(paper: Paper) -> Iterator[Remark]:
+def crlf(context: LintContext) -> Iterator[Remark]:
     """One remark, for the first line."""
-    for script in paper.scripts:
+    for script in context.scripts:
         first = script.block.raw.find(b"\r\n")
         if first < 0 or not script.block.script:
             continue
@@ -49,8 +49,8 @@ def crlf(paper: Paper) -> Iterator[Remark]:
         yield fail(_place(script, first, first + 1), seen, "dos2unix FILE, or sed -i 's/\\r$//' FILE", Fix(fixes))
 
 
-def blank_behind_backslash(paper: Paper) -> Iterator[Remark]:
-    for script in paper.scripts:
+def blank_behind_backslash(context: LintContext) -> Iterator[Remark]:
+    for script in context.scripts:
         for match in _CONTINUED.finditer(script.block.raw):
             if not _inert(script, match.start()):
                 place = _place(script, match.start(1) - 1, match.end(1))
@@ -58,9 +58,9 @@ def blank_behind_backslash(paper: Paper) -> Iterator[Remark]:
                 yield fail(place, seen, "Let the backslash be the line's last character.", swap(place, "\\"))
 
 
-def cut_off(paper: Paper) -> Iterator[Remark]:
+def cut_off(context: LintContext) -> Iterator[Remark]:
     """A command that goes on behind a backslash, and then does not."""
-    for script in paper.scripts:
+    for script in context.scripts:
         raw = script.block.raw
         for match in _ENDS.finditer(raw if raw.endswith(b"\n") else raw + b"\n"):
             remark = None if _inert(script, match.start(1)) else _ending(script, match)
@@ -104,9 +104,9 @@ def _shown(raw: bytes) -> str:
     return raw.decode("utf-8", "replace").split()[0][:60]
 
 
-def orphan(paper: Paper) -> Iterator[Remark]:
+def orphan(context: LintContext) -> Iterator[Remark]:
     """A line that begins with an option is a command of that name."""
-    for script, command in paper.commands():
+    for script, command in context.commands():
         first = command.words[0]
         if re.match(r"--[A-Za-z]", first.text) and not first.quoted:
             before = script.block.raw[: max(0, command.start - script.block.at(0))].rstrip()
@@ -117,8 +117,8 @@ def orphan(paper: Paper) -> Iterator[Remark]:
             yield fail(first, seen, "End the line above in a backslash.")
 
 
-def typeset(paper: Paper) -> Iterator[Remark]:
-    for script in paper.scripts:
+def typeset(context: LintContext) -> Iterator[Remark]:
+    for script in context.scripts:
         text = script.block.raw.decode("utf-8", "replace")
         if text.isascii():
             continue
@@ -149,11 +149,11 @@ def _within_quotes(text: str, at: int) -> bool:
     return line.count('"') % 2 == 1 or line.count("'") % 2 == 1
 
 
-def syntax(paper: Paper) -> Iterator[Remark]:
+def syntax(context: LintContext) -> Iterator[Remark]:
     """bash -n decides; the grammar is another reader, and alone it only doubts."""
     from envcheck.lint.context.shells import bash_says
 
-    for script in paper.scripts:
+    for script in context.scripts:
         if script.cut:
             yield unknown(_place(script, 0, 1), "the script is longer or deeper than is followed", "Lint its parts.")
         if not script.block.script or b"\r\n" in script.block.raw:

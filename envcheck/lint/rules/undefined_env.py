@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import UNKNOWN, Command, Script, Use
-from envcheck.lint.context.paper import Paper
-from envcheck.scripts.wrappers import bare
+from envcheck.core.lint.wrappers import bare
 
 # What platforms set where they start a script, in the names that people give by hand as well: kubeflow's PyTorchJob in
 # each pod (MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK), others for each node.  Two of them tell that one is meant.
@@ -37,7 +37,7 @@ class Reading:
     """A script's variables at the places where they are read; what is asked at each of them is gathered once."""
 
     script: Script
-    paper: Paper
+    context: LintContext
 
     @cached_property
     def _commands(self) -> dict[int, Command]:
@@ -75,7 +75,7 @@ class Reading:
             return False
         if name in _PLATFORM and len(self._platform) > 1:
             return False
-        facts = self.paper.machine.facts
+        facts = self.context.machine.facts
         command = self._commands.get(use.start)
         idle = command is not None and bare(command) in _SAYS and not self.stops(use)
         return name not in (facts.environment if facts and facts.environment else {}) and not idle
@@ -99,7 +99,7 @@ class Reading:
         if command is None:
             return "it is empty"
         word = next((each for each in command.words if each.start <= use.start < each.end), None)
-        job = any(each.script is self.script and each.command is command for each in self.paper.jobs)
+        job = any(each.script is self.script and each.command is command for each in self.context.jobs)
         before = [each.text for each in command.words if word is not None and each.end <= word.start][-1:]
         if word is not None and job and before and before[0][:1] == "-" and not use.quoted and word.text == UNKNOWN:
             return f"{before[0]} takes the next word for its value, or has none"

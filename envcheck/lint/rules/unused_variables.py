@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Fix, Remark, Script, Use
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import graded, near, warn
+from envcheck.core.lint.remarks import graded, near, warn
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.lint.wrappers import bare
 from envcheck.lint.rules.undefined_env import Reading, whose
-from envcheck.scripts.jobs import Job
-from envcheck.scripts.wrappers import bare
 
 # Set by the shell, the system or a job platform.
 _GIVEN = re.compile(
@@ -24,9 +24,9 @@ _GIVEN = re.compile(
 REMOVERS = ("rm", "unlink", "shred")
 
 
-def never_set(script: Script, paper: Paper, name: str) -> bool:
+def never_set(script: Script, context: LintContext, name: str) -> bool:
     """No part of the script gives it a value, and nothing that it cannot see may."""
-    session = [script] if script.block.script else [each for each in paper.scripts if not each.block.script]
+    session = [script] if script.block.script else [each for each in context.scripts if not each.block.script]
     return not any(name in each.names or each.opaque for each in session) and not _GIVEN.fullmatch(name)
 
 
@@ -35,10 +35,10 @@ def own_name(name: str) -> bool:
     return name == name.lower() and len(name) > 1
 
 
-def unset(paper: Paper) -> Iterator[Remark]:
-    for script in paper.scripts:
+def unset(context: LintContext) -> Iterator[Remark]:
+    for script in context.scripts:
         told: set[str] = set()
-        reading = Reading(script, paper)
+        reading = Reading(script, context)
         removed = {
             (use.start, use.end)
             for command in script.commands
@@ -50,14 +50,14 @@ def unset(paper: Paper) -> Iterator[Remark]:
         for use in script.uses:
             if use.guarded or use.bound or use.name in told | guarded or (use.start, use.end) in removed:
                 continue
-            remark = _unset(script, paper, use, reading)
+            remark = _unset(script, context, use, reading)
             if remark:
                 told.add(use.name)
                 yield remark
 
 
-def _unset(script: Script, paper: Paper, use: Use, reading: Reading) -> Remark | None:
-    if not never_set(script, paper, use.name):
+def _unset(script: Script, context: LintContext, use: Use, reading: Reading) -> Remark | None:
+    if not never_set(script, context, use.name):
         later = next((a for a in script.assigns if a.name == use.name and a.start > use.start and not a.prefix), None)
         if later is None or not (own_name(use.name) or _own_capitals(script, use)):
             return None
@@ -98,9 +98,9 @@ def _from_outside(reading: Reading, use: Use, stops: bool) -> Remark:
 _READERS = ("trap", "test", "[", "let", "printf", "compgen", "declare")
 
 
-def unused(paper: Paper) -> Iterator[Remark]:
+def unused(context: LintContext) -> Iterator[Remark]:
     """A value that is given and never read; scripts that others read are left alone."""
-    for script in paper.scripts:
+    for script in context.scripts:
         if not script.block.script or script.opaque:
             continue
         texts = (w.text for c in script.commands if c.name in _READERS for w in c.words)
@@ -138,13 +138,13 @@ _ENVIRONMENT = re.compile(
 _COUNTS = ("NPROC_PER_NODE", "NNODES", "NODE_RANK")  # which torchrun and its like are told by options alone
 
 
-def _reads(job: Job, name: str) -> bool:
+def _reads(job: TrainingJob, name: str) -> bool:
     return any(name in names for names in job.launcher.variables.values())
 
 
-def not_exported(paper: Paper) -> Iterator[Remark]:
+def not_exported(context: LintContext) -> Iterator[Remark]:
     """Set for the shell alone: the program that should read it does not see it."""
-    for script in paper.scripts:
+    for script in context.scripts:
         read = {use.name for use in script.uses}
         exported = {a.name for a in script.assigns if a.exported}
         told: set[str] = set()
@@ -152,7 +152,7 @@ def not_exported(paper: Paper) -> Iterator[Remark]:
             name = assign.name
             if not _ENVIRONMENT.fullmatch(name) or name in read | exported | told or assign.prefix or name in ("PATH",):
                 continue
-            starts = [job for job in paper.jobs if job.script is script and job.start > assign.end]
+            starts = [job for job in context.jobs if job.script is script and job.start > assign.end]
             if not any(name not in _COUNTS or _reads(job, name) for job in starts):
                 continue
             told.add(name)

@@ -6,22 +6,22 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import UNKNOWN, Assign, Remark, Script, Word
+from envcheck.core.lint.remarks import fail, graded, listed, near, swap, unknown, warn
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.context import tables
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, graded, listed, near, swap, unknown, warn
-from envcheck.scripts.jobs import Job
 
 _LISTS = re.compile(r"(CUDA|ASCEND_RT|ILUVATAR_GPU|HIP|NPU|XPU)_VISIBLE_DEVICES")
 
 
-def environment(paper: Paper) -> Iterator[tuple[Script, Assign]]:
+def environment(context: LintContext) -> Iterator[tuple[Script, Assign]]:
     """What the script puts into the environment, also docker run -e."""
-    for script in paper.scripts:
+    for script in context.scripts:
         for assign in script.assigns:
             if assign.exported or assign.prefix:
                 yield script, assign
-        for _, command in ((s, c) for s, c in paper.commands("docker", "podman", "nerdctl") if s is script):
+        for _, command in ((s, c) for s, c in context.commands("docker", "podman", "nerdctl") if s is script):
             before = ""
             for word in command.words:
                 text = word.text.partition("=")[2] if word.text.startswith("--env=") else word.text
@@ -32,9 +32,9 @@ def environment(paper: Paper) -> Iterator[tuple[Script, Assign]]:
                 before = word.text
 
 
-def unknown_name(paper: Paper) -> Iterator[Remark]:
+def unknown_name(context: LintContext) -> Iterator[Remark]:
     told: set[tuple[int, str]] = set()
-    for script, assign in environment(paper):
+    for script, assign in environment(context):
         single = near(assign.name, tables.singles(), 0.93) if assign.name not in tables.singles() else ""
         if single and not any(use.name == assign.name for use in script.uses):
             name = Word("", assign.start, assign.start + len(assign.name.encode()))
@@ -65,8 +65,8 @@ def _misspelt(name: str) -> bool:
     return bool(family and rest not in family.names and near(rest, family.names, 0.85 if family.closed else 0.9))
 
 
-def gone(paper: Paper) -> Iterator[Remark]:
-    for _, assign in environment(paper):
+def gone(context: LintContext) -> Iterator[Remark]:
+    for _, assign in environment(context):
         row = tables.gone().get(assign.name)
         if row:
             name = Word("", assign.start, assign.start + len(assign.name))
@@ -76,24 +76,26 @@ def gone(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def no_effect(paper: Paper) -> Iterator[Remark]:
+def no_effect(context: LintContext) -> Iterator[Remark]:
     """Another vendor's variable; not where the script serves several vendors."""
-    if not paper.device or paper.device == "cpu":
+    if not context.device or context.device == "cpu":
         return
     told: set[tuple[int, str]] = set()
-    for script, assign in environment(paper):
+    for script, assign in environment(context):
         vendors, key = tables.vendors_of(assign.name), (id(script), assign.name)
         if _misspelt(assign.name):
             continue  # that is told; what it would do here is another question
-        if vendors and paper.device not in vendors and key not in told:
+        if vendors and context.device not in vendors and key not in told:
             told.add(key)
-            seen = f"{assign.name} has no effect here: the script is for {paper.device}, and {listed(vendors)} read it"
+            seen = (
+                f"{assign.name} has no effect here: the script is for {context.device}, and {listed(vendors)} read it"
+            )
             yield warn(assign, seen, "Take it away.")
 
 
-def visible_list(paper: Paper) -> Iterator[Remark]:
+def visible_list(context: LintContext) -> Iterator[Remark]:
     """The runtimes stop at the first entry that is no number, without a word."""
-    for _, assign in environment(paper):
+    for _, assign in environment(context):
         text = assign.word.text
         if not _LISTS.fullmatch(assign.name) or not assign.word.known or not text or re.search(r"GPU-|MIG-|-1$", text):
             continue
@@ -117,9 +119,9 @@ def _spread(entry: str) -> str:
     return ",".join(map(str, range(int(ends[1]), int(ends[2]) + 1))) if ends else entry
 
 
-def device_lists(paper: Paper) -> Iterator[Remark]:
+def device_lists(context: LintContext) -> Iterator[Remark]:
     """--npus and its like: the launcher takes doubles and blanks as they are."""
-    for job in paper.jobs:
+    for job in context.jobs:
         given = job.says(*(job.launcher.options.get("devices") or ("-",)))
         if job.launcher.name != "paddle.distributed.launch" or given is None:
             continue
@@ -134,10 +136,10 @@ def device_lists(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def visible_count(paper: Paper) -> Iterator[Remark]:
+def visible_count(context: LintContext) -> Iterator[Remark]:
     """As many processes as visible devices."""
-    for job in paper.jobs:
-        visible = _visible(job, paper.device)
+    for job in context.jobs:
+        visible = _visible(job, context.device)
         processes = _own_processes(job)
         if visible is None or processes is None or not job.trains:
             continue
@@ -154,7 +156,7 @@ def visible_count(paper: Paper) -> Iterator[Remark]:
             yield warn(job.told("processes") or place, seen, "Make the two equal, unless it is meant.")
 
 
-def _visible(job: Job, device: str) -> tuple[str, int, Word] | None:
+def _visible(job: TrainingJob, device: str) -> tuple[str, int, Word] | None:
     for name, word in sorted(job.command.environment.items()):
         if (device, name) in (("npu", "CUDA_VISIBLE_DEVICES"), ("nvidia", "ASCEND_RT_VISIBLE_DEVICES")):
             continue  # told by visible_name, no_effect
@@ -163,13 +165,13 @@ def _visible(job: Job, device: str) -> tuple[str, int, Word] | None:
     return None
 
 
-def _own_processes(job: Job) -> int | None:
+def _own_processes(job: TrainingJob) -> int | None:
     return None if job.launcher.total_processes and job.nodes is None else job.processes
 
 
-def rank_name(paper: Paper) -> Iterator[Remark]:
+def rank_name(context: LintContext) -> Iterator[Remark]:
     """RANK, where the program reads NODE_RANK, and the other way round."""
-    for job in paper.jobs:
+    for job in context.jobs:
         wanted = job.launcher.variables.get("rank", ())
         env = job.command.environment
         if wanted not in (("NODE_RANK",), ("RANK",)) or "NNODES" not in env or (job.nodes or 2) < 2:
@@ -182,11 +184,11 @@ def rank_name(paper: Paper) -> Iterator[Remark]:
             yield fail(place, seen, f"Set {wanted[0]}.")
 
 
-def backend(paper: Paper) -> Iterator[Remark]:
+def backend(context: LintContext) -> Iterator[Remark]:
     """PADDLE_XCCL_BACKEND: there before Paddle 3.3, and of the device."""
     from envcheck.lint.context.package_versions import installed
 
-    for job in paper.jobs:
+    for job in context.jobs:
         if job.launcher.name not in ("paddle.distributed.launch", "erniekit", "paddleformers-cli") or not job.trains:
             continue
         told, option = job.command.environment.get("PADDLE_XCCL_BACKEND"), job.option("device")
@@ -197,7 +199,7 @@ def backend(paper: Paper) -> Iterator[Remark]:
         elif told is not None and told.known and wanted == "gpu" and told.text in ("npu", "iluvatar_gpu"):
             yield fail(told, f"PADDLE_XCCL_BACKEND is {told.text}, and the training runs on gpu", "Take it away.")
         elif told is None and (wanted in ("npu", "iluvatar_gpu") or job.says("npus")):
-            version = installed(paper, "paddlepaddle")
+            version = installed(context, "paddlepaddle")
             backend_ = wanted or "npu"
             do = f"export PADDLE_XCCL_BACKEND={backend_}"
             if version is None:
@@ -215,11 +217,11 @@ def _before(version: str, other: str) -> bool:
     return (versions.compare(version, other) or 0) < 0
 
 
-def left_overs(paper: Paper) -> Iterator[Remark]:
+def left_overs(context: LintContext) -> Iterator[Remark]:
     """Some of an earlier job's variables are taken away, others not."""
     from launch.rendering.stale_env import BY_LAUNCHER
 
-    for job in paper.jobs:
+    for job in context.jobs:
         names = [n for n in BY_LAUNCHER.get(job.launcher.name, ()) if n.startswith("PADDLE_")]
         unset = {word.text for word in job.script.unset}
         lacking = [name for name in names if name not in unset and name not in job.command.environment]
@@ -251,9 +253,11 @@ _DEBUG = {
 }
 
 
-def loud(paper: Paper) -> Iterator[Remark]:
-    for _, assign in environment(paper):
-        if assign.word.text in _DEBUG.get(assign.name, ()) and not (assign.name.endswith("SUBSYS") and _debugs(paper)):
+def loud(context: LintContext) -> Iterator[Remark]:
+    for _, assign in environment(context):
+        if assign.word.text in _DEBUG.get(assign.name, ()) and not (
+            assign.name.endswith("SUBSYS") and _debugs(context)
+        ):
             yield warn(
                 assign,
                 f"{assign.name}={assign.word.text} is for the search of a fault: logs of gigabytes, and slow steps",
@@ -261,24 +265,24 @@ def loud(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def _debugs(paper: Paper) -> bool:
-    return any(a.name == "FLAGCX_DEBUG" and a.word.text == "TRACE" for _, a in environment(paper))
+def _debugs(context: LintContext) -> bool:
+    return any(a.name == "FLAGCX_DEBUG" and a.word.text == "TRACE" for _, a in environment(context))
 
 
-def interfaces(paper: Paper) -> Iterator[Remark]:
+def interfaces(context: LintContext) -> Iterator[Remark]:
     """*_SOCKET_IFNAME against the interfaces of the machine; prefixes and exclusions as NCCL reads them."""
-    for script, assign in environment(paper):
+    for script, assign in environment(context):
         if not assign.name.endswith("_SOCKET_IFNAME") or not assign.word.known or not assign.word.text:
             continue
         text = assign.word.text
-        there = paper.machine.interfaces
+        there = context.machine.interfaces
         if text.startswith("^") or assign.word.soft:
             continue
         names = [name.lstrip("=") for name in text.split(",")]
-        if there is None or paper.here is False:
+        if there is None or context.here is False:
             yield unknown(
                 assign,
-                f"whether {listed(names)} is an interface was not looked up, for {paper.unasked}",
+                f"whether {listed(names)} is an interface was not looked up, for {context.unasked}",
                 "envcheck lint there, or --replay of its snapshot; ip -br address",
             )
         elif any(each.startswith(name) for name in names for each in there):
@@ -291,12 +295,12 @@ def interfaces(paper: Paper) -> Iterator[Remark]:
             yield fail(assign, seen, "ip -br address names them; each host has its own.")
 
 
-def set_env(paper: Paper) -> Iterator[Remark]:
+def set_env(context: LintContext) -> Iterator[Remark]:
     """On an NPU: CANN's own set-up is sourced, and ATB's where Paddle needs it."""
-    if paper.device != "npu":
+    if context.device != "npu":
         return
-    sourced = " ".join(w.text for _, c in paper.commands("source", ".") for w in c.words)
-    jobs = [job for job in paper.jobs if job.trains and job.launcher.name and not _login(job)]
+    sourced = " ".join(w.text for _, c in context.commands("source", ".") for w in c.words)
+    jobs = [job for job in context.jobs if job.trains and job.launcher.name and not _login(job)]
     if not jobs:
         return
     if not re.search(r"set_?env", sourced) and not re.search(r"(^|\s)bash -l", sourced):
@@ -310,12 +314,12 @@ def set_env(paper: Paper) -> Iterator[Remark]:
             job for job in jobs if job.launcher.name in ("paddle.distributed.launch", "erniekit", "paddleformers-cli")
         ]
         if paddle:
-            place = next(c for _, c in paper.commands("source", ".") if re.search(r"set_?env", " ".join(c.texts())))
+            place = next(c for _, c in context.commands("source", ".") if re.search(r"set_?env", " ".join(c.texts())))
             seen = "ATB's set_env.sh is not sourced: where the plugin wants libatb.so, it is not found"
             yield warn(place, seen, "source /usr/local/Ascend/nnal/atb/set_env.sh as well.")
 
 
-def _login(job: Job) -> bool:
+def _login(job: TrainingJob) -> bool:
     """bash -l: the start files of the container set the paths."""
     if job.command.login:
         return True
@@ -324,11 +328,11 @@ def _login(job: Job) -> bool:
     return any(one in ("bash", "sh") and re.fullmatch(r"-\w*l\w*", other) for one, other in pairs)
 
 
-def visible_name(paper: Paper) -> Iterator[Remark]:
+def visible_name(context: LintContext) -> Iterator[Remark]:
     """The runtime's list is none of the process."""
-    for job in paper.jobs:
+    for job in context.jobs:
         env = job.command.environment
-        if paper.device == "npu" and "CUDA_VISIBLE_DEVICES" in env and "ASCEND_RT_VISIBLE_DEVICES" not in env:
+        if context.device == "npu" and "CUDA_VISIBLE_DEVICES" in env and "ASCEND_RT_VISIBLE_DEVICES" not in env:
             yield fail(
                 env["CUDA_VISIBLE_DEVICES"],
                 "no NPU reads CUDA_VISIBLE_DEVICES: all of them are used",
@@ -339,14 +343,14 @@ def visible_name(paper: Paper) -> Iterator[Remark]:
             yield warn(env["ASCEND_VISIBLE_DEVICES"], seen, "ASCEND_RT_VISIBLE_DEVICES, which counts inside.")
 
 
-def python_path(paper: Paper) -> Iterator[Remark]:
+def python_path(context: LintContext) -> Iterator[Remark]:
     """Folders counted upwards from the script: right at one place alone."""
-    for script in paper.scripts:
+    for script in context.scripts:
         for assign in script.assigns:
             if assign.name == "PYTHONPATH" and re.search(rf"{UNKNOWN}(/\.\.){{2,}}", assign.word.text):
                 count = assign.word.text.count("..")
                 relative = any(
-                    j.script is script and j.program and re.match(r"\w[\w.-]*/", j.program.text) for j in paper.jobs
+                    j.script is script and j.program and re.match(r"\w[\w.-]*/", j.program.text) for j in context.jobs
                 )
                 seen = f"PYTHONPATH is {count} folders above the script: right only where it lies so deep"
                 seen += ", and the program's relative path wants another folder to start in" if relative else ""

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Remark, Word
+from envcheck.core.lint.pip_install import PipInstall
+from envcheck.core.lint.remarks import fail, graded, near, warn
 from envcheck.lint.context import tables
-from envcheck.lint.context.package_versions import Install
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, graded, near, warn
 from envcheck.lint.rules.packages import PLUGINS, meant
 
 if TYPE_CHECKING:
@@ -21,26 +21,26 @@ _HOST = ("architecture", "npu-driver", "npu-firmware", "corex-driver", "nvidia-d
 _OWN = ("cann", "corex")  # and where nothing is said of a container
 
 
-def together(paper: Paper) -> Iterator[Remark]:
+def together(context: LintContext) -> Iterator[Remark]:
     """A version that the script pins, and one that is known to fail with it."""
     from envcheck.compat import judging
     from envcheck.compat.model import COMPONENTS, Standing
 
-    pins = {name: pin for name, pin in _pins(paper).items() if name in COMPONENTS}
+    pins = {name: pin for name, pin in _pins(context).items() if name in COMPONENTS}
     if not pins:
         return
-    known = {**_around(paper), **{name: version for name, (version, _) in pins.items()}}
+    known = {**_around(context), **{name: version for name, (version, _) in pins.items()}}
     for verdict in judging.judge(known):
         mine = [name for name in (verdict.left, verdict.right) if name in pins]
         told = PLUGINS.get(verdict.left) == verdict.right and len(mine) == 2  # by packages.pair
-        told = told or ("paddlepaddle-gpu" in mine and meant(paper) in ("npu", "iluvatar"))  # by packages.gpu_list
+        told = told or ("paddlepaddle-gpu" in mine and meant(context) in ("npu", "iluvatar"))  # by packages.gpu_list
         if verdict.standing is Standing.BAD and mine and not told:
             yield _bad(verdict, pins[mine[0]][1])
 
 
-def _pins(paper: Paper) -> dict[str, tuple[str, Word]]:
+def _pins(context: LintContext) -> dict[str, tuple[str, Word]]:
     found: dict[str, tuple[str, Word]] = {}
-    for install in paper.installs:
+    for install in context.installs:
         for name, _, specifier, word in install.packages:
             exact = re.match(r"==\s*([\w.+!-]+)$", specifier)
             if exact:
@@ -48,16 +48,16 @@ def _pins(paper: Paper) -> dict[str, tuple[str, Word]]:
     return found
 
 
-def _around(paper: Paper) -> Mapping[str, str]:
+def _around(context: LintContext) -> Mapping[str, str]:
     """The versions that are there before: of the image, and of the machine where it is the one that is meant."""
     from envcheck.compat import detect, loading
 
-    images = {container.image.text for container in paper.containers if container.image is not None}
+    images = {container.image.text for container in context.containers if container.image is not None}
     held = [dict(image.holds) for image in loading.table().images if images & set(image.references)]
-    if paper.machine.facts is None or paper.here is False:
+    if context.machine.facts is None or context.here is False:
         return held[0] if held else {}
-    names = _HOST if paper.containers else (*_HOST, *_OWN)
-    machine = {name: version for name, version in detect.installed(paper.machine.facts).items() if name in names}
+    names = _HOST if context.containers else (*_HOST, *_OWN)
+    machine = {name: version for name, version in detect.installed(context.machine.facts).items() if name in names}
     return {**(held[0] if held else {}), **machine}
 
 
@@ -71,40 +71,40 @@ def _bad(verdict: Verdict, word: Word) -> Remark:
     return graded(sure, word, finding.seen, finding.remedy.words if finding.remedy else "")
 
 
-def project(paper: Paper) -> Iterator[Remark]:
+def project(context: LintContext) -> Iterator[Remark]:
     """A project of which only the list of packages is installed, or a wheel that wants the project's files."""
     for row in tables.load("projects")["projects"]:
-        own = [install for install in paper.installs if _of(install, row["name"])]
-        for install in paper.installs:
+        own = [install for install in context.installs if _of(install, row["name"])]
+        for install in context.installs:
             list_ = install.has("-r", "--requirement")
-            if not own and list_ is not None and _entered(install, row) and not _on_path(paper):
+            if not own and list_ is not None and _entered(install, row) and not _on_path(context):
                 seen = f"the packages of {row['name']}'s list are installed, and {row['name']} itself is not"
                 yield warn(list_, seen, "pip install -e . in its folder; --no-deps keeps the versions that are there.")
-        if row.get("clone") and not any(re.search(row["pattern"], word) for word in _words(paper)):
+        if row.get("clone") and not any(re.search(row["pattern"], word) for word in _words(context)):
             yield from _lone_wheel(own, row["name"])
 
 
-def _of(install: Install, name: str) -> bool:
+def _of(install: PipInstall, name: str) -> bool:
     """The project itself: as a package, or as the folder that was entered."""
     folder = any(re.match(r"\.(/|\[|$)", word.text.strip("'\"")) for word in install.command.words)
     return folder or any(package == name for package, *_ in install.packages)
 
 
-def _entered(install: Install, row: Mapping[str, str]) -> bool:
+def _entered(install: PipInstall, row: Mapping[str, str]) -> bool:
     folder = install.command.cwd.rstrip("/").rpartition("/")[2].lower()
     return bool(folder) and bool(near(folder, frozenset((row["folder"].lower(), row["name"])), 0.8))
 
 
-def _on_path(paper: Paper) -> bool:
+def _on_path(context: LintContext) -> bool:
     """By PYTHONPATH, told in full."""
-    return any(a.name == "PYTHONPATH" and ".." not in a.word.text for s in paper.scripts for a in s.assigns)
+    return any(a.name == "PYTHONPATH" and ".." not in a.word.text for s in context.scripts for a in s.assigns)
 
 
-def _words(paper: Paper) -> list[str]:
-    return [word.text.rstrip("/") for _, command in paper.commands() for word in command.words if "/" in word.text]
+def _words(context: LintContext) -> list[str]:
+    return [word.text.rstrip("/") for _, command in context.commands() for word in command.words if "/" in word.text]
 
 
-def _lone_wheel(found: list[Install], name: str) -> Iterator[Remark]:
+def _lone_wheel(found: list[PipInstall], name: str) -> Iterator[Remark]:
     from envcheck.compat import judging
 
     row = next(judging.bad(name), None)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envcheck.core.lint.model import Assign, Command, Heredoc, Redirect, Use, Word
+from envcheck.core.lint.wrappers import WRAPPERS
 from envcheck.scripts.interpreter.effects import effects
 from envcheck.scripts.interpreter.inner import evaluated, shell
 from envcheck.scripts.interpreter.variables import assign
 from envcheck.scripts.interpreter.walk import Walk
 from envcheck.scripts.nodes import text
 from envcheck.scripts.state import MOST
-from envcheck.scripts.wrappers import WRAPPERS
 
 if TYPE_CHECKING:
     from tree_sitter import Node

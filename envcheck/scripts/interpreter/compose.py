@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from envcheck.core.lint.model import UNKNOWN, Assign, Block, Command, Script, Word
+from envcheck.core.lint.script_container import ScriptContainer
 from envcheck.scripts.configs import tree
-from envcheck.scripts.containers import Container
 from envcheck.scripts.interpreter.embedded_shell import Pieces, inside, shell_of
 from envcheck.scripts.interpreter.yaml_nodes import ITEMS, Reader, items
 from envcheck.scripts.interpreter.yaml_shell import appended
@@ -31,7 +31,7 @@ _ALIKE = {
 }
 
 
-def read(block: Block) -> tuple[list[Container], list[Script]]:
+def read(block: Block) -> tuple[list[ScriptContainer], list[Script]]:
     """Its services, and what they start."""
     text = block.raw.decode("utf-8", "replace")
     root, _ = tree(text)
@@ -43,13 +43,13 @@ def read(block: Block) -> tuple[list[Container], list[Script]]:
     return [container for container, _ in found], [script for _, script in found]
 
 
-def _service(reader: Reader, key: Any, node: Any) -> tuple[Container, Script]:
+def _service(reader: Reader, key: Any, node: Any) -> tuple[ScriptContainer, Script]:
     fields = reader.fields(node)
     start, end = reader.at(key.start_mark.index), reader.at(key.end_mark.index)
     image = fields.get("image")
     named = reader.word(image[1]) if image and image[1].id == "scalar" and "build" not in fields else None
     options = tuple(option for name, (_, value) in fields.items() for option in _options(reader, name, value))
-    container = Container(
+    container = ScriptContainer(
         Command((), start, end), named, options, service=True, partial=bool({"extends", "env_file"} & set(fields))
     )
     return container, _started(reader, fields, container)
@@ -115,7 +115,7 @@ _OTHERS: dict[str, Callable[[Reader, Any], Iterator[tuple[str, Word]]]] = {
 }
 
 
-def _started(reader: Reader, fields: dict[str, tuple[Any, Any]], container: Container) -> Script:
+def _started(reader: Reader, fields: dict[str, tuple[Any, Any]], container: ScriptContainer) -> Script:
     """entrypoint and command as a script, in the service's environment."""
     state = State()
     state.cwd = UNKNOWN

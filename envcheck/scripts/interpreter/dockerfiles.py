@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from envcheck.core.lint.model import UNKNOWN, Block, Command, Script, Word
-from envcheck.scripts.containers import Container
+from envcheck.core.lint.script_container import ScriptContainer
 from envcheck.scripts.interpreter.embedded_shell import Pieces, inside
 from envcheck.scripts.interpreter.instructions import Instruction, instructions, listed, shell_text
 from envcheck.scripts.state import State, Value
@@ -29,7 +29,7 @@ class Build:
     stages: set[str] = field(default_factory=set)
     scripts: list[Script] = field(default_factory=list)
     steps: list[Script] = field(default_factory=list)
-    containers: list[Container] = field(default_factory=list)
+    containers: list[ScriptContainer] = field(default_factory=list)
 
     def shell(self, pieces: Pieces, at: int, state: State) -> Script:
         script = inside(pieces.block(at), state)
@@ -62,7 +62,7 @@ def _from(build: Build, given: Instruction) -> None:
     plain = [word for word in words if not word.text.startswith("--")]
     image = plain[0] if plain else None
     if image is not None and image.text not in {*build.stages, "scratch"}:
-        build.containers.append(Container(Command((), given.start, given.end), image, options, partial=True))
+        build.containers.append(ScriptContainer(Command((), given.start, given.end), image, options, partial=True))
     if len(plain) > 2 and plain[1].text.upper() == "AS":
         build.stages.add(plain[2].text)
 

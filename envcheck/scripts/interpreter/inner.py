@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.core.lint.model import UNKNOWN, Block, Command, Script, Word
-from envcheck.scripts.containers import of_commands
+from envcheck.core.lint.wrappers import REMOTE, REMOTE_SHELLS
+from envcheck.scripts.docker_commands import containers_of_commands
 from envcheck.scripts.interpreter.walk import Walk
 from envcheck.scripts.state import State, Value
 
-_HOSTS = ("ssh", "pdsh", "pssh", "parallel-ssh", "clush", "dsh")
-REMOTE = ("docker", "podman", "nerdctl", "kubectl", *_HOSTS)
-AWAY = ("kubectl", "srun", "mpirun", "mpiexec", *_HOSTS)  # on another machine than the one at hand
 _HOOKS = re.compile(r"\$\(\s*(\S*/)?(conda|mamba|micromamba|pyenv|ssh-agent|direnv|dircolors|brew|modulecmd)\b")
 NESTED = 3  # shells in shells
 
@@ -44,7 +42,7 @@ def shell(walk: Walk, command: Command) -> None:
 
 def _inside(state: State, command: Command) -> State:
     """With the variables that docker run -e hands in."""
-    for container in of_commands([(Script(Block("bash", b"", ((0, 0),))), command)]):
+    for container in containers_of_commands([(Script(Block("bash", b"", ((0, 0),))), command)]):
         for name, value, word in container.environment:
             state.values[name] = Value(Word(value, word.start, word.end, soft=word.soft))
             state.exported.add(name)
@@ -55,7 +53,7 @@ def _everywhere(walk: Walk, command: Command, number: int) -> bool:
     """A loop's own host, or a list of them."""
     name = command.texts()[0].rpartition("/")[2]
     hosts = command.words[1:number]
-    return name in _HOSTS and (name != "ssh" or (walk.place.loop and not all(word.known for word in hosts)))
+    return name in REMOTE_SHELLS and (name != "ssh" or (walk.place.loop and not all(word.known for word in hosts)))
 
 
 def _text(command: Command) -> int:
@@ -63,7 +61,7 @@ def _text(command: Command) -> int:
     texts = command.texts()
     for number, name in enumerate(texts[:-2]):
         told = name.rpartition("/")[2] in ("bash", "sh", "zsh") and re.fullmatch(r"-\w*c", texts[number + 1])
-        over = texts[0] in _HOSTS and number == len(texts) - 3 and " " in command.words[number + 2].raw
+        over = texts[0] in REMOTE_SHELLS and number == len(texts) - 3 and " " in command.words[number + 2].raw
         if told or over:
             return number + 2
     return 0

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 from envcheck.cli.commands.lint import lint as command
 from envcheck.core.facts import Facts
+from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.lint import fix, lint
 from envcheck.lint.lint import Result
 from envcheck.scripts import source
-from envcheck.scripts.machine import Machine
 
 COMPOSE = """\
 x-all: &all
@@ -94,7 +94,7 @@ ENTRYPOINT ["/work/entry.sh"]
 
 
 def judged(name: str, text: str) -> Result:
-    machine = Machine(lambda: Facts(), live=True)
+    machine = TargetMachine(lambda: Facts(), live=True)
     return lint.lint(source.of(name, text.encode()), machine, others=False)
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from envcheck.collect import facts
 from envcheck.core.facts import Facts
+from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Severity
 from envcheck.lint import lint, show
 from envcheck.report import Style
 from envcheck.scripts import source
-from envcheck.scripts.machine import Machine
 from tests.envcheck.checks.doctor_helpers import simulated
 
 FAIL, UNKNOWN = Severity.FAIL, Severity.UNKNOWN
@@ -25,7 +25,7 @@ def eight() -> Facts:
         return facts.gather(answers, "auto")
 
 
-def told(name: str, text: str, machine: Machine, rule: str = "training.world") -> list[tuple[Severity, str]]:
+def told(name: str, text: str, machine: TargetMachine, rule: str = "training.world") -> list[tuple[Severity, str]]:
     result = lint.lint(source.of(name, text.encode()), machine, others=False)
     return [(remark.severity, remark.seen) for remark in result.remarks if remark.rule == rule]
 
@@ -46,14 +46,14 @@ DEGREES = (
 @pytest.mark.parametrize(("text", "severities"), DEGREES)
 def test_cards_of_the_machine(text: str, severities: list[Severity], eight: Facts) -> None:
     """What does not divide eight cards fails; what wants more machines of them cannot be told; else it is silent."""
-    assert [severity for severity, _ in told("a.yaml", HEAD + text, Machine(lambda: eight))] == severities
+    assert [severity for severity, _ in told("a.yaml", HEAD + text, TargetMachine(lambda: eight))] == severities
 
 
 def test_no_machine() -> None:
     """Where nobody knows the cards nothing is said of a configuration's degrees."""
     text = f"{HEAD}tensor_parallel_degree: 3\n"
 
-    assert told("a.yaml", text, Machine()) == told("a.yaml", text, Machine(lambda: Facts())) == []
+    assert told("a.yaml", text, TargetMachine()) == told("a.yaml", text, TargetMachine(lambda: Facts())) == []
 
 
 STARTS = (
@@ -70,7 +70,7 @@ STARTS = (
 def test_file_beside_the_script(text: str, wrong: bool, eight: Facts, tmp_path: Path) -> None:
     """Degrees of the file that a script starts are held against its launcher, or the cards that it takes."""
     (tmp_path / "conf.yaml").write_text(f"{HEAD}tensor_parallel_degree: 3\n")
-    found = told("run.sh", f"#!/bin/bash\n{text}\n", Machine(lambda: eight, folder=tmp_path))
+    found = told("run.sh", f"#!/bin/bash\n{text}\n", TargetMachine(lambda: eight, folder=tmp_path))
 
     assert [severity for severity, _ in found] == [FAIL] * wrong
     assert all("tensor_parallel_degree 3 (conf.yaml)" in seen for _, seen in found)
@@ -80,7 +80,7 @@ def test_heads_of_the_file_beside(tmp_path: Path) -> None:
     """The model and the degree may both stand in the file that the script starts."""
     conf = f"{HEAD}model_name_or_path: baidu/ERNIE-4.5-21B-A3B-Paddle\ntensor_parallel_degree: 8\n"
     (tmp_path / "conf.yaml").write_text(conf)
-    found = told("run.sh", "#!/bin/bash\nerniekit train conf.yaml\n", Machine(folder=tmp_path), "training.heads")
+    found = told("run.sh", "#!/bin/bash\nerniekit train conf.yaml\n", TargetMachine(folder=tmp_path), "training.heads")
 
     assert found == [(FAIL, "ernie-4.5-21b-a3b has 20 attention heads, which tensor_parallel_degree 8 does not divide")]
 
@@ -88,7 +88,7 @@ def test_heads_of_the_file_beside(tmp_path: Path) -> None:
 def test_the_file_beside_has_its_own_lint(tmp_path: Path) -> None:
     """Whoever lints the script alone is told what was not looked at."""
     (tmp_path / "conf.yaml").write_text(f"{HEAD}max_steps: 9\nwarmup_steps: 99\n")
-    result = lint.lint(source.of("run.sh", b"#!/bin/bash\nerniekit train conf.yaml\n"), Machine(folder=tmp_path))
+    result = lint.lint(source.of("run.sh", b"#!/bin/bash\nerniekit train conf.yaml\n"), TargetMachine(folder=tmp_path))
 
     assert result.beside == ("conf.yaml",)
     assert "envcheck lint conf.yaml" in show.as_text(result, Style(80, False, True))
@@ -100,7 +100,7 @@ def test_strange_files_beside(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_bytes(b"\0\xff{")
     (tmp_path / "large.yaml").write_text(HEAD + "# long\n" * 100_000)
     for name in ("folder.yaml", "broken.yaml", "large.yaml", "gone.yaml", "a\tb.yaml"):
-        assert told("run.sh", f"#!/bin/bash\nerniekit train '{name}'\n", Machine(folder=tmp_path)) == []
+        assert told("run.sh", f"#!/bin/bash\nerniekit train '{name}'\n", TargetMachine(folder=tmp_path)) == []
 
 
 SOME_CARDS = (
@@ -118,7 +118,7 @@ SOME_CARDS = (
 def test_some_of_the_cards(text: str, eight: Facts, tmp_path: Path) -> None:
     """Nothing fails where a container, Slurm or deepspeed's own options take fewer cards than the machine has."""
     (tmp_path / "conf.yaml").write_text(f"{HEAD}tensor_parallel_degree: 3\n")
-    machine = Machine(lambda: eight, folder=tmp_path)
+    machine = TargetMachine(lambda: eight, folder=tmp_path)
 
     assert FAIL not in [severity for severity, _ in told("run.sh", f"#!/bin/bash\n{text}\n", machine)]
 
@@ -129,8 +129,10 @@ def test_full_path_of_another_machine(eight: Facts, tmp_path: Path) -> None:
     for start in (f"erniekit train {tmp_path}/conf.yaml", f"cd {tmp_path}\nerniekit train conf.yaml"):
         text = f"#!/bin/bash\nexport ASCEND_RT_VISIBLE_DEVICES=0,1\n{start}\n"
 
-        assert told("run.sh", text, Machine(lambda: eight, folder=tmp_path)) == []
-        assert [each for each, _ in told("run.sh", text, Machine(lambda: eight, live=True, folder=tmp_path))] == [FAIL]
+        assert told("run.sh", text, TargetMachine(lambda: eight, folder=tmp_path)) == []
+        assert [each for each, _ in told("run.sh", text, TargetMachine(lambda: eight, live=True, folder=tmp_path))] == [
+            FAIL
+        ]
 
 
 ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_NPU\nnum_machines: 2\nnum_processes: 16\n"
@@ -139,7 +141,7 @@ ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_NPU\nn
 def test_accelerates_file_beside(tmp_path: Path) -> None:
     """accelerate's own file says how many machines there are, the command line where the first one is, and which."""
     (tmp_path / "acc.yaml").write_text(ACCELERATE)
-    machine = Machine(folder=tmp_path)
+    machine = TargetMachine(folder=tmp_path)
     bare = "#!/bin/bash\naccelerate launch --config_file acc.yaml train.py --lr 1e-5\n"
     whole = bare.replace("train.py", "--main_process_ip 192.0.2.1 --machine_rank $SLURM_NODEID train.py")
 
@@ -152,7 +154,7 @@ def test_command_line_beside_accelerates_file(tmp_path: Path) -> None:
     """What the command line says otherwise than accelerate's file is not said twice; what it says twice is."""
     (tmp_path / "acc.yaml").write_text(ACCELERATE)
     start = "#!/bin/bash\naccelerate launch --config_file acc.yaml --num_processes 8 {}train.py --lr 1e-5\n"
-    machine = Machine(folder=tmp_path)
+    machine = TargetMachine(folder=tmp_path)
     twice = told("run.sh", start.format("--num_processes $CARDS "), machine, "options.doubled")
 
     assert told("run.sh", start.format(""), machine, "options.doubled") == []

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from envcheck.core.facts import Facts
+from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.lint import lint
 from envcheck.scripts import source
-from envcheck.scripts.machine import Machine
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,7 +29,7 @@ HERE = ("paths.missing", "container.mount_source")
 
 def remarks(path: Path) -> list[str]:
     """As "line rule", on a live machine of which nothing else is known."""
-    result = lint.lint(source.of(path.name, path.read_bytes()), Machine(lambda: Facts(), live=True), others=False)
+    result = lint.lint(source.of(path.name, path.read_bytes()), TargetMachine(lambda: Facts(), live=True), others=False)
     found = (f"{result.source.place(each.start)[0]} {each.rule}" for each in result.remarks if each.rule not in HERE)
     return list(dict.fromkeys(found))
 

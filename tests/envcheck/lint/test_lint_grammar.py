@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from envcheck.core.facts import Facts
+from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.lint import lint
 from envcheck.scripts import nodes, source
-from envcheck.scripts.machine import Machine
 
 TRAIN = "torchrun --nproc_per_node 8 train.py"
 RIGHT = {
@@ -31,7 +31,7 @@ RIGHT = {
 
 def said(text: str) -> list[tuple[str, str]]:
     raw = f"#!/bin/bash\nset -euo pipefail\n{text}\n".encode()
-    result = lint.lint(source.of("run.sh", raw), Machine(lambda: Facts()), others=False)
+    result = lint.lint(source.of("run.sh", raw), TargetMachine(lambda: Facts()), others=False)
     return [(each.rule, each.seen) for each in result.remarks if each.rule != "paths.missing"]
 
 

@@ -12,10 +12,10 @@ from envcheck.cli.commands.lint import lint as command
 from envcheck.core import language
 from envcheck.core.facts import Facts
 from envcheck.core.language import translator
+from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.lint import lint, rules
 from envcheck.lint.table import RULES
 from envcheck.scripts import source
-from envcheck.scripts.machine import Machine
 from tests.envcheck.core.language import language_parts
 from tests.envcheck.lint.lint_cases import CASES, Case
 
@@ -52,7 +52,7 @@ def test_what_a_rule_saw_has_its_chinese(file: Path, monkeypatch: pytest.MonkeyP
 
 def remarks() -> dict[str, str]:
     """What is said of all the cases, with its rule."""
-    machine, found = Machine(lambda: Facts(), live=True), {}
+    machine, found = TargetMachine(lambda: Facts(), live=True), {}
     for case in CASES:
         result = lint.lint(source.of(case.file, head(case).encode()), machine, case.device, others=False)
         found |= {text: each.rule for each in result.remarks for text in (each.seen, each.remedy)}

@@ -9,10 +9,10 @@ import pytest
 
 from envcheck.collect import facts
 from envcheck.core.facts import Facts, Host, Interface, Network, Packages, VendorFacts
+from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Severity
 from envcheck.lint import lint
 from envcheck.scripts import source
-from envcheck.scripts.machine import Machine
 from envcheck.vendors import VENDORS
 from tests.envcheck.checks.doctor_helpers import simulated
 
@@ -20,20 +20,20 @@ FAIL, UNKNOWN = Severity.FAIL, Severity.UNKNOWN
 PADDLE = "python -m paddle.distributed.launch --npus 0,1,2,3,4,5,6,7 "
 
 
-def found(text: str, machine: Machine | None, rule: str, device: str = "auto") -> list[Severity]:
+def found(text: str, machine: TargetMachine | None, rule: str, device: str = "auto") -> list[Severity]:
     raw = f"#!/bin/bash\n{text}\n".encode()
     result = lint.lint(source.of("run.sh", raw), machine, device, others=False)
     return [remark.severity for remark in result.remarks if remark.rule == rule]
 
 
-def known(**more: object) -> Machine:
+def known(**more: object) -> TargetMachine:
     """An NPU machine of which just this is known."""
     told = Facts(vendors=(VendorFacts(VENDORS["npu"]),), **more)  # type: ignore[arg-type]
-    return Machine(lambda: told)
+    return TargetMachine(lambda: told)
 
 
-def gpus(architecture: str | None) -> Machine:
-    return Machine(lambda: Facts(vendors=(VendorFacts(VENDORS["nvidia"]),), host=Host(architecture=architecture)))
+def gpus(architecture: str | None) -> TargetMachine:
+    return TargetMachine(lambda: Facts(vendors=(VendorFacts(VENDORS["nvidia"]),), host=Host(architecture=architecture)))
 
 
 CARDS = f"{PADDLE} train.py --device npu"
@@ -48,7 +48,7 @@ def test_eight_cards(machine: str, severities: list[Severity]) -> None:
     with simulated(machine) as answers:
         there = facts.gather(answers, "auto")
 
-    assert found(CARDS, Machine(lambda: there), "launch.cards") == severities
+    assert found(CARDS, TargetMachine(lambda: there), "launch.cards") == severities
 
 
 def test_too_many_cards() -> None:
@@ -57,7 +57,7 @@ def test_too_many_cards() -> None:
         there = facts.gather(answers, "auto")
     wanted = CARDS.replace("6,7", "6,7,8,9,10,11,12,13,14,15")
 
-    assert found(wanted, Machine(lambda: there), "launch.cards") == [FAIL]
+    assert found(wanted, TargetMachine(lambda: there), "launch.cards") == [FAIL]
 
 
 SIXTEEN = "torchrun --standalone --nproc_per_node=16 train.py --device npu"
@@ -77,7 +77,7 @@ def test_cards_of_another_machine(text: str, severity: Severity) -> None:
     with simulated("atlas-800t-a2") as answers:
         there = facts.gather(answers, "auto")
 
-    assert found(text, Machine(lambda: there), "launch.cards") == [severity]
+    assert found(text, TargetMachine(lambda: there), "launch.cards") == [severity]
 
 
 EITHER = """if command -v npu-smi; then
@@ -93,7 +93,7 @@ torchrun --standalone --nproc_per_node="$CARDS" train.py"""
 )
 def test_script_for_several_vendors(vendor: str, expected: list[Severity]) -> None:
     """Where it names the cards of several vendors it is read for those that the machine has, if it has one's."""
-    machine = Machine(lambda: Facts(vendors=(VendorFacts(VENDORS[vendor]),)))
+    machine = TargetMachine(lambda: Facts(vendors=(VendorFacts(VENDORS[vendor]),)))
 
     assert found(EITHER, machine, "variables.set_env") == expected
 
@@ -107,7 +107,7 @@ NAMELESS = "torchrun --nproc_per_node 9 train.py --optim adamw_bnb_8bit"
 )
 def test_a_training_that_names_no_cards(vendors: tuple[str, ...], expected: list[Severity]) -> None:
     """It is judged for the cards that the machine has, where all are of one vendor."""
-    machine = Machine(lambda: Facts(vendors=tuple(VendorFacts(VENDORS[name]) for name in vendors)))
+    machine = TargetMachine(lambda: Facts(vendors=tuple(VendorFacts(VENDORS[name]) for name in vendors)))
 
     assert found(NAMELESS, machine, "training.optimiser") == expected
 
@@ -117,7 +117,7 @@ def test_too_many_processes_of_a_training_that_names_no_cards() -> None:
     with simulated("h200x8") as answers:
         there = facts.gather(answers, "auto")
 
-    assert found(NAMELESS, Machine(lambda: there), "launch.cards") == [FAIL]
+    assert found(NAMELESS, TargetMachine(lambda: there), "launch.cards") == [FAIL]
 
 
 def test_device_of_another_machine() -> None:
@@ -125,7 +125,7 @@ def test_device_of_another_machine() -> None:
     with simulated("h200x8") as answers:
         there = facts.gather(answers, "auto")
 
-    assert found("python train.py --device npu --lr 1", Machine(lambda: there), "launch.device") == [FAIL]
+    assert found("python train.py --device npu --lr 1", TargetMachine(lambda: there), "launch.device") == [FAIL]
     assert found("python train.py --device npu --lr 1", None, "launch.device") == []
 
 
@@ -201,7 +201,7 @@ def test_why_nothing_was_looked_up() -> None:
     text = f"{PADDLE} /data/a/train.py"
     raw = source.of("run.sh", f"#!/bin/bash\n{text}\n".encode())
     cpu = Facts(vendors=(VendorFacts(VENDORS["cpu"]),))
-    machines = {"here": Machine(lambda: cpu, live=True), "recorded": known()}
+    machines = {"here": TargetMachine(lambda: cpu, live=True), "recorded": known()}
     results = {name: lint.lint(raw, machine, "npu", others=False) for name, machine in machines.items()}
     seen = {
         name: [each.seen for each in result.remarks if each.rule == "paths.missing"] for name, result in results.items()
@@ -217,7 +217,7 @@ def test_paths_here(tmp_path: Path) -> None:
     """On this machine paths are looked up: beside the script, in the folder that it enters, and by themselves."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "train.py").touch()
-    machine = Machine(lambda: Facts(), live=True, folder=tmp_path)
+    machine = TargetMachine(lambda: Facts(), live=True, folder=tmp_path)
 
     assert found("torchrun src/train.py", machine, "paths.missing") == []
     assert found("cd src\ntorchrun train.py", machine, "paths.missing") == []
@@ -229,7 +229,7 @@ def test_paths_here(tmp_path: Path) -> None:
 
 def test_mounted_of_this_machine(tmp_path: Path) -> None:
     """A mount of a folder that is there is silent; what the engine would make is told."""
-    machine = Machine(lambda: Facts(), live=True)
+    machine = TargetMachine(lambda: Facts(), live=True)
     run = "docker run --rm -v {}:/x a.example/b:1"
 
     assert found(run.format(tmp_path), machine, "container.mount_source") == []
@@ -246,11 +246,11 @@ def test_room_for_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     found_by_free = {}
     for free in (1 << 30, 1 << 50):
         monkeypatch.setattr("shutil.disk_usage", lambda _, free=free: SimpleNamespace(free=free))
-        found_by_free[free] = found(whole, Machine(lambda: told, live=True, folder=tmp_path), "training.disk")
+        found_by_free[free] = found(whole, TargetMachine(lambda: told, live=True, folder=tmp_path), "training.disk")
 
     assert list(found_by_free.values()) == [[FAIL], []]
-    assert found(whole, Machine(lambda: told), "training.disk") == [UNKNOWN]
-    assert found(f"{whole} --lora true", Machine(lambda: told), "training.disk") == []
+    assert found(whole, TargetMachine(lambda: told), "training.disk") == [UNKNOWN]
+    assert found(f"{whole} --lora true", TargetMachine(lambda: told), "training.disk") == []
 
 
 def test_pins_against_the_machine() -> None:
@@ -269,7 +269,7 @@ def test_nothing_is_asked_without_need() -> None:
         asked.append(True)
         return Facts()
 
-    found("echo hello\nsteps = 5", Machine(gather), "shell.spaced_assignment")
+    found("echo hello\nsteps = 5", TargetMachine(gather), "shell.spaced_assignment")
 
     assert asked == []
 
@@ -278,7 +278,7 @@ def test_nothing_is_asked_without_need() -> None:
 def test_builds_for_other_cards(package: str) -> None:
     """A build for NVIDIA's cards, on a machine of NPUs: told once, with what there is in its place."""
     with simulated("atlas-800t-a2") as answers:
-        machine = Machine(lambda: facts.gather(answers), live=True)
+        machine = TargetMachine(lambda: facts.gather(answers), live=True)
         raw = f"#!/bin/bash\npip install {package}\n".encode()
         result = lint.lint(source.of("run.sh", raw), machine, others=False)
 
@@ -287,7 +287,7 @@ def test_builds_for_other_cards(package: str) -> None:
 
 def test_a_file_beside_that_is_sourced(tmp_path: Path) -> None:
     """By its path from this folder: told where it is not there, and nothing makes or tests it."""
-    machine = Machine(lambda: Facts(), live=True, folder=tmp_path)
+    machine = TargetMachine(lambda: Facts(), live=True, folder=tmp_path)
     (tmp_path / "there.sh").touch()
     quiet = ("./there.sh", "~/.profile-of-nobody", "env.sh", "./made.sh")
 

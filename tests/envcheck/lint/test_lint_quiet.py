@@ -12,11 +12,11 @@ import pytest
 
 from envcheck.collect import facts
 from envcheck.core.facts import Facts
+from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Severity
 from envcheck.lint import lint
 from envcheck.lint.lint import Result
 from envcheck.scripts import source
-from envcheck.scripts.machine import Machine
 from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe
 from launch.job.command import render
@@ -34,7 +34,7 @@ TOLD = {"training.bubble", "training.heads", "training.offload", "container.priv
 
 
 def judged(name: str, text: str, device: str = "auto") -> Result:
-    return lint.lint(source.of(name, text.encode()), Machine(lambda: Facts(), live=True), device, others=False)
+    return lint.lint(source.of(name, text.encode()), TargetMachine(lambda: Facts(), live=True), device, others=False)
 
 
 def said(result: Result) -> list[tuple[str, str]]:
@@ -100,7 +100,7 @@ def test_own_provisioning(name: str, tmp_path: Path) -> None:
     assert done.stdout.startswith("#!"), done.stderr
     with simulated(MACHINES[name]) as machine:
         known = facts.gather(machine, "auto")
-    result = lint.lint(source.of("plan.sh", done.stdout.encode()), Machine(lambda: known), others=False)
+    result = lint.lint(source.of("plan.sh", done.stdout.encode()), TargetMachine(lambda: known), others=False)
 
     assert said(result) == []
     assert Severity.FAIL not in {remark.severity for remark in result.remarks}

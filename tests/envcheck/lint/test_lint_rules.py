@@ -6,12 +6,12 @@ import pytest
 
 from envcheck.core.facts import Facts
 from envcheck.core.lint.model import Remark
+from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Severity
 from envcheck.lint import lint
 from envcheck.lint.lint import Result
 from envcheck.lint.table import BY_NAME, RULES
 from envcheck.scripts import source
-from envcheck.scripts.machine import Machine
 from tests.envcheck.lint.lint_cases import CASES, Case
 
 # Told by facts of a machine alone: tests/envcheck/lint/test_lint_machine.py.
@@ -22,7 +22,7 @@ each_case = pytest.mark.parametrize("case", CASES, ids=[f"{c.rule}{'-' * bool(c.
 def judged(text: str, case: Case) -> Result:
     """On a live machine without cards, whose processor and interfaces nobody told."""
     head = "#!/bin/bash\n" if case.file.endswith(".sh") and not text.startswith("#!") else ""
-    machine = Machine(lambda: Facts(), live=True)
+    machine = TargetMachine(lambda: Facts(), live=True)
     return lint.lint(source.of(case.file, (head + text).encode()), machine, case.device, others=False)
 
 

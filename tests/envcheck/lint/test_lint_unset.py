@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from envcheck.core.facts import Facts
+from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Severity
 from envcheck.lint import lint
 from envcheck.scripts import source
-from envcheck.scripts.machine import Machine
 
 RANK = "torchrun --nnodes 2 --nproc_per_node 8 --node_rank $RANK --master_addr "
 
@@ -16,7 +16,7 @@ RANK = "torchrun --nnodes 2 --nproc_per_node 8 --node_rank $RANK --master_addr "
 def told(text: str, facts: Facts | None = None, head: str = "#!/bin/bash") -> dict[str, tuple[Severity, str]]:
     """By the text of the place: how bad it is, and what is said."""
     raw = f"{head}\n{text}\n".encode()
-    result = lint.lint(source.of("run.sh", raw), Machine(lambda: facts or Facts()), others=False)
+    result = lint.lint(source.of("run.sh", raw), TargetMachine(lambda: facts or Facts()), others=False)
     found = [each for each in result.remarks if each.rule == "shell.unset_variable"]
     return {raw[each.start : each.end].decode(): (each.severity, f"{each.seen}. {each.remedy}") for each in found}
 

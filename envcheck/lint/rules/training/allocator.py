@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Assign, Remark
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, near, warn
+from envcheck.core.lint.remarks import fail, near, warn
 from envcheck.lint.rules.variables import environment
 
 # torch 2.9's documents and c10/cuda/CUDAAllocatorConfig; torch_npu's documents of the same variable.
@@ -55,8 +55,8 @@ _KEYS = {
 }
 
 
-def keys(paper: Paper) -> Iterator[Remark]:
-    for _, assign in environment(paper):
+def keys(context: LintContext) -> Iterator[Remark]:
+    for _, assign in environment(context):
         if assign.name in _KEYS and assign.word.known and not assign.word.soft:
             yield from _pairs(assign, _KEYS[assign.name])
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Config, Entry, Fix, Remark, Word
+from envcheck.core.lint.remarks import fail, near, swap, unknown, warn
 from envcheck.lint.context import tables
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, near, swap, unknown, warn
 from envcheck.lint.rules.training.option_schemas import of_family
 from envcheck.lint.rules.training.options_given import renamed
 
@@ -31,8 +31,8 @@ def _key(entry: Entry) -> Word:
     return Word("", entry.start, entry.end)
 
 
-def readable(paper: Paper) -> Iterator[Remark]:
-    for config in paper.configs:
+def readable(context: LintContext) -> Iterator[Remark]:
+    for config in context.configs:
         if config.error:
             place = Word("", *config.error_at)
             if "larger" in config.error or "deeply" in config.error:
@@ -43,8 +43,8 @@ def readable(paper: Paper) -> Iterator[Remark]:
                 yield fail(place, f"cannot be read: {config.error}", do)
 
 
-def doubled(paper: Paper) -> Iterator[Remark]:
-    for config in paper.configs:
+def doubled(context: LintContext) -> Iterator[Remark]:
+    for config in context.configs:
         for entry in config.doubled:
             yield fail(
                 _key(entry),
@@ -53,13 +53,13 @@ def doubled(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def unknown_keys(paper: Paper) -> Iterator[Remark]:
-    started = {id(job.config) for job in paper.jobs if job.config is not None and job.launcher.name}
-    for config in paper.configs:
+def unknown_keys(context: LintContext) -> Iterator[Remark]:
+    started = {id(job.config) for job in context.jobs if job.config is not None and job.launcher.name}
+    for config in context.configs:
         if config.family in _READERS:
             yield from _READERS[config.family](config)
             continue
-        kit = of_family(paper, config.family) if config.family and id(config) not in started else None
+        kit = of_family(context, config.family) if config.family and id(config) not in started else None
         for entry in config.entries if kit else ():
             if kit is None or entry.path or kit.has(entry.name) or entry.name in _ALWAYS or not entry.name:
                 continue
@@ -112,8 +112,8 @@ def _compose(config: Config) -> Iterator[Remark]:
 _READERS = {"deepspeed": _deepspeed, "compose": _compose}
 
 
-def deepspeed_values(paper: Paper) -> Iterator[Remark]:
-    for config in paper.configs:
+def deepspeed_values(context: LintContext) -> Iterator[Remark]:
+    for config in context.configs:
         if config.family != "deepspeed":
             continue
         found = {(*entry.path, entry.name): entry for entry in config.entries}
@@ -156,9 +156,9 @@ def _whole(entry: Entry | None) -> int | None:
     return int(entry.values[0]) if entry and entry.values and re.fullmatch(r"\d{1,9}", entry.values[0]) else None
 
 
-def text_numbers(paper: Paper) -> Iterator[Remark]:
+def text_numbers(context: LintContext) -> Iterator[Remark]:
     """1e-5 is a text to readers of YAML 1.1, for want of a point."""
-    for config in paper.configs:
+    for config in context.configs:
         if config.block.kind != "yaml":
             continue
         for entry in config.entries:
@@ -177,9 +177,9 @@ _TEMPLATES = (("llama-3", ("llama3", "mllama")), ("qwen", ("qwen",)), ("gemma", 
 _ANY = ("default", "empty", "alpaca", "chatml", "vanilla", "fewshot", "intern")
 
 
-def template(paper: Paper) -> Iterator[Remark]:
+def template(context: LintContext) -> Iterator[Remark]:
     """LLaMA-Factory's chat template of another family than the model."""
-    for model, chosen in _templates(paper):
+    for model, chosen in _templates(context):
         name, style = model.lower(), chosen.text.lower()
         for family, styles in _TEMPLATES:
             if (
@@ -192,13 +192,13 @@ def template(paper: Paper) -> Iterator[Remark]:
                 break
 
 
-def _templates(paper: Paper) -> Iterator[tuple[str, Word]]:
+def _templates(context: LintContext) -> Iterator[tuple[str, Word]]:
     """Model and template of each configuration, and of each command line."""
-    for config in paper.configs:
+    for config in context.configs:
         model, chosen = config.get("model_name_or_path"), config.get("template")
         if config.family == "llamafactory" and model and chosen and model.values and chosen.values:
             yield model.values[0], Word(chosen.values[0], chosen.value_start, chosen.value_end)
-    for job in paper.jobs:
+    for job in context.jobs:
         given, style = job.option("model_name_or_path"), job.option("template")
         if job.launcher.name == "llamafactory-cli" and given and style and given.value and style.values:
             yield given.value, style.values[0]

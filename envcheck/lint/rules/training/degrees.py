@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import GivenOption
 from envcheck.core.lint.model import Remark
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, unknown, warn
+from envcheck.core.lint.remarks import fail, unknown, warn
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.lint.wrappers import REMOTE, bare
 from envcheck.lint.rules.training.steps import PP, TP, at, whole
 from envcheck.scripts import programs
-from envcheck.scripts.interpreter.inner import REMOTE
-from envcheck.scripts.jobs import Job
-from envcheck.scripts.options import Given
-from envcheck.scripts.wrappers import bare
 
 if TYPE_CHECKING:
     from launch.catalogue.architecture import Model
@@ -26,13 +25,13 @@ SEP = ("sep_parallel_degree", "sep_parallel_size", "sequence_parallel_size")
 EP = ("expert_parallel_degree", "expert_model_parallel_size")
 # Started without a number of processes, these take all the cards that are visible.
 _TAKE_ALL = ("", "paddle.distributed.launch", "erniekit", "paddleformers-cli", "deepspeed")
-Degree = tuple[Given, int]
+Degree = tuple[GivenOption, int]
 
 
-def world(paper: Paper) -> Iterator[Remark]:
+def world(context: LintContext) -> Iterator[Remark]:
     """The degrees multiply to a divisor of the processes; so do those of experts and stages."""
-    for job in paper.jobs:
-        each = _each(paper, job)
+    for job in context.jobs:
+        each = _each(context, job)
         if each is None or job.open:
             continue
         for degrees in (_degrees(job, TP, PP, *_inner(job)), _degrees(job, EP, PP)):
@@ -42,13 +41,13 @@ def world(paper: Paper) -> Iterator[Remark]:
                 break
 
 
-def _inner(job: Job) -> list[Sequence[str]]:
+def _inner(job: TrainingJob) -> list[Sequence[str]]:
     """PaddleFormers from 0.4 on takes its context parallel out of the sharding, whose names end in _size."""
     within = job.given("sharding_parallel_size") is not None or "paddleformers" in programs.tools(job)
     return [SHARDING, SEP, *([] if within and job.given("context_parallel_size") else [CP])]
 
 
-def _degrees(job: Job, *names: Sequence[str]) -> list[Degree]:
+def _degrees(job: TrainingJob, *names: Sequence[str]) -> list[Degree]:
     """Those above 1; none at all where one is not known."""
     found = [given for each in names if (given := job.given(*each)) is not None]
     numbers = [whole(given) for given in found]
@@ -57,7 +56,7 @@ def _degrees(job: Job, *names: Sequence[str]) -> list[Degree]:
     return [(given, number) for given, number in zip(found, numbers, strict=True) if number is not None and number > 1]
 
 
-def _held(job: Job, degrees: list[Degree], each: int) -> Remark | None:
+def _held(job: TrainingJob, degrees: list[Degree], each: int) -> Remark | None:
     """Against `each` processes on a node."""
     product, nodes = math.prod(degree for _, degree in degrees), _nodes(job)
     if product <= 1 or (each * (nodes or 1)) % product == 0:
@@ -77,28 +76,28 @@ def _held(job: Job, degrees: list[Degree], each: int) -> Remark | None:
     return unknown(place, seen, f"Start it on {machines} such machines, or here with a product that divides {each}.")
 
 
-def _nodes(job: Job) -> int | None:
+def _nodes(job: TrainingJob) -> int | None:
     """None: a configuration alone, or a list of hosts, does not say how many."""
     if not job.launcher.name or job.says("hostfile", "ips", "deepspeed_hostfile") is not None:
         return None
     return job.nodes
 
 
-def _each(paper: Paper, job: Job) -> int | None:
+def _each(context: LintContext, job: TrainingJob) -> int | None:
     """Processes on each node: as the script says, else one for each visible card of the machine that is meant."""
     if job.processes is not None or job.told("processes") is not None or job.told("devices") is not None:
         return job.processes if job.launcher.name and job.nodes else None
     if job.launcher.name not in _TAKE_ALL or job.command.elsewhere or (job.launcher.name and job.nodes is None):
         return None
-    if bare(job.command) in REMOTE or paper.away(job) or job.says("exclude") is not None:
+    if bare(job.command) in REMOTE or context.away(job) or job.says("exclude") is not None:
         return None
     visible = [word for name, word in job.command.environment.items() if name.endswith("_VISIBLE_DEVICES")]
     if visible:
         return visible[0].text.count(",") + 1 if re.fullmatch(r"\d+(,\d+)*", visible[0].text) else None
-    return paper.machine.cards(paper.device) if paper.here and paper.device not in ("", "cpu") else None
+    return context.machine.cards(context.device) if context.here and context.device not in ("", "cpu") else None
 
 
-def model_of(job: Job) -> Model | None:
+def model_of(job: TrainingJob) -> Model | None:
     from envcheck.core.errors import EnvcheckError
     from launch.catalogue import models
 
@@ -117,8 +116,8 @@ def model_of(job: Job) -> Model | None:
         return None
 
 
-def heads(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def heads(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         tp, pp, ep = job.given(*TP), job.given(*PP), job.given(*EP)
         degree, stages, model = whole(tp), whole(pp), model_of(job)
         if model is None:

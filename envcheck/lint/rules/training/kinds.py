@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Entry, Remark, Word
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, graded
+from envcheck.core.lint.remarks import fail, graded
 from envcheck.lint.rules.training.option_schemas import of_family
 
 # transformers' TrainingArguments and LLaMA-Factory's arguments of one kind in all of their versions.
@@ -60,10 +60,10 @@ _SWITCHES = frozenset(
 _OWN = ("llamafactory", "paddle", "swift")
 
 
-def kinds(paper: Paper) -> Iterator[Remark]:
+def kinds(context: LintContext) -> Iterator[Remark]:
     """Only for keys that the trainer's list of options has."""
-    for config in paper.configs:
-        kit = of_family(paper, config.family) if config.family in _OWN else None
+    for config in context.configs:
+        kit = of_family(context, config.family) if config.family in _OWN else None
         for entry in config.entries if kit else ():
             if kit is not None and not entry.path and kit.has(entry.name) and (wanted := _wrong(entry)):
                 value = entry.values[0][:40] if entry.values and entry.kind != "seq" else {"seq": "a list"}.get(
@@ -93,9 +93,9 @@ def _wrong(entry: Entry) -> str:
 _TRUTHS = ("true", "false", "yes", "no", "on", "off", "y", "n", "t", "f", "0", "1", "auto")
 
 
-def tags(paper: Paper) -> Iterator[Remark]:
+def tags(context: LintContext) -> Iterator[Remark]:
     """!!python/object and its like: safe readers end at them, others would run them."""
-    for config in paper.configs:
+    for config in context.configs:
         for entry in config.entries if config.family else ():
             if entry.kind.startswith(("python/", "!")):
                 place = Word("", entry.value_start, entry.value_end)

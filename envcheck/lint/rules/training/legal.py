@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import GivenOption
 from envcheck.core.lint.model import Fix, Remark, Word
+from envcheck.core.lint.remarks import fail, near, swap, warn
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.context import tables
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, near, swap, warn
 from envcheck.lint.rules.training.option_schemas import kit_of
 from envcheck.scripts import programs
-from envcheck.scripts.jobs import Job
-from envcheck.scripts.options import Given
 
 _LEFT = re.compile(r"\$|\{\{|^\s*$")  # somebody else fills it in, or it is empty: the default
 
@@ -52,10 +52,10 @@ def _row(table: Mapping[str, Any]) -> Legal:
     return Legal(**made)
 
 
-def values(paper: Paper) -> Iterator[Remark]:
+def values(context: LintContext) -> Iterator[Remark]:
     """A value is told where none of the programs that may be meant takes it."""
-    for job in paper.jobs:
-        kit = kit_of(paper, job)
+    for job in context.jobs:
+        kit = kit_of(context, job)
         tools = programs.tools(job) or (tuple({each.package for each in kit.known}) if kit else ())
         for given in job.options if tools and job.option("external_plugins") is None else ():
             having = _having(tools, given.plain)
@@ -72,7 +72,7 @@ def _having(tools: tuple[str, ...], name: str) -> tuple[str, ...]:
     return tuple(tool for tool in tools if tool in lists) or tools
 
 
-def _judged(job: Job, given: Given, found: list[Legal]) -> Iterator[Remark]:
+def _judged(job: TrainingJob, given: GivenOption, found: list[Legal]) -> Iterator[Remark]:
     text = (given.value or "").strip()
     if given.value is None or _LEFT.search(text) or any(row.takes(text) for row in found):
         return
@@ -95,7 +95,7 @@ def _judged(job: Job, given: Given, found: list[Legal]) -> Iterator[Remark]:
     yield fail(place, seen, _advice(meant, all_, found[0]), _mended(place, text, meant))
 
 
-def _entry_kind(job: Job, given: Given) -> str:
+def _entry_kind(job: TrainingJob, given: GivenOption) -> str:
     entries = job.config.entries if job.config else []
     return next((entry.kind for entry in entries if entry.start == given.start), "str")
 

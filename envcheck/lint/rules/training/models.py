@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Remark
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, near, swap, warn
+from envcheck.core.lint.remarks import fail, near, swap, warn
 
 _OPTIONS = ("model_name_or_path", "model", "model_id", "pretrained_model_name_or_path", "model_path")
 _ENDS = ("", "-base", "-chat", "-instruct", "-it", "-hf", "-pt", "-paddle", "-base-pt", "-base-paddle", "-thinking")
@@ -37,9 +37,9 @@ def _published() -> dict[str, str]:
     return found
 
 
-def names(paper: Paper) -> Iterator[Remark]:
+def names(context: LintContext) -> Iterator[Remark]:
     published = _published()
-    for job in paper.jobs:
+    for job in context.jobs:
         for given in (job.option(name) for name in _OPTIONS):
             if given is None or not given.value or len(given.values) != 1 or len(given.value) > 200:
                 continue
@@ -48,7 +48,7 @@ def names(paper: Paper) -> Iterator[Remark]:
             if (
                 not re.search(r"\d", name)
                 or (name in published and not _bare_name(value))
-                or paper.machine.exists(value) is True
+                or context.machine.exists(value) is True
             ):
                 continue
             word = given.values[0]

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.context.package_versions import installed
-from envcheck.lint.context.paper import Paper
-from envcheck.scripts.jobs import Job
 from envcheck.scripts.programs import command_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Kit:
         return " or ".join(programs)
 
 
-def kit_of(paper: Paper, job: Job) -> Kit | None:
+def kit_of(context: LintContext, job: TrainingJob) -> Kit | None:
     """None: the program is none that envcheck has a list for."""
     from launch.rendering import schema as known
 
@@ -57,21 +57,21 @@ def kit_of(paper: Paper, job: Job) -> Kit | None:
     found = [each for each in known.lists() if any(_is(word, each.program) for word in words)]
     if not found:
         return None
-    version = installed(paper, found[0].package)
+    version = installed(context, found[0].package)
     fitting = [each.at(version) for each in found if known.fits(version, each.versions)] if version else found
     return Kit(tuple(fitting), version) if fitting else None
 
 
-def of_family(paper: Paper, family: str) -> Kit | None:
+def of_family(context: LintContext, family: str) -> Kit | None:
     """As `kit_of`, for a configuration that only its keys tell."""
     from launch.rendering import schema as known
 
     programs = {"llamafactory": ("src/train.py",), "paddle": ("erniekit", "paddleformers-cli"), "swift": ("swift sft",)}
     found = tuple(each for each in known.lists() if each.program in programs.get(family, ()))
-    return Kit(found, installed(paper, found[0].package)) if found else None
+    return Kit(found, installed(context, found[0].package)) if found else None
 
 
-def _words(job: Job) -> list[str]:
+def _words(job: TrainingJob) -> list[str]:
     """How the lists call its program."""
     name, verb = command_of(job)
     if name == "megatron":
@@ -83,7 +83,7 @@ def _words(job: Job) -> list[str]:
     return [job.program.text] if job.program is not None and job.program.known and _certain(job) else []
 
 
-def _certain(job: Job) -> bool:
+def _certain(job: TrainingJob) -> bool:
     """src/train.py is the name of many a program: LLaMA-Factory's is told by its options."""
     if job.program is None or not re.search(r"(^|/)src/train\.py$", job.program.text):
         return True

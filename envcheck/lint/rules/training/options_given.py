@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import GivenOption
 from envcheck.core.lint.model import Remark, Word
+from envcheck.core.lint.remarks import fail, graded, near, swap, warn
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.context import tables
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, graded, near, swap, warn
 from envcheck.lint.rules.training.option_schemas import Kit, kit_of
-from envcheck.scripts.jobs import Job
-from envcheck.scripts.options import Given
 from envcheck.scripts.programs import command_of
 
 _REPEATED = re.compile(
@@ -19,11 +19,11 @@ _REPEATED = re.compile(
 )
 
 
-def _name(given: Given) -> Word:
+def _name(given: GivenOption) -> Word:
     return Word("", given.start, given.end)
 
 
-def _written(given: Given, name: str) -> str:
+def _written(given: GivenOption, name: str) -> str:
     return name if given.key else f"--{name}"
 
 
@@ -36,7 +36,7 @@ def renamed(plain: str, kit: Kit) -> str:
     return ""
 
 
-def _dialect(given: Given, kit: Kit) -> str:
+def _dialect(given: GivenOption, kit: Kit) -> str:
     """The new name of one that a newer upstream renamed."""
     from launch.rendering import dialects
 
@@ -47,9 +47,9 @@ def _dialect(given: Given, kit: Kit) -> str:
     return ""
 
 
-def unknown_names(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
-        kit = kit_of(paper, job)
+def unknown_names(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        kit = kit_of(context, job)
         for given in job.options if kit else ():
             if kit is None or kit.has(given.name) or (not given.key and given.name[:1].isupper()):
                 continue
@@ -87,12 +87,12 @@ def unknown_names(paper: Paper) -> Iterator[Remark]:
 _OWN = ("external_plugins", "custom_register_path", "custom_dataset_info")
 
 
-def _strict(kit: Kit, job: Job) -> bool:
+def _strict(kit: Kit, job: TrainingJob) -> bool:
     """ms-swift ends at what its parser leaves over, unless a plugin of the user's own brings it."""
     return kit.known[0].package == "ms-swift" and job.option(*_OWN) is None
 
 
-def _old(kit: Kit, given: Given, new: str) -> Remark:
+def _old(kit: Kit, given: GivenOption, new: str) -> Remark:
     package = kit.known[0].package
     there = f"{package} {kit.version}" if kit.version else f"today's {package}"
     name, instead = _written(given, given.name), _written(given, new)
@@ -103,18 +103,18 @@ def _old(kit: Kit, given: Given, new: str) -> Remark:
     return fail(_name(given), seen, do, swap(_name(given), _written(given, new)))
 
 
-def other_version(paper: Paper) -> Iterator[Remark]:
+def other_version(context: LintContext) -> Iterator[Remark]:
     """Right for one version of the package, and the document installs whichever is newest."""
     from launch.rendering import dialects, schema
 
-    for job in paper.jobs:
+    for job in context.jobs:
         words = {job.program.text for _ in (0,) if job.program is not None}
         for dialect in dialects.dialects():
             if not any(word.endswith(name) for word in words for name in dialect.of):
                 continue
             old = [given for given in job.options if given.plain in (*dialect.rename, *dialect.drop)]
             for package, versions in dialect.needs.items():
-                machine = paper.machine.packages.get(package)
+                machine = context.machine.packages.get(package)
                 if old and machine and schema.fits(machine, versions):
                     new = dialect.rename.get(old[0].plain)
                     do = (
@@ -127,7 +127,7 @@ def other_version(paper: Paper) -> Iterator[Remark]:
                         f"{package} {machine} has no --{old[0].name}, nor {len(old) - 1} others of these options",
                         do,
                     )
-                for install in paper.installs:
+                for install in context.installs:
                     for name, _, specifier, word in install.packages:
                         if old and name == package and not specifier and not machine:
                             limit = versions.replace(">=", "<")
@@ -136,11 +136,11 @@ def other_version(paper: Paper) -> Iterator[Remark]:
                             yield fail(word, seen, f"pip install '{package}{limit}'", swap(word, f"'{package}{limit}'"))
 
 
-def doubled(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
-        kit = kit_of(paper, job)
+def doubled(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        kit = kit_of(context, job)
         for options in (job.own, job.options):
-            first: dict[str, Given] = {}
+            first: dict[str, GivenOption] = {}
             for given in options:
                 if given.key:
                     continue  # a file's: the command line is there to say otherwise
@@ -153,7 +153,7 @@ def doubled(paper: Paper) -> Iterator[Remark]:
                 yield _twice(job, kit, before, given)
 
 
-def _twice(job: Job, kit: Kit | None, before: Given, given: Given) -> Remark:
+def _twice(job: TrainingJob, kit: Kit | None, before: GivenOption, given: GivenOption) -> Remark:
     texts = [[word.text for word in each.values] for each in (before, given)]
     if texts[0] == texts[1]:
         return warn(_name(given), f"--{given.name} stands twice, alike", "Once is enough.")
@@ -163,9 +163,9 @@ def _twice(job: Job, kit: Kit | None, before: Given, given: Given) -> Remark:
     return graded(sure, _name(given), seen, "Keep the one that is meant.")
 
 
-def abbreviated(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
-        kit = kit_of(paper, job)
+def abbreviated(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
+        kit = kit_of(context, job)
         for given in job.options if kit else ():
             if kit is None or given.key or kit.has(given.name):
                 continue
@@ -183,21 +183,21 @@ def abbreviated(paper: Paper) -> Iterator[Remark]:
                 )
 
 
-def values(paper: Paper) -> Iterator[Remark]:
+def values(context: LintContext) -> Iterator[Remark]:
     """Words that a program's older version had: those of the tables, then by their pattern."""
-    for job in paper.jobs:
+    for job in context.jobs:
         tool = tables.load("projects")["tools"].get(_program(job), "")
         for given in job.options if tool else ():
             for word in given.values:
                 yield from _older(job, tool, given, word)
 
 
-def _program(job: Job) -> str:
+def _program(job: TrainingJob) -> str:
     """The launcher's name; of a configuration that stands alone, whose it is by its keys."""
     return command_of(job)[0] or job.launcher.name or (job.config.family if job.config else "")
 
 
-def _older(job: Job, tool: str, given: Given, word: Word) -> Iterator[Remark]:
+def _older(job: TrainingJob, tool: str, given: GivenOption, word: Word) -> Iterator[Remark]:
     new = tables.renamed(tool).get(f"--{given.plain} {word.text}", "")
     if new:
         same, value = new.startswith(f"--{given.plain} "), new.rpartition(" ")[2]
@@ -225,8 +225,8 @@ _PAIRS = (
 )
 
 
-def conflicts(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def conflicts(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         for one, other, says in _PAIRS:
             a, b = job.option(one), job.option(other)
             if a is None or b is None or not (_on(a) and _on(b)):
@@ -235,13 +235,13 @@ def conflicts(paper: Paper) -> Iterator[Remark]:
             yield graded(one == "fp16", _name(later), says, f"Keep {_written(a, one)} or {_written(b, other)}.")
 
 
-def _on(given: Given) -> bool:
+def _on(given: GivenOption) -> bool:
     return given.on and given.value not in ("0.0", "0")
 
 
-def without_effect(paper: Paper) -> Iterator[Remark]:
+def without_effect(context: LintContext) -> Iterator[Remark]:
     """Options that others leave without effect."""
-    for job in paper.jobs:
+    for job in context.jobs:
         recompute, how = job.option("recompute"), job.option("recompute_granularity")
         if recompute is not None and how is not None and not recompute.on:
             yield warn(_name(how), "recomputation is off, so how fine it is has no effect", "Take it away.")

@@ -6,9 +6,11 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import last_option, number
 from envcheck.core.lint.model import Remark, Script, Use, Word
-from envcheck.lint.context.paper import Paper, number
-from envcheck.lint.rules.common import fail, graded, warn
+from envcheck.core.lint.remarks import fail, graded, warn
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.rules.training.multi_node import (
     alike,
     carried,
@@ -19,27 +21,25 @@ from envcheck.lint.rules.training.multi_node import (
     told_inside,
     way,
 )
-from envcheck.scripts import options
-from envcheck.scripts.jobs import Job
 
 # On a batch script's own shell 0, whatever the task.
 _TASKS = ("SLURM_NODEID", "SLURM_PROCID")
 _OF_TASK = re.compile(r'"?\$\{?(?:' + "|".join(_TASKS) + r')\}?"?')
 
 
-def _rendezvous(job: Job) -> bool:
+def _rendezvous(job: TrainingJob) -> bool:
     """torchrun's own meeting place gives out the ranks."""
     backend = job.says("rdzv_backend")
     return bool(backend and backend.value != "static") or bool(job.says("hostfile", "ips", "deepspeed_hostfile"))
 
 
-def rank_missing(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def rank_missing(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         if not several(job) or job.open or job.launcher.name in ("deepspeed", "python"):
             continue
-        if _rendezvous(job) or told_elsewhere(paper, job):
+        if _rendezvous(job) or told_elsewhere(context, job):
             continue
-        if carried(job) and not (told_inside(paper, job) or (alike(job) and job.launcher.rank_severe)):
+        if carried(job) and not (told_inside(context, job) or (alike(job) and job.launcher.rank_severe)):
             continue
         if job.says("standalone"):
             seen = f"--standalone is for one node, and here are {job.nodes}: each trains for itself"
@@ -48,7 +48,7 @@ def rank_missing(paper: Paper) -> Iterator[Remark]:
             yield from _untold(job)
 
 
-def _untold(job: Job) -> Iterator[Remark]:
+def _untold(job: TrainingJob) -> Iterator[Remark]:
     """Nothing here tells a node its number."""
     place, told = job.told("nodes") or job, way(job, "rank")
     if not told or (job.launcher.variables.get("rank") and from_outside(job, "rank")):
@@ -67,11 +67,11 @@ def _untold(job: Job) -> Iterator[Remark]:
         yield fail(place, seen, do if job.command.name == "srun" else f"{told}, another on each node.")
 
 
-def rank_fixed(paper: Paper) -> Iterator[Remark]:
+def rank_fixed(context: LintContext) -> Iterator[Remark]:
     """A number that stands in the script is the same on each node that runs it; or there is no such node."""
-    shown = {(job.nodes, number(told.plain)) for job in paper.jobs if (told := job.told("rank")) is not None}
-    early = sorted(use.start for script in paper.scripts for use in _before_srun(script))
-    for job in paper.jobs:
+    shown = {(job.nodes, number(told.plain)) for job in context.jobs if (told := job.told("rank")) is not None}
+    early = sorted(use.start for script in context.scripts for use in _before_srun(script))
+    for job in context.jobs:
         told = job.told("rank")
         worked_out = told is not None and (_within(told, early) or (alike(job) and _OF_TASK.fullmatch(told.raw)))
         if told is not None and job.nodes != 1 and worked_out:
@@ -90,7 +90,7 @@ def rank_fixed(paper: Paper) -> Iterator[Remark]:
             yield fail(told, f"rank {rank} of {nodes} in all: they are counted from 0", f"0 to {nodes - 1}")
         elif all((nodes, each) in shown for each in range(nodes)):
             continue  # a start for each node stands here
-        elif nodes > 1 and not carried(job) and not _of_file(job) and (paper.document or not of_role(job)):
+        elif nodes > 1 and not carried(job) and not _of_file(job) and (context.document or not of_role(job)):
             seen = f"rank {rank} stands in the script: on another node it is wrong, and copied there both wait or die"
             yield warn(told, seen, 'Take it from outside: "${NODE_RANK:?}".')
 
@@ -108,15 +108,15 @@ def _within(word: Word, places: Sequence[int]) -> bool:
     return at < len(places) and places[at] < word.end
 
 
-def _of_file(job: Job) -> bool:
+def _of_file(job: TrainingJob) -> bool:
     """accelerate's file has a rank, which is the first node's, and each node its own."""
-    given = options.last(job.own, *job.launcher.options.get("rank", ()))
+    given = last_option(job.own, *job.launcher.options.get("rank", ()))
     return given is not None and given.key
 
 
-def unused_rank(paper: Paper) -> Iterator[Remark]:
+def unused_rank(context: LintContext) -> Iterator[Remark]:
     """A variable named rank that nothing reads is told by shell.unused_variable; here, that it could not be."""
-    for job in paper.jobs:
+    for job in context.jobs:
         for assign in job.script.assigns:
             value = number(assign.word.plain)
             named = assign.name.lower() in ("rank", "node_rank") and assign.end < job.start and not assign.word.soft
@@ -132,13 +132,13 @@ def unused_rank(paper: Paper) -> Iterator[Remark]:
                 yield warn(assign, seen, f"0 to {job.nodes - 1}, and hand it to the launcher.")
 
 
-def one_role(paper: Paper) -> Iterator[Remark]:
+def one_role(context: LintContext) -> Iterator[Remark]:
     """Collectives of two vendors (FlagCX) want another script on each."""
-    for job in paper.jobs:
+    for job in context.jobs:
         env = job.command.environment
         wanted = env.get("PADDLE_DISTRI_BACKEND")
         if (
-            paper.document
+            context.document
             and of_role(job)
             and several(job)
             and wanted is not None

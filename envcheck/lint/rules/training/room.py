@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Remark
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, unknown, warn
+from envcheck.core.lint.remarks import fail, unknown, warn
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.rules.training.degrees import model_of
 from envcheck.lint.rules.training.steps import STEPS, at, whole
-from envcheck.scripts.jobs import Job
 
 _LARGE = 2e10  # parameters: below, states and checkpoints are small beside what a machine with such cards has
 _STATES = 12  # bytes for each parameter: master weights and both moments, 4 each (launch.planner.verdict)
@@ -18,7 +18,7 @@ _GIB = 1 << 30
 _LEAN = ("save_only_model", "ignore_save_lr_and_optim", "no_save_optim")
 
 
-def _whole_model(job: Job) -> float:
+def _whole_model(job: TrainingJob) -> float:
     """Parameters of a large model of which all are trained; 0 for others."""
     model, lora = model_of(job), job.option("lora", "lora_rank")
     part = job.option("finetuning_type", "tuner_type", "train_type", "fine_tuning", "sft_type")
@@ -26,9 +26,9 @@ def _whole_model(job: Job) -> float:
     return 0.0 if model is None or few or model.params < _LARGE else float(model.params)
 
 
-def offload(paper: Paper) -> Iterator[Remark]:
+def offload(context: LintContext) -> Iterator[Remark]:
     """States that are offloaded want the host's memory."""
-    for job in paper.jobs:
+    for job in context.jobs:
         given = job.option("offload_optim", "tensorwise_offload_optimizer", "cpu_offload", "optimizer_cpu_offload")
         params, model = _whole_model(job), model_of(job)
         if given is None or not given.on or not params or model is None:
@@ -38,15 +38,15 @@ def offload(paper: Paper) -> Iterator[Remark]:
         yield warn(at(given), seen, "free -g; envcheck plan counts it.")
 
 
-def disk(paper: Paper) -> Iterator[Remark]:
+def disk(context: LintContext) -> Iterator[Remark]:
     """Checkpoints of a whole large model, against the room where they are written."""
-    for job in paper.jobs:
+    for job in context.jobs:
         given, params, model = job.option("output_dir", "save"), _whole_model(job), model_of(job)
         if given is None or not given.value or not params or model is None or not job.trains:
             continue
         each = (_WEIGHTS if _lean(job) else _WEIGHTS + _STATES) * params / (job.nodes or 1)
         kept = _kept(job)
-        free = paper.machine.free_bytes(given.value, job.command.cwd) if paper.here else None
+        free = context.machine.free_bytes(given.value, job.command.cwd) if context.here else None
         name, size = model.name, f"{each / _GIB:.0f}"
         if free is None:
             seen = (
@@ -61,12 +61,12 @@ def disk(paper: Paper) -> Iterator[Remark]:
             yield fail(at(given), seen, "Another folder, or fewer of them by save_total_limit.")
 
 
-def _lean(job: Job) -> bool:
+def _lean(job: TrainingJob) -> bool:
     given = job.option(*_LEAN)
     return given is not None and given.on
 
 
-def _kept(job: Job) -> int:
+def _kept(job: TrainingJob) -> int:
     """How many stand at once: one at least, at the end."""
     steps, every = whole(job.option(*STEPS)), whole(job.option("save_steps", "save_interval"))
     made = -(-steps // every) if steps and every and steps > 0 and every > 0 else 1

@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import GivenOption, figure, number
 from envcheck.core.lint.model import Remark, Word
-from envcheck.lint.context.paper import Paper, figure, number
-from envcheck.lint.rules.common import fail, graded, warn
-from envcheck.scripts.jobs import Job
-from envcheck.scripts.options import Given
+from envcheck.core.lint.remarks import fail, graded, warn
+from envcheck.core.lint.training_job import TrainingJob
 
 TP = ("tensor_parallel_degree", "tensor_model_parallel_size")
 PP = ("pipeline_parallel_degree", "pipeline_model_parallel_size")
@@ -18,11 +18,11 @@ STEPS = ("max_steps", "train_iters", "total_steps", "train_steps")
 WARMUP = ("warmup_steps", "lr_warmup_iters", "num_warmup_steps", "warmup_iters", "lr_warmup_steps")
 
 
-def whole(given: Given | None) -> int | None:
+def whole(given: GivenOption | None) -> int | None:
     return number(given.value) if given is not None else None
 
 
-def at(given: Given) -> Word:
+def at(given: GivenOption) -> Word:
     last = given.values[-1] if given.values else Word("", given.start, given.end)
     return (
         Word("", min(given.start, last.start) if not given.key else last.start, max(given.end, last.end))
@@ -31,8 +31,8 @@ def at(given: Given) -> Word:
     )
 
 
-def warmup(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def warmup(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         most, warm = job.option(*STEPS), job.option(*WARMUP)
         steps, first = whole(most), whole(warm)
         if warm is not None and steps and first and steps > 0 and first >= steps:
@@ -54,8 +54,8 @@ _INTERVALS = (
 )
 
 
-def never(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def never(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         steps = whole(job.option(*STEPS))
         for names, deed, strategy in _INTERVALS:
             given, how = job.option(*names), job.option(strategy)
@@ -68,9 +68,9 @@ def never(paper: Paper) -> Iterator[Remark]:
             yield warn(at(given), seen, f"At most {steps}, as {max(1, steps // 2)}.")
 
 
-def evaluation(paper: Paper) -> Iterator[Remark]:
+def evaluation(context: LintContext) -> Iterator[Remark]:
     """An evaluation that is half asked for (Paddle's trainers)."""
-    for job in paper.jobs:
+    for job in context.jobs:
         if not (job.option("train_dataset_path") or job.option("train_dataset_type")):
             continue
         do, how = job.option("do_eval"), job.option("evaluation_strategy", "eval_strategy")
@@ -82,9 +82,9 @@ def evaluation(paper: Paper) -> Iterator[Remark]:
             yield warn(at(data), "data to evaluate on, and no do_eval", "Say do_eval, or take them away.")
 
 
-def best(paper: Paper) -> Iterator[Remark]:
+def best(context: LintContext) -> Iterator[Remark]:
     """The best model is known only where a save falls on each evaluation that may be the best."""
-    for job in paper.jobs:
+    for job in context.jobs:
         keep = job.option("load_best_model_at_end")
         how, when = job.option("save_strategy"), job.option("eval_strategy", "evaluation_strategy")
         given = job.option("save_steps")
@@ -100,8 +100,8 @@ def best(paper: Paper) -> Iterator[Remark]:
             yield fail(at(given), seen, f"A multiple: {-(-every // looked) * looked}.")
 
 
-def sequence(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def sequence(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         parallel, tp = job.option("sequence_parallel"), whole(job.option(*TP))
         length = job.option("max_seq_len", "seq_length", "max_seq_length")
         count = whole(length)
@@ -111,8 +111,8 @@ def sequence(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def bubble(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def bubble(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         stages, given = whole(job.option(*PP)), job.option("gradient_accumulation_steps")
         rounds = whole(given)
         if given is not None and stages and rounds and stages > 1 and rounds > 0:
@@ -128,9 +128,9 @@ _DATA = (
 )
 
 
-def mixture(paper: Paper) -> Iterator[Remark]:
+def mixture(context: LintContext) -> Iterator[Remark]:
     """Data sets, their shares and kinds: as many of each, the shares 1 in sum."""
-    for job in paper.jobs:
+    for job in context.jobs:
         for names in _DATA:
             paths, probs, kinds = (job.option(name) for name in names)
             parts = [_parts(each) for each in (paths, probs, kinds)]
@@ -148,33 +148,33 @@ def mixture(paper: Paper) -> Iterator[Remark]:
                     yield warn(at(probs), f"the shares are {total:g} in sum", "1 in sum.")
 
 
-def _parts(given: Given | None) -> list[str]:
+def _parts(given: GivenOption | None) -> list[str]:
     if given is None or not given.values or not all(word.known for word in given.values):
         return []
     return [part.strip() for word in given.values for part in word.text.split(",") if part.strip()]
 
 
-def precision(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def precision(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         fp16, bf16 = job.option("fp16"), job.option("bf16")
-        if paper.device == "npu" and fp16 is not None and fp16.on and (bf16 is None or not bf16.on):
+        if context.device == "npu" and fp16 is not None and fp16.on and (bf16 is None or not bf16.on):
             yield warn(
                 at(fp16), "fp16 on an NPU: its loss scale overflows where bf16 does not", "bf16, on 910B and newer."
             )
         dtype = job.option("torch_dtype", "dtype")
-        if paper.device == "npu" and dtype is not None and dtype.value in ("float16", "fp16", "half") and job.trains:
+        if context.device == "npu" and dtype is not None and dtype.value in ("float16", "fp16", "half") and job.trains:
             seen = "fp16 on an NPU: its loss scale overflows where bf16 does not"
             yield warn(dtype.values[-1], seen, "bfloat16, on 910B and newer.")
         quant = job.option("quantization_bit", "quant_bits", "load_in_4bit", "load_in_8bit", "quantization_method")
-        if paper.device == "npu" and quant is not None and quant.on and quant.value not in ("bf16",):
+        if context.device == "npu" and quant is not None and quant.on and quant.value not in ("bf16",):
             yield fail(
                 at(quant), "bitsandbytes has no way to an NPU: a quantised training ends at once", "LoRA in bf16."
             )
 
 
-def batch(paper: Paper) -> Iterator[Remark]:
+def batch(context: LintContext) -> Iterator[Remark]:
     """Megatron's global batch is a multiple of micro batch x data parallel; the rest of the processes is these."""
-    for job in paper.jobs:
+    for job in context.jobs:
         given, micro = job.option("global_batch_size"), job.option("micro_batch_size")
         total, small = whole(given), whole(micro)
         if given is None or not total or not small or total < 0 or small < 0 or job.option("rampup_batch_size"):
@@ -185,7 +185,7 @@ def batch(paper: Paper) -> Iterator[Remark]:
             yield fail(at(given), f"a global batch of {total} is no multiple of {words}: Megatron ends", "A multiple.")
 
 
-def _data_parallel(job: Job) -> int:
+def _data_parallel(job: TrainingJob) -> int:
     """How many copies of the model train; 1 where nobody says, of which every number is a multiple."""
     degrees = [job.option(*names) for names in (TP, PP, ("context_parallel_size",))]
     sizes = [whole(given) if given is not None else 1 for given in degrees]
@@ -195,9 +195,9 @@ def _data_parallel(job: Job) -> int:
     return job.world // model if job.world % model == 0 else 1  # told by training.world
 
 
-def rates(paper: Paper) -> Iterator[Remark]:
+def rates(context: LintContext) -> Iterator[Remark]:
     """Learning rates that no fine-tuning has."""
-    for job in paper.jobs:
+    for job in context.jobs:
         given = job.option("learning_rate", "lr")
         rate = figure(given.value) if given else None
         if given is not None and rate is not None and (rate >= 0.1 or rate <= 0) and given.value:
@@ -213,8 +213,8 @@ def rates(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def output_in_model(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def output_in_model(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         model, out = job.option("model_name_or_path", "model"), job.option("output_dir")
         if model is None or out is None or not model.value or not out.value or not re.search(r"/", model.value):
             continue

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import last_option
 from envcheck.core.lint.model import Remark, Word
-from envcheck.lint.context.paper import Paper
-from envcheck.lint.rules.common import fail, near, swap, unknown, warn
-from envcheck.scripts import options
+from envcheck.core.lint.remarks import fail, near, swap, unknown, warn
 
 
-def options_unknown(paper: Paper) -> Iterator[Remark]:
+def options_unknown(context: LintContext) -> Iterator[Remark]:
     """An option before the program that is the launcher's own, but for a letter."""
-    for job in paper.jobs:
+    for job in context.jobs:
         known = frozenset(job.launcher.all_options)
         for given in job.own:
             if given.written:
@@ -35,9 +35,9 @@ def options_unknown(paper: Paper) -> Iterator[Remark]:
                 )
 
 
-def filters(paper: Paper) -> Iterator[Remark]:
+def filters(context: LintContext) -> Iterator[Remark]:
     """deepspeed's runner takes numbers or names of cards, and refuses both."""
-    for job in paper.jobs:
+    for job in context.jobs:
         if job.launcher.name != "deepspeed":
             continue
         names = [given for given in (job.says("include"), job.says("exclude")) if given is not None]
@@ -54,20 +54,20 @@ _LAUNCH_ONLY = frozenset(
 )
 
 
-def misplaced(paper: Paper) -> Iterator[Remark]:
+def misplaced(context: LintContext) -> Iterator[Remark]:
     """What the launcher should be told stands behind the program, which gets it."""
-    for job in paper.jobs:
+    for job in context.jobs:
         if not job.launcher.program or job.launcher.name == "python" or job.program is None:
             continue
         mine = {name for names in job.launcher.options.values() for name in names} & _LAUNCH_ONLY
         for given in job.options:
-            if given.plain in mine and options.last(job.own, given.plain) is None:
+            if given.plain in mine and last_option(job.own, given.plain) is None:
                 seen = f"--{given.name} stands behind {job.program.text[:60]}, and so is an option of that program"
                 yield warn(given, seen, f"Put it before the program: {job.launcher.name} reads its own options there.")
 
 
-def old_module(paper: Paper) -> Iterator[Remark]:
-    for job in paper.jobs:
+def old_module(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs:
         if job.at is not None and job.at.text == "torch.distributed.launch":
             yield warn(
                 job.at,
@@ -77,12 +77,12 @@ def old_module(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def cards(paper: Paper) -> Iterator[Remark]:
+def cards(context: LintContext) -> Iterator[Remark]:
     """More processes than the machine has cards."""
-    for job in paper.jobs:
-        if not job.trains or not paper.device or paper.device == "cpu" or not paper.here:
+    for job in context.jobs:
+        if not job.trains or not context.device or context.device == "cpu" or not context.here:
             continue
-        there, wanted = paper.machine.cards(paper.device), job.processes
+        there, wanted = context.machine.cards(context.device), job.processes
         listed = job.devices
         numbers = (
             [int(n) for n in listed.text.split(",")]
@@ -91,30 +91,30 @@ def cards(paper: Paper) -> Iterator[Remark]:
         )
         if there and (wanted or 0) > there:
             place = job.told("processes") or listed or job
-            if paper.away(job):
+            if context.away(job):
                 seen = f"{wanted} processes, and this machine has {there} devices; it is started on another"
                 yield unknown(place, seen, "envcheck lint on the machine itself.")
             else:
                 seen = f"{wanted} processes, and this machine has {there} devices"
                 yield fail(place, seen, f"At most {there}.")
-        elif there and numbers and max(numbers) >= there and not paper.away(job):
+        elif there and numbers and max(numbers) >= there and not context.away(job):
             yield fail(
                 listed or job, f"device {max(numbers)}, and this machine has 0 to {there - 1}", f"0 to {there - 1}"
             )
 
 
-def wrong_device(paper: Paper) -> Iterator[Remark]:
+def wrong_device(context: LintContext) -> Iterator[Remark]:
     """--device names cards that the machine has not."""
     from envcheck.vendors import VENDORS
 
     types = {vendor.device_type: name for name, vendor in VENDORS.items()}
-    for job in paper.jobs:
+    for job in context.jobs:
         option = job.option("device")
         vendor = types.get(option.value or "") if option else None
-        found = paper.machine.vendors
+        found = context.machine.vendors
         if option is None or vendor in (None, "cpu") or found is None or not found or not option.values:
             continue
-        if vendor not in found and not paper.away(job):
+        if vendor not in found and not context.away(job):
             yield fail(
                 option.values[0],
                 f"--device {option.value}, and this machine has {' and '.join(found)} cards",
@@ -122,9 +122,9 @@ def wrong_device(paper: Paper) -> Iterator[Remark]:
             )
 
 
-def force_torchrun(paper: Paper) -> Iterator[Remark]:
+def force_torchrun(context: LintContext) -> Iterator[Remark]:
     """LLaMA-Factory refuses DeepSpeed without a distributed start; on several cards it starts one by itself."""
-    for job in paper.jobs:
+    for job in context.jobs:
         if job.launcher.name != "llamafactory-cli" or job.verb != "train" or job.option("deepspeed") is None:
             continue
         env = job.command.environment

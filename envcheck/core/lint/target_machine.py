@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Machine:
+class TargetMachine:
     """`gather` gives the facts, None: nobody was asked.  `live`: it is this one, so paths can be looked up."""
 
     gather: Callable[[], Facts] | None = None

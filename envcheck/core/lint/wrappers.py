@@ -1,9 +1,13 @@
-"""The program that a command starts in the end: without sudo, env, nohup, timeout and the like."""
+"""The program that a command starts in the end: without sudo, env, nohup, timeout and the like; and where it runs."""
 
 from __future__ import annotations
 
 from envcheck.core.lint.model import Command, Word
 
+ENGINES = ("docker", "podman", "nerdctl")
+REMOTE_SHELLS = ("ssh", "pdsh", "pssh", "parallel-ssh", "clush", "dsh")
+REMOTE = (*ENGINES, "kubectl", *REMOTE_SHELLS)  # in a container, or on another machine
+AWAY = ("kubectl", "srun", "mpirun", "mpiexec", *REMOTE_SHELLS)  # on another machine than the one at hand
 WRAPPERS = {
     "sudo": "ugpCD",
     "env": "uC",

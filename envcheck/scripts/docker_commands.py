@@ -1,0 +1,91 @@
+"""Reads docker run, create, pull and build: the containers that they start, and the images that they name."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+
+from envcheck.core.lint.model import Command, Script, Word
+from envcheck.core.lint.script_container import ScriptContainer
+from envcheck.core.lint.wrappers import ENGINES, bare, unwrapped
+
+# Options without a value; the others take the next word.
+_FLAGS = re.compile(
+    "--(rm|privileged|init|interactive|tty|detach|read-only|quiet|replace|no-healthcheck|oom-kill-disable|publish-all)|"
+    "--sig-proxy|-q|-[itdP]+"
+)
+_CARD = re.compile(r"/dev/(davinci|iluvatar|nvidia)\d+")
+_CARDS = re.compile("davinci|iluvatar|nvidia")
+
+
+def containers_of_commands(commands: Iterable[tuple[Script, Command]]) -> Iterator[ScriptContainer]:
+    """docker run, docker create."""
+    for _, command in commands:
+        words = unwrapped(command.words)
+        texts = [word.text for word in words[:3]]
+        at = 2 if texts[1:2] in (["run"], ["create"]) else 3 if texts[1:3] == ["container", "run"] else 0
+        if at and bare(command) in ENGINES:
+            yield _read(command, words[at:])
+
+
+def _read(command: Command, words: tuple[Word, ...]) -> ScriptContainer:
+    options, takes = [], ""
+    for word in words:
+        if takes:
+            options.append((takes, word))
+            takes = ""
+        elif word.text.startswith("-"):
+            name, equals, value = word.text.partition("=")
+            if equals:
+                options.append((name, Word(value, word.start, word.end, raw=word.raw)))
+            elif _FLAGS.fullmatch(name):
+                options.append((name, word))
+            else:
+                takes = name
+        elif not word.many:
+            return ScriptContainer(command, word, tuple(options))
+    return ScriptContainer(command, None, tuple(options))
+
+
+def pulled_images(commands: Iterable[tuple[Script, Command]]) -> list[Word]:
+    """The images of docker pull."""
+    found = []
+    for _, command in commands:
+        words = unwrapped(command.words)
+        if len(words) > 2 and words[1].text == "pull":
+            found += [word for word in words[2:] if not word.text.startswith("-")]
+    return found
+
+
+def made_images(commands: Iterable[tuple[Script, Command]]) -> set[str]:
+    """Images that the script builds, tags or loads itself."""
+    names: set[str] = set()
+    for _, command in commands:
+        texts = [word.text for word in command.words]
+        names |= {after for before, after in itertools.pairwise(texts) if before in ("-t", "--tag")}
+        if {"tag", "load", "commit"} & set(texts[1:3]):
+            names.add(texts[-1])
+    return names
+
+
+def count_devices(container: ScriptContainer) -> int | None:
+    """How many are handed in, where all of them can be seen."""
+    devices = container.all("--device")
+    if container.open or container.has("--privileged", "--env-file") or not all(word.known for word in devices):
+        return None
+    paths = [word.text.partition(":")[0] for word in devices]
+    named = {path for path in paths if _CARD.fullmatch(path)}
+    counts = [word.text for word in container.all("--gpus")]
+    if len(counts) == 1 and re.fullmatch("[0-9]{1,3}", counts[0]):
+        return int(counts[0])
+    if len(counts) == 1 and (listed := re.fullmatch(r"\"?device=([0-9]{1,3}(?:,[0-9]{1,3})*)\"?", counts[0])):
+        return len(set(listed[1].split(",")))
+    return len(named) or None if not counts and "/dev" not in paths else None
+
+
+def has_devices(container: ScriptContainer) -> bool:
+    """Cards are given to it."""
+    if container.has("--gpus", "--runtime") or any(_CARDS.search(word.text) for word in container.all("--device")):
+        return True
+    return container.has("--privileged") and (container.image is not None or container.service)
