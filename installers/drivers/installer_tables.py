@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from envcheck.core.errors import UsageError
 from envcheck.core.versions import at_least, key, same_release
+from envcheck.vendors import find_data_files
 from installers.drivers.patterns import parts
 from installers.recipes.recipe import Driver, DriverFile, Recipe
 from installers.recipes.recipes_file import load_drivers
-
-OURS = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,14 @@ class Named:
 
 def drivers_of(recipe: Recipe) -> tuple[Driver, ...]:
     """The ready-made ones for the recipe's device; its own replace those of the same name."""
-    ready = OURS / f"{recipe.device}.toml"
-    found = {driver.name: driver for driver in (load_drivers(ready) if ready.is_file() else ())}
+    found = {driver.name: driver for driver in vendor_drivers(recipe.device)}
     return tuple((found | {driver.name: driver for driver in recipe.drivers}).values())
+
+
+def vendor_drivers(device: str) -> tuple[Driver, ...]:
+    """Those of the vendor's driver.toml; none where it has no such file."""
+    files = {vendor.name: path for vendor, path in find_data_files("driver.toml")}
+    return load_drivers(files[device]) if device in files else ()
 
 
 def named(drivers: Iterable[Driver], file_name: str) -> Named:

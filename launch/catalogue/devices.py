@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from envcheck.core.errors import UsageError
+from envcheck.vendors import find_data_files
 from launch.catalogue.links import Links
-from launch.catalogue.tables import table
+from launch.catalogue.tables import read, table
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class Device:
     collective adds, `communicator_gib` each further communicator.  `tflops` is dense 16-bit peak, `link_gbs` what one
     card sends to its node's others, `net_gbs` its share of the network, `pcie_gbs` what its PCIe port carries in
     practice, all in 10^9 bytes a second, one way; `links` are those of the machine at hand, None where not known.
-    `workspace_gib` is what matrix libraries take on it beyond their usual scratch.
+    `workspace_gib` is what matrix libraries take on it beyond their usual scratch; `parallel_framework` is the one
+    of Megatron's kind that splits models over such cards.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Device:
     source: str
     workspace_gib: float = 0.0
     pcie_gbs: float = 24.0
+    parallel_framework: str = "megatron"
     links: Links | None = None
 
 
@@ -51,8 +55,14 @@ def assumed_links(device: Device, cards: int) -> Iterator[str]:
 
 @cache
 def devices() -> tuple[Device, ...]:
-    data = table("devices")
-    return tuple(Device(name=name, **{**row, "names": tuple(row["names"])}) for name, row in data.items())
+    """The vendors' own, by their devices.toml, then those of other vendors; the last stands for unknown cards."""
+    own = [
+        {**row, "name": name, "vendor": vendor.name}
+        for vendor, path in find_data_files("devices.toml")
+        for name, row in read(path).items()
+    ]
+    others = [{**row, "name": name} for name, row in table("devices").items()]
+    return tuple(Device(**{**row, "names": tuple(row["names"])}) for row in (*own, *others))
 
 
 def find(text: str) -> Device:
@@ -65,5 +75,9 @@ def find(text: str) -> Device:
 
 
 def of_vendor(vendor: str) -> Device:
-    """The usual card of a vendor: the first of the list."""
-    return next(d for d in devices() if d.vendor == vendor)
+    """The usual card of a vendor: the first of the list; UsageError where no table has one."""
+    found = next((d for d in devices() if d.vendor == vendor), None)
+    if found is None:
+        known = ", ".join(dict.fromkeys(d.vendor for d in devices()[:-1]))
+        raise UsageError(f"no table describes a card of --device {vendor}", f"known are {known}")
+    return found

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from envcheck.core import toml_file
+
+LIMIT = 1 << 20  # bytes
 
 
 def table(name: str) -> dict[str, Any]:
@@ -18,9 +16,12 @@ def table(name: str) -> dict[str, Any]:
     return beside(__file__, name)
 
 
-@cache
 def beside(file: str, name: str) -> dict[str, Any]:
-    """NAME.toml in the folder of a module, read once."""
-    with Path(file).with_name(f"{name}.toml").open("rb") as source:
-        data: dict[str, Any] = tomllib.load(source)
-    return data
+    """NAME.toml in the folder of a module."""
+    return read(Path(file).with_name(f"{name}.toml"))
+
+
+@cache
+def read(path: Path) -> dict[str, Any]:
+    """A file of ours, read once."""
+    return toml_file.table(toml_file.text(path, LIMIT, "table"), path.name, "reinstall envcheck")

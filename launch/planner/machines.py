@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envcheck.core.device_count import count_devices
 from envcheck.core.errors import UntoldError, UsageError
+from envcheck.vendors import VENDORS
 from launch.catalogue import devices, links
 from launch.memory import GIB
 from launch.memory.job import Job
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from envcheck.core.facts import Facts, VendorFacts
 
 MIB_IN_GIB = 1024.0
-VENDORS = ("npu", "iluvatar", "nvidia", "cpu")
 
 
 def plan(facts: Facts | None, job: Job) -> LaunchPlan:
@@ -93,13 +94,10 @@ def here(facts: Facts, device: str, cards: int | None) -> Machine | None:
 
 def lost(facts: Facts, v: VendorFacts) -> str:
     """What there is to say where the machine has more cards than its tool lists; else nothing."""
-    from envcheck.checks.devices.presence import count
-    from envcheck.core.model import Severity
-
     if v.document and v.document.truncated:
         return f"machine: {len(v.devices)} cards; the tool's answer was cut off, there may be more"
-    seen = next((f.seen for f in count(facts, v) if f.severity is Severity.FAIL), "")
-    return f"machine: {len(v.devices)} cards, though more are in it: {seen}" if seen else ""
+    number = count_devices(facts, v)
+    return f"machine: {number.listed} cards, though more are in it: {number}" if number.some_missing else ""
 
 
 def of_host(facts: Facts) -> Machine:

@@ -58,7 +58,7 @@ def pick_framework(name: str | None, model: Model, wants_degrees: bool, device: 
     if model.name.startswith("ernie"):
         return known["paddle"], "framework: ERNIEKit on Paddle, as the model's publisher trains it"
     if wants_degrees:
-        kind = "mindspeed" if device.vendor == "npu" else "megatron"
+        kind = device.parallel_framework
         return known[kind], f"framework: {kind}, since tensor, pipeline or expert degrees are given"
     return known["generic"], "framework: Hugging Face trainer, with PEFT for adapters"
 

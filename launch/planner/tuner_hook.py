@@ -62,7 +62,8 @@ def job(said: argparse.Namespace, environment: Mapping[str, str]) -> Job:
     """The tuner's candidate; full recompute unless it keeps attention (core_attn)."""
     shape = model(said, environment)
     f = frameworks.frameworks()["paddle"]
-    device = devices.of_vendor(environment.get("ENVCHECK_DEVICE", "npu"))
+    named = environment.get("ENVCHECK_DEVICE")
+    device = devices.of_vendor(named) if named else devices.devices()[0]
     recomputes = said.use_recompute == "True"
     kind = "selective" if said.recompute_granularity == "core_attn" else "full"
     scheme = ("none", "dist_opt", "zero2", "zero3")[min(said.sharding_stage, 3)] if said.sharding_degree > 1 else "none"

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from envcheck.checks.software.driver import no_device
 from envcheck.core.check import Check, of_devices, of_vendor
+from envcheck.core.device_count import count_devices
 from envcheck.core.facts import Facts, VendorFacts
-from envcheck.core.findings import commands, fail, follows, in_container, nothing, ok, quote, unknown, warn
+from envcheck.core.findings import commands, fail, follows, nothing, ok, quote, unknown, warn
 from envcheck.core.model import Finding
 
 
@@ -20,7 +21,7 @@ def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif v.document and v.document.truncated:
         yield follows("driver.whole_answer")
     elif v.document is not None and (v.document.kind not in ("unknown", "error") or no_device(v)):
-        elsewhere = f", lspci {_number(len(v.pci))}" if v.pci else ""
+        elsewhere = f", lspci {len(v.pci)}" if v.pci else ""
         shown = quote(v.tool) if no_device(v) else quote(facts.answers.get(v.vendor.presence[0].key))
         seen, words = f"{v.vendor.tool} lists no device{elsewhere}", "Look at the bus and the driver."
         yield fail(seen, words, *commands(v, "pci"), evidence=shown)
@@ -36,19 +37,17 @@ def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def count(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """lspci, /dev and the tool agree on how many there are."""
-    listed, nodes = len(v.devices), None if v.nodes is None else len(v.nodes)
-    slots = len({d.bus_id for d in v.devices if d.bus_id}) or listed  # two chips of a Duo card share one Bus-Id
-    pci = None if v.pci is None or (in_container(facts) and nodes) else len(v.pci)  # lspci shows the host's
-    if not pci and not nodes:
+    number = count_devices(facts, v)
+    seen = str(number)
+    if not number.pci and not number.nodes:
         yield unknown("neither lspci nor /dev says how many there should be")
         return
-    seen = f"lspci {_number(pci)}, /dev {_number(nodes)}, {v.vendor.tool} {listed}"
     if v.document and v.document.truncated:
         yield follows("driver.whole_answer", f"{seen}; follows from driver.whole_answer")
-    elif listed < max(pci or 0, nodes or 0) and slots < max(pci or 0, nodes or 0):
+    elif number.some_missing:
         words = "Look for a bus error of the device that fell off, then reseat it or power-cycle (a reboot may not do)."
         yield fail(seen, words, *commands(v, "pci"), *commands(v, "list"), evidence=_missing(facts, v))
-    elif nodes is not None and nodes < listed:
+    elif number.nodes is not None and number.nodes < number.listed:
         words = "Give the container its device nodes: the tool lists more than this process may open."
         shown = quote(facts.answers.get(v.vendor.presence[1].key))
         yield warn(seen, words, f"ls -l {v.vendor.node_pattern}", evidence=shown)
@@ -61,10 +60,6 @@ def _missing(facts: Facts, v: VendorFacts) -> tuple[str, ...]:
     listed = [str(d.bus_id).lower() for d in v.devices if d.bus_id]
     lost = next((bus for bus in v.pci or () if not any(known.endswith(bus.lower()) for known in listed)), None)
     return quote(facts.answers.get(v.vendor.presence[0].key), lost) if lost and listed else ()
-
-
-def _number(value: int | None) -> str:
-    return "not told" if value is None else str(value)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -38,6 +38,6 @@ TERMS = {
     "framework buffers": Term("F", "#79706e", "what the framework keeps for itself", "frameworks.toml"),
     "workspace": Term("w", "#a0a0a0", "libraries' scratch inside the allocator", "frameworks.toml"),
     "allocator slack": Term(".", "#d4d4d4", "(growth - 1) x what comes and goes", "frameworks.toml"),
-    "in use when idle": Term("I", "#333333", "what the driver holds before any job", "launch/catalogue/devices.toml"),
-    "context": Term("K", "#555555", "kernels, first collective, communicators", "launch/catalogue/devices.toml"),
+    "in use when idle": Term("I", "#333333", "what the driver holds before any job", "envcheck/vendors/*/devices.toml"),
+    "context": Term("K", "#555555", "kernels, first collective, communicators", "envcheck/vendors/*/devices.toml"),
 }

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from envcheck.collect import machine
 from envcheck.core.errors import UsageError
 from envcheck.core.model import Answer, Outcome, Question
-from envcheck.vendors import VENDORS
+from envcheck.vendors import VENDORS, find_data_files
 from installers.drivers import driver, host_facts, installer_tables, patterns
 from installers.drivers.host_facts import SECURE_BOOT, Holder, Module, Site
 from installers.drivers.installer_tables import Named
@@ -273,11 +273,12 @@ def test_guarded(tmp_path: Path) -> None:
     assert driver.guarded(tmp_path / "none") is None
 
 
-@pytest.mark.parametrize("device", sorted(path.stem for path in installer_tables.OURS.glob("*.toml")))
+@pytest.mark.parametrize("device", [vendor.name for vendor, _ in find_data_files("driver.toml")])
 def test_tables(device: str) -> None:
     """Each vendor with a tool has installers whose questions say what they mean, and whose licences ask a person."""
-    drivers = load_drivers(installer_tables.OURS / f"{device}.toml")
+    drivers = installer_tables.vendor_drivers(device)
 
+    assert drivers
     assert VENDORS[device].tool
     assert all(one.versions for one in drivers)
     assert all(p.licence for one in drivers for p in one.prompts if "licen" in p.meaning)
