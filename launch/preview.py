@@ -10,8 +10,9 @@ from typing import Any
 
 from envcheck.core.language import exact, label, say
 from installers.recipes.catalogue import device_of
+from launch.job.choose_job import choose_job, fill_values
 from launch.job.command import BLANKS, Blank, Command, container_rows, folded, lines, render, shell
-from launch.job.request import Request, choose, values
+from launch.job.request import Request
 from launch.job.script import script
 
 SCHEMA = 1
@@ -31,10 +32,10 @@ def sound(request: Request) -> None:
 
 def preview(request: Request, as_script: bool) -> str:
     """The text of --dry-run: for people, as a script, or with --json as one document that holds both."""
-    recipe, job = choose(request)
+    recipe, job = choose_job(request)
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{recipe.name}"
     run = None if as_script or recipe.image else request.runs.absolute() / name
-    made = render(recipe, job, values(request, recipe, run))
+    made = render(recipe, job, fill_values(request, recipe, run))
     if not request.as_json:
         return script(made) if as_script else as_text(made)
     head = {"schema": SCHEMA, "state": "planned", "recipe": recipe.name, "model": recipe.models[0]}

@@ -23,8 +23,10 @@ from launch import gates
 from launch.gates import asking, context, listing, waive
 from launch.gates.context import Situation
 from launch.job import command, environment
-from launch.job.places import address
-from launch.job.request import Request, again, choose, installing, interpreter_folder, variant_words
+from launch.job.choose_job import choose_job, interpreter_folder
+from launch.job.placeholders import split_address
+from launch.job.repeat_options import format_provision_options, format_repeat_options, list_variant_options
+from launch.job.request import Request
 from launch.job.stage import Sight
 from launch.planner import LaunchPlan, fit
 from launch.programs import container_agent
@@ -65,7 +67,7 @@ def _unstarted(code: int, **more: object) -> None:
 
 def _train(request: Request) -> int:
     recipes = catalogue.load_all(request.recipes)
-    recipe, job = choose(request, recipes=recipes)
+    recipe, job = choose_job(request, recipes=recipes)
     if job.method in catalogue.TALKS:
         raise UsageError(f"{recipe.name}, {job.method}, trains nothing", "envcheck infer talks with what was trained")
     auto = request.rank is None and job.rank is None
@@ -83,7 +85,7 @@ def _train(request: Request) -> int:
     waivers = waive.asked(request.waive, request.because, gates.GATES)
     with context.folder_lock(runs) as (runs_error, holder):
         seen = look(request, recipe, job, runs, runs_error, holder)
-        if seen.stage.container and (spoken := choose(request, seen.sight.packages, recipes)) != (recipe, job):
+        if seen.stage.container and (spoken := choose_job(request, seen.sight.packages, recipes)) != (recipe, job):
             seen = look(request, *spoken, runs, runs_error, holder)  # what the container holds speaks otherwise
         seen, found, waived = gates.opened(seen, waivers)
         if request.gates:
@@ -129,8 +131,8 @@ def look(
     leads = job.nodes == 1 or rank in (0, None)
     sight = stage.look(asking.asked(recipe, job, made, device, told, runs, port if leads else None))
     lock, lock_error = context.locked(interpreter_folder(request, recipe))
-    master = address(request.master or "")[0]
-    host = "" if "host" in request.found else address(request.host or "")[0]
+    master = split_address(request.master or "")[0]
+    host = "" if "host" in request.found else split_address(request.host or "")[0]
     return Situation(
         recipe=recipe,
         job=job,
@@ -146,8 +148,8 @@ def look(
         port=port,
         port_error=None if port is None else sight.ports.get(port),
         stale=environment.stale(sight.environment, made, device),
-        options=installing(request, recipe, job),
-        more=" ".join(filter(None, (*variant_words(recipe, job), again(request)))),
+        options=format_provision_options(request, recipe, job),
+        more=" ".join(filter(None, (*list_variant_options(recipe, job), format_repeat_options(request)))),
         plan=plan,
         lock=lock,
         lock_error=lock_error,

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from envcheck.core.errors import EnvcheckError, UsageError
 from installers.recipes.recipe import Job
+from launch.job.choose_job import choose_job, fill_values
 from launch.job.command import Command, render
-from launch.job.request import Request, choose, values
+from launch.job.request import Request
 from launch.job.script import script
 from launch.preview import as_values
 from launch.rendering import yaml_file
@@ -21,8 +22,8 @@ STAGE = re.compile(r"(?:zero|z)[-_]?([0-3])")
 
 def write(request: Request, folder: Path) -> list[str]:
     """The paths of the files of what was asked for, which are there now; --yes replaces what differs."""
-    recipe, job = choose(request)
-    made = contents(render(recipe, job, values(request, recipe, None)), job)
+    recipe, job = choose_job(request)
+    made = contents(render(recipe, job, fill_values(request, recipe, None)), job)
     try:
         put(folder, made, request.yes)
     except OSError as err:

@@ -10,8 +10,8 @@ from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe
 from launch.infer import kits, offers, weights
+from launch.job.choose_job import choose_job
 from launch.job.request import Request
-from launch.job.request import choose as choose_job
 from launch.rendering import user_options
 from launch.runs import known, request_note
 from launch.runs.run_state import Run

@@ -10,8 +10,8 @@ from installers.recipes import catalogue
 from installers.recipes.catalogue import TALKS, Offer, device_of
 from installers.recipes.recipe import Job, Recipe
 from launch.infer import kits
+from launch.job.choose_job import choose_job
 from launch.job.request import Request
-from launch.job.request import choose as choose_job
 
 METHODS = ("chat", "infer")  # those that answer; a server is asked for by its name
 

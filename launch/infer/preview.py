@@ -7,8 +7,8 @@ import json
 from installers.recipes.catalogue import device_of
 from launch.infer.chat_options import Wish, choose
 from launch.infer.session import asking
+from launch.job.choose_job import fill_values
 from launch.job.command import render
-from launch.job.request import values
 from launch.job.script import script
 from launch.preview import SCHEMA, as_text, as_values, sound
 
@@ -18,7 +18,7 @@ def preview(wish: Wish, as_script: bool) -> str:
     sound(wish.request)
     chosen = choose(wish)
     job = chosen.job if wish.ask is None else asking(chosen.job)
-    made = render(chosen.recipe, job, values(chosen.request, chosen.recipe, None))
+    made = render(chosen.recipe, job, fill_values(chosen.request, chosen.recipe, None))
     if not wish.request.as_json:
         return script(made) if as_script else as_text(made)
     head = {"schema": SCHEMA, "state": "planned", "recipe": chosen.recipe.name, "model": chosen.recipe.models[0]}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from installers.recipes.recipe import Job, Recipe
-from launch.job.request import Request, values
+from launch.job.choose_job import fill_values
+from launch.job.request import Request
 from launch.job.stage import Stage
 from launch.run.host import Here
 
@@ -25,4 +26,4 @@ def choose(recipe: Recipe, job: Job, folder: Path, own: bool, in_container: bool
 
 
 def filled(request: Request, recipe: Recipe, stage: Stage, run: Path) -> dict[str, str]:
-    return {**stage.values(run), **values(request, recipe, None)}
+    return {**stage.values(run), **fill_values(request, recipe, None)}

@@ -20,7 +20,7 @@ from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Job, Recipe
 from launch.gates.context import Situation
 from launch.job.command import Command, render
-from launch.job.places import address
+from launch.job.placeholders import split_address
 from launch.job.request import Request
 from launch.rendezvous.hello import Greeting
 from launch.rendezvous.meeting import meet
@@ -37,7 +37,7 @@ OURS = {"program": "{program}", "data": "{data}"}  # where envcheck itself lies 
 def settled(request: Request, job: Job) -> Request:
     """With this node's address and rank; where nobody gave it a rank, who owns the master's address is node 0 and the
     others learn theirs when they meet."""
-    master = address(request.master or "")[0]
+    master = split_address(request.master or "")[0]
     if job.nodes < 2 or not master:
         return request
     given = job.rank if request.rank is None else request.rank
@@ -49,7 +49,7 @@ def settled(request: Request, job: Job) -> Request:
 
 def gather(request: Request, seen: Situation, auto: bool, say: Say) -> Met:
     """The nodes of the job, before their launchers start; `auto`: node 0 gives the ranks."""
-    master, given = address(request.master or "")[0], filled(request, seen.recipe, seen.stage, seen.runs / "run")
+    master, given = split_address(request.master or "")[0], filled(request, seen.recipe, seen.stage, seen.runs / "run")
     same = {token: text for token, text in given.items() if token not in BY_NODE}
     common = render(seen.recipe, seen.job, {**same, **OURS})
     here = greeting(seen, common, None if auto else request.rank, request.host or "")

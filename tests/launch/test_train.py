@@ -21,9 +21,9 @@ import pytest
 from installers.recipes import catalogue
 from installers.recipes.recipe import Hardware, Job, Recipe
 from launch.job import environment
+from launch.job.choose_job import set_steps
 from launch.job.command import PROGRAMS, render
 from launch.job.environment import MARK
-from launch.job.request import with_steps
 from launch.logs.step import Step
 from launch.run import launcher, process_tree
 from launch.run.host import Here
@@ -262,7 +262,7 @@ def npu_recipe(plugin: Path, folder: Path, **more: str) -> Recipe:
     """Our recipe for two Ascend cards; the script that it sources stands in for CANN's and leads to the plugin."""
     (folder / "set_env.sh").write_text(f"export CUSTOM_DEVICE_ROOT={plugin}\n")
     recipe = catalogue.by_name(catalogue.load_all(), "tiny-npu")
-    job = with_steps(recipe.jobs[0], 5)
+    job = set_steps(recipe.jobs[0], 5)
     return replace(
         recipe,
         jobs=(replace(job, arguments=(*job.arguments, "--batch", "2", "--seq", "16")),),

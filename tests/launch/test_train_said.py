@@ -15,7 +15,7 @@ from envcheck.core import language
 from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
 from launch.infer import kits
-from launch.job import request
+from launch.job.repeat_options import format_provision_options
 from launch.job.request import Request
 from launch.watching import choose_monitor
 
@@ -51,7 +51,7 @@ def test_the_command_that_installs_is_provisions(recipe: catalogue.Recipe) -> No
     """Of each job, and of a talk that the recipe does not hold: provision has each option, and takes it for that
     recipe."""
     for job in (*recipe.jobs, *(replace(job, role="") for job in kits.jobs(recipe))):
-        words = shlex.split(request.installing(Request(), recipe, job))
+        words = shlex.split(format_provision_options(Request(), recipe, job))
         context = provision.make_context("provision", words)
         said = context.params
 

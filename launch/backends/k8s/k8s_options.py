@@ -16,7 +16,8 @@ from installers.recipes import catalogue
 from installers.recipes.by_hand import reference
 from installers.recipes.recipe import Job, Recipe
 from launch.backends.k8s import tables
-from launch.job.request import Request, choose
+from launch.job.choose_job import choose_job
+from launch.job.request import Request
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,49}[a-z0-9])?")  # -worker-9999 comes behind it, and a label has 63 at most
 _CLAIM = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -116,10 +117,10 @@ def parts(request: Request, said: Wish) -> tuple[Part, ...]:
     recipes = catalogue.load_all(request.recipes)
     roles = _roles(recipes, request)
     if not roles:
-        recipe, job = choose(request, recipes=recipes)
+        recipe, job = choose_job(request, recipes=recipes)
         alone = _part(recipe, job, said, 0, 1)
         return (alone,) if job.nodes == 1 else (alone, replace(alone, first=1, count=job.nodes - 1))
-    offers = [choose(replace(request, node_role=role, device="auto"), recipes=recipes) for role in roles]
+    offers = [choose_job(replace(request, node_role=role, device="auto"), recipes=recipes) for role in roles]
     return tuple(_part(recipe, job, said, job.rank or 0, 1) for recipe, job in offers)
 
 

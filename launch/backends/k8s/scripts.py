@@ -11,9 +11,10 @@ from envcheck.core.errors import UsageError
 from installers.recipes.recipe import Recipe
 from launch.backends.k8s import pod_recipes, tables
 from launch.backends.k8s.k8s_options import Part, Wish
-from launch.job import places
+from launch.job import placeholders
 from launch.job.command import BLANKS, Command, render
-from launch.job.request import Request, own_words, words
+from launch.job.repeat_options import format_job_options, format_own_options
+from launch.job.request import Request
 from launch.job.script import script
 
 JOB, SENT, KIT = "/envcheck/job", "/envcheck/sent", "/envcheck/kit"  # the scripts, envcheck packed, envcheck unpacked
@@ -53,7 +54,7 @@ def named(file: str, part: Part) -> str:
 def command(request: Request, part: Part) -> Command:
     """As --dry-run of one machine has it, with what is so in every pod; UsageError where a person has to say more."""
     port = part.job.port or tables.kind_of(part.recipe.framework).port["containerPort"]
-    known = {"python": part.recipe.interpreter, "port": str(port), **places.values(request)}
+    known = {"python": part.recipe.interpreter, "port": str(port), **placeholders.fill_placeholders(request)}
     if any("{program}" in word for word in part.job.launcher):
         ours = f"{KIT}/launch/programs"
         known |= {"program": f"{ours}/tiny.py", "data": f"{ours}/tiny.txt"}
@@ -107,7 +108,7 @@ def gate(request: Request, part: Part) -> str:
     """Exit code 0 lets the training start.  What nobody could tell is said and closes nothing, as on one machine."""
     there = replace(request, recipes=Path(JOB) if pod_recipes.files(request, (part,)) else None, extra=())
     pairs = [("--waive", text) for text in request.waive] + [("--because", text) for text in request.because]
-    said = [words(there, pod_recipes.renamed(part.recipe), part.job), own_words(there)]
+    said = [format_job_options(there, pod_recipes.renamed(part.recipe), part.job), format_own_options(there)]
     said += [shlex.join(word for pair in pairs for word in pair)]
     several = '--rank "$NODE_RANK" --master "$MASTER_ADDR" --host "$HOST_ADDR"' if part.job.nodes > 1 else ""
     behind = f" -- {shlex.join(request.extra)}" if request.extra else ""

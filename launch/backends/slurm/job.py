@@ -14,8 +14,10 @@ from installers.recipes.recipe import Recipe
 from launch.backends.slurm.place import Place, place
 from launch.backends.slurm.site import Row
 from launch.backends.slurm.slurm_options import Wish
+from launch.job.choose_job import choose_job, fill_values
 from launch.job.command import Command, render
-from launch.job.request import Request, choose, values, words
+from launch.job.repeat_options import format_job_options
+from launch.job.request import Request
 
 KEPT = ("nnodes", "cards", "steps", "port", "data")  # those of the request that the nodes are told in the same words
 
@@ -67,16 +69,18 @@ def parts(request: Request) -> tuple[Offer, ...]:
     roles = sorted(same, key=lambda j: j.rank or 0)
     if [j.rank for j in roles] != list(range(job.nodes)):
         raise UsageError(f"{recipe.name} has not one role for each of its {job.nodes} nodes", "start them by --rank")
-    return tuple(choose(replace(request, node_role=j.role, device=j.device or "auto"), None, recipes) for j in roles)
+    return tuple(
+        choose_job(replace(request, node_role=j.role, device=j.device or "auto"), None, recipes) for j in roles
+    )
 
 
 def _chosen(request: Request, recipes: tuple[Recipe, ...]) -> Offer:
     try:
-        return choose(request, None, recipes)
+        return choose_job(request, None, recipes)
     except UsageError:
         for role in {job.role for recipe in recipes for job in recipe.jobs if job.role}:
             with contextlib.suppress(UsageError):
-                return choose(replace(request, node_role=role), None, recipes)
+                return choose_job(replace(request, node_role=role), None, recipes)
         raise
 
 
@@ -86,7 +90,7 @@ def _component(request: Request, wish: Wish, rows: Sequence[Row] | None, offer: 
     nodes = 1 if job.role else job.nodes
     said = [texts[min(number, len(texts) - 1)] if texts else "" for texts in (wish.partition, wish.gres)]
     there = place(rows, device, nodes, job.processes, *said)
-    made = render(recipe, job, values(request, recipe, None))
+    made = render(recipe, job, fill_values(request, recipe, None))
     return Component(device, job.role, nodes, there, node_words(request, offer), made)
 
 
@@ -95,7 +99,7 @@ def node_words(request: Request, offer: Offer) -> tuple[str, ...]:
     import shlex
 
     recipe, job = offer
-    found = shlex.split(words(_absolute(request), recipe, job))
+    found = shlex.split(format_job_options(_absolute(request), recipe, job))
     pairs = [(f"--{name}", getattr(request, name)) for name in KEPT]
     pairs += [("--deadline", request.deadline_s), ("--gather", request.gather_s if job.nodes > 1 else None)]
     several = {"--set": request.settings, "--installed": request.installed, "--no-stop": request.no_stop}

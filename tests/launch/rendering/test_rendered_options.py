@@ -20,9 +20,10 @@ from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe
 from launch.catalogue import tables
-from launch.job import request
+from launch.job.choose_job import choose_job, fill_values, set_steps
 from launch.job.command import render
-from launch.job.request import Request, choose
+from launch.job.repeat_options import format_job_options
+from launch.job.request import Request
 from launch.rendering import schema, user_options, validate
 from launch.rendering.rows import arguments, merged, rows
 
@@ -34,7 +35,7 @@ UPSTREAM = [found for found in schema.lists() if not found.title]
 
 
 def chosen(**more: Any) -> tuple[Recipe, Job]:
-    return choose(Request(**more))
+    return choose_job(Request(**more))
 
 
 @pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
@@ -57,7 +58,7 @@ def test_lists_are_lists(found: schema.Known) -> None:
 
 def test_own_program_is_listed() -> None:
     """The list of the tiny program holds the options of its parser, all of them and no other."""
-    source = (Path(request.__file__).parents[1] / "programs" / "tiny.py").read_text(encoding="utf-8")
+    source = (Path(schema.__file__).parents[1] / "programs" / "tiny.py").read_text(encoding="utf-8")
     (mine,) = [found for found in schema.lists() if found.title]
 
     assert mine.names == set(re.findall(r'add_argument\("--([\w-]+)"', source))
@@ -182,7 +183,7 @@ def test_steps_and_degrees_follow() -> None:
     _, job = chosen(**NPU, settings=("max_steps=50", "tensor_parallel_degree=2", "pipeline_parallel_degree=2"))
 
     assert (job.steps["max"], job.parallel["tensor"], job.parallel["pipeline"]) == (50, 2, 2)
-    assert request.with_steps(job, 40).steps["max"] == 40
+    assert set_steps(job, 40).steps["max"] == 40
 
 
 def test_what_is_no_count_is_not_known() -> None:
@@ -261,8 +262,8 @@ def test_several_cards_of_swift() -> None:
 def test_nodes_fill_the_blanks() -> None:
     """--rank, --master, --host and --port stand in the command, and nothing is left to be said of other nodes."""
     wish = Request(model="300b", method="sft", rank=3, master="192.0.2.1", host="192.0.2.4", port=99)
-    recipe, job = choose(wish)
-    made = render(recipe, job, request.values(wish, recipe, None))
+    recipe, job = choose_job(wish)
+    made = render(recipe, job, fill_values(wish, recipe, None))
     said = rows(made.launcher[3:-1])
 
     assert (said["rank"], said["master"], said["host"]) == (("3",), ("192.0.2.1:99",), ("192.0.2.4",))
@@ -281,8 +282,8 @@ def test_nodes_fill_the_blanks() -> None:
 def test_master_with_its_port(text: str, host: str, port: str) -> None:
     """The master's address may bring its port; an IPv6 address keeps its colons."""
     wish = Request(model="300b", method="sft", master=text)
-    recipe, job = choose(wish)
-    made = render(recipe, job, request.values(wish, recipe, None))
+    recipe, job = choose_job(wish)
+    made = render(recipe, job, fill_values(wish, recipe, None))
 
     assert rows(made.launcher[3:-1])["master"] == (f"{host}:{port}",)
 
@@ -341,10 +342,10 @@ def test_unknown_version_has_no_list() -> None:
 @pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
 def test_words_mean_the_same_job(recipe: Recipe, job: Job) -> None:
     """The options that a remedy pastes lead to the same job again."""
-    said = iter(shlex.split(request.words(Request(), recipe, job)))
+    said = iter(shlex.split(format_job_options(Request(), recipe, job)))
     again = {option.removeprefix("--"): value for option, value in zip(said, said, strict=True)}
 
-    assert choose(Request(**again)) == (recipe, job)
+    assert choose_job(Request(**again)) == (recipe, job)
 
 
 SOURCES = """

@@ -13,8 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
+from launch.job.choose_job import choose_job, fill_values
 from launch.job.command import Command, render
-from launch.job.request import Request, choose, values
+from launch.job.request import Request
 from launch.job.script import script
 from tests.launch.script_parts import elsewhere, prepare
 
@@ -50,8 +51,8 @@ def own_address() -> str:
 
 def made(root: Path, torch: Path, wish: Request) -> Command:
     """The job below a root, with the real torchrun in the place of its stand-in."""
-    recipe, job = choose(wish)
-    command = elsewhere(render(recipe, job, values(wish, recipe, None)), root)
+    recipe, job = choose_job(wish)
+    command = elsewhere(render(recipe, job, fill_values(wish, recipe, None)), root)
     prepare(command, root)
     (root / "bin" / "torchrun").write_text(f'#!/bin/sh\nexec {torch}/bin/python -m torch.distributed.run "$@"\n')
     Path(command.workdir, "src", "train.py").write_text(TRAIN)

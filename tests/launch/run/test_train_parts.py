@@ -19,8 +19,11 @@ from envcheck.core import secrets
 from envcheck.core.errors import UsageError
 from launch import gates
 from launch.gates import context
-from launch.job import environment, request
+from launch.job import environment
+from launch.job.choose_job import choose_job, set_steps
 from launch.job.command import render
+from launch.job.repeat_options import format_job_options, format_repeat_options
+from launch.job.request import Request
 from launch.logs.step import Step
 from launch.run import first_failure, launcher, loss_plot, record, watch
 from launch.run.first_failure import Worker
@@ -30,20 +33,20 @@ from tests.launch.gates.gate_parts import FACTS, JOB, RECIPE, command, sight, si
 @pytest.mark.parametrize(("more", "option"), (({"data": Path("x")}, "--data"), ({"port": 1}, "--port")))
 def test_option_without_effect_is_refused(more: dict[str, Any], option: str) -> None:
     """An option that would change nothing in the job is wrong usage: nobody trains on other data than meant."""
-    wish = request.Request(recipe="qwen-7b-npu-llamafactory", method="chat", **more)
+    wish = Request(recipe="qwen-7b-npu-llamafactory", method="chat", **more)
 
     with pytest.raises(UsageError, match=option):
-        request.choose(wish)
+        choose_job(wish)
 
 
 def test_remedy_means_the_same_job() -> None:
     """The commands of a closed gate name the recipe, the folder and the environment that were asked for."""
     own = {"settings": ("a=b c",), "extra": ("--x", "1"), "steps": 7, "runs": Path("/my runs"), "detach": True}
     own |= {"waive": ("disk",), "because": ("a quota",), "deadline_s": 86_400_000}
-    chosen = request.choose(plain := request.Request(recipe="tiny-cpu", into=Path("/my venv")))
+    chosen = choose_job(plain := Request(recipe="tiny-cpu", into=Path("/my venv")))
     wish = replace(plain, **own)  # type: ignore[arg-type]
     finding = gates.GATES["environment"](
-        situated(**sight(missing=("x",)), options=request.words(wish, *chosen), more=request.again(wish))
+        situated(**sight(missing=("x",)), options=format_job_options(wish, *chosen), more=format_repeat_options(wish))
     )
 
     assert finding.remedy
@@ -341,12 +344,12 @@ def test_visible_cards(device: str, kept: bool, tmp_path: Path) -> None:
 
 def test_steps_are_changed() -> None:
     """--steps N reaches the command; a job that counts no steps refuses it."""
-    changed = request.with_steps(JOB, 7)
+    changed = set_steps(JOB, 7)
 
     assert changed.arguments[:2] == ("--steps", "7")
     assert changed.steps["max"] == 7
     with pytest.raises(UsageError):
-        request.with_steps(replace(JOB, arguments=("--epochs", "3")), 7)
+        set_steps(replace(JOB, arguments=("--epochs", "3")), 7)
 
 
 def test_scripts_are_sourced_first() -> None:

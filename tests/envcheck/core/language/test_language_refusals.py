@@ -31,10 +31,10 @@ FILES = [
         LAUNCH / f"{name}.py"
         for name in (
             "session",
-            "job/request",
+            "job/choose_job",
             "rendering/user_options",
             "rendering/validate",
-            "job/places",
+            "job/placeholders",
         )
     ),
     *(

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from envcheck.core.errors import UsageError
 from installers.recipes.recipe import Job, Recipe
-
-if TYPE_CHECKING:
-    from launch.job.request import Request
+from launch.job.request import Request
 
 _LOOPBACK = re.compile(r"localhost|127\.[\d.]+|\[?::1\]?")
 _HOST = re.compile(r"[\w:\[](?:[\w.:%\[\]-]{0,253}[\w\]])?\.?")  # a name, IPv4, IPv6 with and without brackets
 FILLED = ("port", "rank", "master", "host")  # each is the token of its name
 
 
-def of_use(request: Request, recipe: Recipe, job: Job) -> None:
+def check_placeholders(request: Request, recipe: Recipe, job: Job) -> None:
     """UsageError for an option that would change nothing in this job: silence would train on other data than meant."""
     texts = (*job.launcher, *job.arguments, *job.environment.values())
     asked = {"data": request.data, **{option: getattr(request, option) for option in FILLED}}
@@ -36,7 +33,7 @@ def of_use(request: Request, recipe: Recipe, job: Job) -> None:
 
 def _sound(option: str, text: str | None) -> str:
     """The host of what was said; UsageError where it can be none, or its port."""
-    host, port = address(text or "")
+    host, port = split_address(text or "")
     if text is not None and not _HOST.fullmatch(host):
         raise UsageError(f"--{option} {text[:80]!r} is no address", f"for instance --{option} 192.0.2.1, or a name")
     if port is not None and not (option == "master" and 1 <= port <= 65535):
@@ -47,15 +44,15 @@ def _sound(option: str, text: str | None) -> str:
     return host
 
 
-def values(request: Request) -> dict[str, str]:
+def fill_placeholders(request: Request) -> dict[str, str]:
     """The tokens that were said."""
-    master, port = address(request.master or "")
+    master, port = split_address(request.master or "")
     own = {"rank": request.rank, "master": master, "host": request.host, "port": request.port or port}
     own["interfaces"] = request.interfaces
     return {token: str(value) for token, value in own.items() if value not in (None, "")}
 
 
-def address(text: str) -> tuple[str, int | None]:
+def split_address(text: str) -> tuple[str, int | None]:
     """HOST or HOST:PORT; an IPv6 address with a port has brackets."""
     host, colon, port = text.rpartition(":")
     if colon and port.isdecimal() and (":" not in host or host.startswith("[")):
