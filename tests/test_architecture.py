@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from envcheck.cli.main import COMMANDS
-from envcheck.collect.documents import PARSERS
 from envcheck.core import toml_file
 from envcheck.vendors import VENDORS
 from tests.import_graph import PACKAGES, ImportGraph, cycles
@@ -146,7 +145,7 @@ def test_vendor_is_complete(vendor) -> None:  # type: ignore[no-untyped-def]
     """Each vendor has a parser, texts for it, and a recipe."""
     tool = vendor.tool.replace("-", "_")
 
-    assert importlib.util.find_spec(PARSERS[vendor.tool])
+    assert importlib.util.find_spec(vendor.parser)
     assert list((ROOT / f"tests/data/{tool}").rglob("*.json"))
     assert any(f'"{vendor.name}"' in p.read_text() for p in (ROOT / "installers/recipes").glob("*.toml"))
 

@@ -8,21 +8,13 @@ from typing import Any, TypeVar
 import click
 
 from envcheck.cli import shell_completion
-from envcheck.core.errors import UsageError
+from envcheck.vendors.names import device_names, resolve_device
 
 F = TypeVar("F", bound=Callable[..., Any])
-DEVICES = ("npu", "iluvatar", "nvidia", "cpu", "auto")
 
 
 def _device(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """A vendor's short name; `gpu` is refused, since two vendors make one."""
-    if value in DEVICES:
-        return value
-    if value == "gpu":
-        raise UsageError(
-            "--device gpu could mean two vendors", "write --device nvidia, or --device iluvatar for Iluvatar cards"
-        )
-    raise UsageError(f"there is no device {value!r}", f"choose one of {', '.join(DEVICES)}")
+    return resolve_device(value)
 
 
 def checks(name: str, help: str) -> Callable[[F], F]:
@@ -66,7 +58,7 @@ device = click.option(
     default="auto",
     show_default=True,
     shell_complete=shell_completion.of(shell_completion.devices),
-    help=" | ".join(DEVICES),
+    help=" | ".join(device_names()),
 )
 model = click.option(
     "--model",

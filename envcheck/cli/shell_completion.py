@@ -19,9 +19,9 @@ def of(names: Callable[[], Iterable[str]]) -> Complete:
 
 
 def devices() -> Iterable[str]:
-    from envcheck.cli.options import DEVICES
+    from envcheck.vendors.names import device_names
 
-    return DEVICES
+    return device_names()
 
 
 def checks() -> Iterable[str]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
-import re
 from collections.abc import Callable
 
 from envcheck.core.model import Answer, Document, Outcome
 from envcheck.core.vendor import Vendor
 from probes import pairs, pci
 
-PARSERS = {"npu-smi": "probes.ascend.npu_smi", "ixsmi": "probes.smi.ixsmi", "nvidia-smi": "probes.smi.nvidia_smi"}
 UNKNOWN = "unknown"
-KERNEL = "read /proc/driver/nvidia/version"
 REMEMBERED = 16 << 10  # characters; longer answers, of which each host has its own, are not kept
 
 
@@ -22,13 +20,14 @@ def document(vendor: Vendor, answer: Answer) -> Document:
     if answer.outcome in (Outcome.ABSENT, Outcome.HUNG, Outcome.EMPTY):
         return Document(vendor.tool, UNKNOWN)
     text = answer.out if answer.ok and answer.out.strip() else answer.text
-    tool = KERNEL if answer.key == KERNEL else vendor.tool
-    return (_parsed_once if len(text) <= REMEMBERED else _parsed)(tool, text)
+    parser = vendor.file_parsers.get(answer.key, vendor.parser)
+    return (_parsed_once if len(text) <= REMEMBERED else _parsed)(vendor.tool, parser, text)
 
 
 def load(vendor: Vendor) -> None:
-    """Import the vendor's parser, while its tool is at work anyway."""
-    importlib.import_module(PARSERS[vendor.tool])
+    """Import the vendor's parser, while its tool is at work anyway; one that cannot be imported reads nothing."""
+    with contextlib.suppress(Exception):
+        importlib.import_module(vendor.parser)
 
 
 def follow_up(vendor: Vendor, answer: Answer) -> Document:
@@ -51,25 +50,18 @@ def bus_ids(vendor: Vendor, lspci: Answer) -> tuple[str, ...]:
 _listed_once = functools.lru_cache(maxsize=64)(pci.accelerators)
 
 
-def _parsed(tool: str, text: str) -> Document:
+def _parsed(tool: str, parser: str, text: str) -> Document:
     try:
-        return _parser(tool)(text)
+        return _parser(parser)(text)
     except Exception:  # the last line of defence: parsers promise not to raise, the doctor goes on if one does
         return Document(tool, UNKNOWN)
 
 
 @functools.cache
-def _parser(tool: str) -> Callable[[str], Document]:
-    parse: Callable[[str], Document]
-    parse = kernel_module if tool == KERNEL else importlib.import_module(PARSERS[tool]).parse
+def _parser(module: str) -> Callable[[str], Document]:
+    parse: Callable[[str], Document] = importlib.import_module(module).parse
     return parse
 
 
 # The hosts of a fleet give many answers word for word alike: version files, maps, ports that are up.
 _parsed_once = functools.lru_cache(maxsize=2048)(_parsed)
-
-
-def kernel_module(text: str) -> Document:
-    """`NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.124.06`, or `Open Kernel Module for x86_64  570.124.06`."""
-    found = re.search(r"Kernel Module\D*?(?:x86_64|aarch64)?\s+(\d+(?:\.\d+)+)", text)
-    return Document("nvidia-smi", "kernel-module" if found else UNKNOWN, driver_version=found[1] if found else None)

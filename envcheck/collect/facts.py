@@ -20,7 +20,7 @@ from envcheck.core import process
 from envcheck.core.facts import Facts, VendorFacts, Wanted
 from envcheck.core.model import Answer, Device, Document, Outcome, Process, Question
 from envcheck.core.secrets import redact
-from envcheck.core.vendor import PER_DEVICE, PER_DIE, Vendor
+from envcheck.core.vendor import PER_DEVICE, PER_DIE, Vendor, die_id
 from envcheck.vendors import VENDORS
 from probes.host import container, decode
 
@@ -98,7 +98,7 @@ def _ask_vendor(machine: Machine, vendor: Vendor, certain: bool) -> dict[str, An
     seen = ask_all(machine, vendor.presence[1:] if certain else vendor.presence)
     if not certain and not _worth_asking(vendor, seen):
         return seen
-    beside = (*vendor.details, *vendor.presence, *_of_nodes(vendor, seen))
+    beside = (*vendor.beside, *vendor.presence, *_of_nodes(vendor, seen))
     questions = [q for q in beside if q.key not in seen]
 
     def listed() -> dict[str, Answer]:
@@ -135,29 +135,24 @@ def follow_ups(vendor: Vendor, answers: Mapping[str, Answer]) -> list[Question]:
 
 
 def _per_device(vendor: Vendor, devices: Iterable[Device]) -> tuple[tuple[Question, int, str], ...]:
-    """(question, id, kind) of each follow-up; the kind is the option that names it: board, usages, link ..."""
+    """(question, id, kind) of each follow-up, the kind as the record names it: board, usages, link ..."""
     some = list(devices)[:DEVICES_LIMIT]
-    return _of_ids(vendor.per_device, _distinct(d.npu for d in some), _distinct(die_id(d) for d in some))
+    patterns = tuple(vendor.per_device.items())
+    return _of_ids(patterns, _distinct(d.npu for d in some), _distinct(die_id(d) for d in some))
 
 
 @lru_cache(maxsize=16)  # the hosts of a fleet have the same ids
 def _of_ids(
-    patterns: tuple[Question, ...], npus: tuple[int, ...], dies: tuple[int, ...]
+    patterns: tuple[tuple[str, Question], ...], npus: tuple[int, ...], dies: tuple[int, ...]
 ) -> tuple[tuple[Question, int, str], ...]:
     ids = {PER_DEVICE: npus, PER_DIE: dies}
     asked = []
-    for pattern in patterns:
+    for kind, pattern in patterns:
         hole = next(word for word in pattern.what if word in ids)
-        kind = next(w for w in pattern.what[1:] if w not in ("info", "-t", "-i", hole)).lstrip("-")
         for number in ids[hole]:
             what = tuple(str(number) if word == hole else word for word in pattern.what)
             asked.append((replace(pattern, what=what), number, kind))
     return tuple(asked)
-
-
-def die_id(device: Device) -> int | None:
-    """What hccn_tool -i and /dev/davinciN count: the physical id where the tool shows it, else the NPU id."""
-    return device.npu if device.phy_id is None else device.phy_id
 
 
 def _distinct(numbers: Iterable[int | None]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from envcheck.core import process
 from envcheck.core.model import Answer, Outcome, Question
+from envcheck.vendors import VENDORS
 
 Machine = Callable[[Question], Answer]
 T = TypeVar("T")
@@ -140,7 +141,9 @@ def _ask(question: Question, sysroot: Path | None) -> Answer:
     from probes.host.collectors import COLLECTORS
 
     try:
-        return Answer(question.key, Outcome.ANSWERED, json.dumps(COLLECTORS[name](), sort_keys=True))
+        return Answer(
+            question.key, Outcome.ANSWERED, json.dumps(COLLECTORS[name](tuple(VENDORS.values())), sort_keys=True)
+        )
     except Exception as err:  # a collector that fails is an answer: the doctor goes on
         return Answer(question.key, Outcome.FAILED, err=f"{name}: {type(err).__name__}: {err}")
 

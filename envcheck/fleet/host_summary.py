@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from envcheck.checks.host import ports
 from envcheck.checks.host.network import LOOPBACK, _said
-from envcheck.collect.facts import die_id
 from envcheck.core.facts import Facts
+from envcheck.core.vendor import die_id
 from envcheck.fleet.consistency import VIRTUAL
 
 MASTER_PORT = 29500  # torchrun's default, which launchers of several nodes share

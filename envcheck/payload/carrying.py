@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from envcheck.collect import documents
 from envcheck.core.model import Question
 from envcheck.payload import cache as kept
 from envcheck.payload import lighter, older
@@ -27,7 +26,7 @@ from envcheck.vendors import VENDORS
 
 ROOT = Path(__file__).parent.parent.parent
 # Imported while it runs, by reading: only cards with follow-ups need their parser on the node.
-LATE = tuple(documents.PARSERS[v.tool] for v in VENDORS.values() if v.per_device)
+LATE = tuple(v.parser for v in VENDORS.values() if v.per_device and v.package.startswith("envcheck."))
 LIBRARIES = {"packaging": ("requirements", "version")}  # pure Python, for probes/host/requirements.py
 START = "envcheck.payload.remote_collector"
 STAMP = (1980, 1, 1, 0, 0, 0)  # the same sources give the same file
@@ -92,7 +91,7 @@ def _files() -> dict[str, str]:
     files["psutil.py"] = _travelling("envcheck.payload.plain_psutil")
     files.update(_of_libraries())
     files |= {f"{by.MODULE}.py": by.HELPERS for by in (older, lighter)}
-    for module in documents.PARSERS.values():  # loaded by name, used by nobody there
+    for module in (v.parser for v in VENDORS.values() if v.parser and v.package.startswith("envcheck.")):  # by name
         files.setdefault(_name(module), "")
         package = module.rpartition(".")[0]
         files.setdefault(_name(package), _travelling(package))

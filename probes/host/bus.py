@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from envcheck.vendors import VENDORS
+from envcheck.core.vendor import Vendor
 
 DEVICES = Path("/sys/bus/pci/devices")
 CARDS_LIMIT, DEPTH_LIMIT = 256, 16
@@ -22,17 +23,17 @@ EXTENDED, ACS = 0x100, 0x000D  # PCI Express base specification: where extended 
 CONTROL, REDIRECTS = 6, 0x04 | 0x08  # the control register's place; P2P request redirect, completion redirect
 
 
-def bus() -> dict[str, Any]:
+def bus(vendors: Iterable[Vendor]) -> dict[str, Any]:
+    kinds = {f"0x{vendor.pci_vendor}": vendor.pci_classes for vendor in vendors if vendor.pci_vendor}
     try:
         paths = sorted(DEVICES.iterdir())
     except OSError:
         paths = []
-    cards = [path for path in paths if _is_card(path)][:CARDS_LIMIT]
+    cards = [path for path in paths if _is_card(path, kinds)][:CARDS_LIMIT]
     return {"cards": {path.name: _card(path) for path in cards}}
 
 
-def _is_card(path: Path) -> bool:
-    kinds = {f"0x{vendor.pci_vendor}": vendor.pci_classes for vendor in VENDORS.values() if vendor.pci_vendor}
+def _is_card(path: Path, kinds: Mapping[str, tuple[str, ...]]) -> bool:
     classes = kinds.get(_text(path / "vendor"))
     return classes is not None and _text(path / "class").removeprefix("0x").startswith(classes)
 

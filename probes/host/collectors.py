@@ -1,5 +1,7 @@
 """What the host itself tells, by psutil and the standard library; each collector returns plain JSON values.
 
+A collector is called with the records of the vendors, for whose cards, drivers and variables it looks.
+
 host         {hostname, kernel, architecture, os, cpu_count, memory_total_bytes, memory_available_bytes,
               swap_total_bytes, swap_used_bytes, hugepages_total, hugepages_free, hugepage_bytes, numa_nodes, euid,
               in_container}
@@ -23,12 +25,13 @@ import re
 import resource
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from envcheck.core import paths
 from envcheck.core.secrets import blank_value
+from envcheck.core.vendor import Vendor
 from probes.host import (
     bus,
     containers,
@@ -93,8 +96,9 @@ def limits() -> dict[str, Any]:
     return dict(zip(names, (-1 if v == resource.RLIM_INFINITY else v for v in (*files, *locked)), strict=True))
 
 
-def environment() -> dict[str, Any]:
-    found = sorted(name for name in os.environ if TRAINING_VARIABLES.match(name))[:VARIABLES_LIMIT]
+def environment(vendors: Sequence[Vendor]) -> dict[str, Any]:
+    own = {name for v in vendors for name in (v.visible_env, v.runtime_env, v.port_env, *v.toolkit_variables)}
+    found = sorted(name for name in os.environ if TRAINING_VARIABLES.match(name) or name in own)[:VARIABLES_LIMIT]
     return {name: blank_value(name, os.environ[name]) for name in found}
 
 
@@ -200,22 +204,30 @@ def _synchronised() -> bool | None:
     return None if state < 0 else state != TIME_ERROR and not asked.status & STA_UNSYNC
 
 
-COLLECTORS: Mapping[str, Callable[[], dict[str, Any]]] = {
-    "host": host,
-    "disks": disks,
-    "limits": limits,
+Collector = Callable[[Sequence[Vendor]], "dict[str, Any]"]
+
+
+def _of_any_host(collect: Callable[[], dict[str, Any]]) -> Collector:
+    """A collector to which the vendors make no difference."""
+    return lambda vendors: collect()
+
+
+COLLECTORS: Mapping[str, Collector] = {
+    "host": _of_any_host(host),
+    "disks": _of_any_host(disks),
+    "limits": _of_any_host(limits),
     "environment": environment,
-    "network": network,
-    "clock": clock,
-    "packages": packages,
-    "caller": permissions.caller,
+    "network": _of_any_host(network),
+    "clock": _of_any_host(clock),
+    "packages": _of_any_host(packages),
+    "caller": _of_any_host(permissions.caller),
     "paths": permissions.paths,
     "processes": processes.processes,
     "kernel": kernel.kernel,
     "containers": containers.containers,
     "libraries": libraries.libraries,
     "loader": loader.loader,
-    "rdma": rdma.rdma,
+    "rdma": _of_any_host(rdma.rdma),
     "bus": bus.bus,
-    "rank_table": hccl_rank_table.rank_table,
+    "rank_table": _of_any_host(hccl_rank_table.rank_table),
 }

@@ -9,20 +9,16 @@ containers  {error: sentence | null, containers: [{name, image, pid, privileged,
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from envcheck.core import process
-from envcheck.vendors import VENDORS
+from envcheck.core.vendor import Vendor
 
 CONTAINERS_LIMIT, LIST_LIMIT = 64, 64
-CHOOSING = tuple(
-    sorted(
-        {name for v in VENDORS.values() for name in (v.visible_env, v.runtime_env) if name} | {"NVIDIA_VISIBLE_DEVICES"}
-    )
-)
 
 
-def containers() -> dict[str, Any]:
+def containers(vendors: Sequence[Vendor]) -> dict[str, Any]:
     listed = process.run(("docker", "ps", "--quiet", "--no-trunc"), timeout_s=4.0)
     if listed.status != 0:
         return {"error": _first(listed.err) or f"docker ps ended with status {listed.status}", "containers": []}
@@ -30,12 +26,12 @@ def containers() -> dict[str, Any]:
     if not ids:
         return {"error": None, "containers": []}
     told = process.run(("docker", "inspect", "--format", "{{json .}}", *ids), timeout_s=5.0)
-    found = [one for line in told.out.splitlines() if (one := _container(line))]
+    found = [one for line in told.out.splitlines() if (one := _container(line, vendors))]
     error = _first(told.err) or "docker inspect said nothing"
     return {"error": None if found else error, "containers": found}  # one that ended meanwhile is only missing
 
 
-def _container(line: str) -> dict[str, Any] | None:
+def _container(line: str, vendors: Sequence[Vendor]) -> dict[str, Any] | None:
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
@@ -43,6 +39,8 @@ def _container(line: str) -> dict[str, Any] | None:
     if not isinstance(said, dict):
         return None
     host, config, state = (_object(said.get(key)) for key in ("HostConfig", "Config", "State"))
+    choosing = sorted({name for v in vendors for name in (v.visible_env, v.runtime_env) if name})
+    kind = next((v.cdi_kind for v in vendors if v.owns_gpus_option), "")
     given = [_object(device) for device in _list(host.get("Devices"))]
     variables = dict(text.partition("=")[::2] for text in _list(config.get("Env")) if isinstance(text, str))
     mounts = [_object(mount) for mount in _list(said.get("Mounts"))]
@@ -52,8 +50,8 @@ def _container(line: str) -> dict[str, Any] | None:
         "pid": state.get("Pid") if isinstance(state.get("Pid"), int) else None,
         "privileged": host.get("Privileged") is True,
         "nodes": [str(device.get("PathOnHost"))[:128] for device in given if device.get("PathOnHost")],
-        "visible": {name: variables[name][:256] for name in CHOOSING if name in variables},
-        "requests": [text for one in _list(host.get("DeviceRequests")) for text in _requested(_object(one))],
+        "visible": {name: variables[name][:256] for name in choosing if name in variables},
+        "requests": [text for one in _list(host.get("DeviceRequests")) for text in _requested(_object(one), kind)],
         "shm_bytes": host.get("ShmSize") if isinstance(host.get("ShmSize"), int) else None,
         "ipc": str(host.get("IpcMode") or "")[:64],
         "runtime": str(host.get("Runtime") or "")[:64],
@@ -61,13 +59,13 @@ def _container(line: str) -> dict[str, Any] | None:
     }
 
 
-def _requested(said: dict[str, Any]) -> list[str]:
-    """--gpus is a request of the capability gpu: NVIDIA's, by number, or all; CDI's devices have full names."""
+def _requested(said: dict[str, Any], kind: str) -> list[str]:
+    """--gpus is a request of the capability gpu, by number, or all, for cards of `kind`; CDI's have full names."""
     ids = [str(one)[:128] for one in _list(said.get("DeviceIDs"))]
     if said.get("Driver") == "cdi":
         return ids
     gpu = any("gpu" in _list(one) for one in _list(said.get("Capabilities")))
-    return [f"{VENDORS['nvidia'].cdi_kind}={one}" for one in ids or ["all"]] if gpu else []
+    return [f"{kind}={one}" for one in ids or ["all"]] if gpu and kind else []
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from envcheck.vendors import VENDORS
+from envcheck.core.vendor import Vendor
 
 MODULES, SYSTEM = Path("/lib/modules"), Path("/sys/module")
 SECURE_BOOT = Path("/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c")
@@ -23,33 +24,35 @@ KERNELS_LIMIT, INDEX_LIMIT = 32, 8 << 20
 _INDEXED = re.compile(r"^(?:\S*/)?([\w-]+)\.ko(?:\.\w+)?:", re.MULTILINE)  # a line of modules.dep
 
 
-def kernel() -> dict[str, Any]:
+def kernel(vendors: Iterable[Vendor]) -> dict[str, Any]:
+    patterns = tuple(pattern for vendor in vendors for pattern in vendor.kernel_modules)
     running = os.uname().release
-    loaded = [name for line in _text(Path("/proc/modules")).splitlines() if _of_cards(name := line.partition(" ")[0])]
+    names = (line.partition(" ")[0] for line in _text(Path("/proc/modules")).splitlines())
+    loaded = [name for name in names if _of_cards(name, patterns)]
     installed = sorted(entry for entry in _folders(MODULES))[:KERNELS_LIMIT]
     return {
         "running": running,
         "loaded": sorted(loaded),
         "versions": {name: said for name in loaded if (said := _text(SYSTEM / name / "version").strip()[:64])},
-        "kernels": {folder.name: _kernel(folder) for folder in installed},
+        "kernels": {folder.name: _kernel(folder, patterns) for folder in installed},
         "headers": (MODULES / running / "build" / "Makefile").exists() if installed else None,
         "tools": {tool: shutil.which(tool) is not None for tool in TOOLS},
         "secure_boot": _secure_boot(),
     }
 
 
-def _kernel(folder: Path) -> dict[str, Any]:
+def _kernel(folder: Path, patterns: Sequence[str]) -> dict[str, Any]:
     """What modules.dep lists; a folder that an uninstalled kernel left behind boots nothing."""
     names = {found[1].replace("-", "_") for found in _INDEXED.finditer(_text(folder / "modules.dep"))}
     images = [Path(f"/boot/{kind}-{folder.name}") for kind in ("vmlinuz", "Image", "vmlinux")]
     return {
-        "modules": sorted(name for name in names if _of_cards(name)),
+        "modules": sorted(name for name in names if _of_cards(name, patterns)),
         "bootable": any(image.exists() for image in (*images, folder / "vmlinuz")),
     }
 
 
-def _of_cards(name: str) -> bool:
-    return any(fnmatch(name, pattern) for vendor in VENDORS.values() for pattern in vendor.kernel_modules)
+def _of_cards(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def _secure_boot() -> bool | None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import glob
 import json
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from envcheck.core import process
-from envcheck.vendors import VENDORS
+from envcheck.core.vendor import Vendor
 
 DEADLINE_S = 8.0
 # By name first, as programs do; by its documented place second: then only the path to it is missing.
@@ -33,9 +34,9 @@ for name, path in json.loads(sys.argv[1]):
 """
 
 
-def libraries() -> dict[str, Any]:
+def libraries(vendors: Iterable[Vendor]) -> dict[str, Any]:
     """Of the vendors whose cards, or toolkit, are here; none is loaded for nothing."""
-    here = [v for v in VENDORS.values() if v.libraries and (_any(v.node_pattern) or _any(v.toolkit_folder))]
+    here = [v for v in vendors if v.libraries and (_any(v.node_pattern) or _any(v.toolkit_folder))]
     wanted = [pair for vendor in here for pair in vendor.libraries]
     return _tried(wanted) if wanted else {}
 

@@ -13,12 +13,12 @@ import glob
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from envcheck.core import paths as places
-from envcheck.vendors import VENDORS
+from envcheck.core.vendor import Vendor
 from probes.host import elf
 
 LIBRARY = "libstdc++.so.6"
@@ -33,14 +33,14 @@ OPENMP = ("*.libs/libgomp*.so*", "*/lib/libgomp*.so*", "*/.libs/libgomp*.so*")
 FILES_LIMIT = 32
 
 
-def loader() -> dict[str, Any]:
+def loader(vendors: Iterable[Vendor]) -> dict[str, Any]:
     named = [part for part in re.split(r"[:\s]+", os.environ.get("LD_PRELOAD", "")) if part.startswith("/")]
     sites = list(_sites())[:FILES_LIMIT]
     return {
         "preload": {path: _preloaded(Path(path)) for path in named[:FILES_LIMIT]},
         "standard": _standard(),
         "wants": _wants(sites),
-        "copies": _copies(),
+        "copies": _copies(vendors),
         "openmp": [path for site in sites for pattern in OPENMP for path in _glob(f"{site}/{pattern}")][:FILES_LIMIT],
     }
 
@@ -70,9 +70,9 @@ def _wants(sites: list[Path]) -> dict[str, str]:
     return {path: _dotted(found.wants) for path, found in read.items() if found and found.wants}
 
 
-def _copies() -> dict[str, list[str]]:
+def _copies(vendors: Iterable[Vendor]) -> dict[str, list[str]]:
     folders = [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part.startswith("/")]
-    names = {name for vendor in VENDORS.values() for name, _ in vendor.libraries} | {"libruntime.so"}
+    names = {name for vendor in vendors for name, _ in vendor.libraries} | {"libruntime.so"}
     found: dict[str, list[str]] = {}
     for name in sorted(names):
         there = [Path(folder) / name for folder in folders[:FILES_LIMIT]]

@@ -13,22 +13,16 @@ import os
 import pwd
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from envcheck.vendors import VENDORS
+from envcheck.core.vendor import Vendor
 
 HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel: the first namespace of process ids
 # Files that one is given by mounting, or that loaders and runtimes refuse with a wrong owner or mode.
-WATCHED = (
-    *("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/bin/npu-smi", "/usr/local/bin/ixsmi"),
-    *("/etc/ascend_install.info", "/etc/hccn.conf", "/usr/local/Ascend/driver/version.info"),
-    *("/", "/usr", "/usr/local", "/usr/local/dcmi", "/usr/local/dcmi/libdcmi.so"),
-    *("/usr/local/Ascend", "/usr/local/Ascend/driver", "/usr/local/Ascend/driver/lib64"),
-    *("/usr/bin/runc", "/usr/local/bin/runc", "/usr/bin/nvidia-smi"),
-)
-NAMING = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ATB_HOME_PATH", "CONDA_PREFIX", "VIRTUAL_ENV")
+WATCHED = ("/", "/usr", "/usr/local", "/usr/bin/runc", "/usr/local/bin/runc")
+NAMING = ("CONDA_PREFIX", "VIRTUAL_ENV")
 LISTING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
 NODES_LIMIT, ENTRIES_LIMIT = 512, 64
 _KINDS = ((stat.S_ISCHR, "char"), (stat.S_ISREG, "file"), (stat.S_ISDIR, "folder"), (stat.S_ISLNK, "link"))
@@ -45,13 +39,14 @@ def caller() -> dict[str, Any]:
     }
 
 
-def paths() -> dict[str, Any]:
-    found = {path: _look(path) for path in (*WATCHED, *_nodes())}
-    return {"paths": {path: told for path, told in found.items() if told}, "named": _named()}
+def paths(vendors: Sequence[Vendor]) -> dict[str, Any]:
+    watched = (path for vendor in vendors for path in (*vendor.driver_files, *vendor.watched_paths))
+    found = {path: _look(path) for path in (*WATCHED, *watched, *_nodes(vendors))}
+    return {"paths": {path: told for path, told in found.items() if told}, "named": _named(vendors)}
 
 
-def _nodes() -> Iterator[str]:
-    for vendor in VENDORS.values():
+def _nodes(vendors: Iterable[Vendor]) -> Iterator[str]:
+    for vendor in vendors:
         if vendor.node_pattern:
             yield from sorted(glob.glob(vendor.node_pattern))[:NODES_LIMIT]  # noqa: PTH207 (absolute)
             yield from vendor.control_nodes
@@ -76,8 +71,9 @@ def _look(path: str) -> dict[str, Any] | None:
     }
 
 
-def _named() -> dict[str, dict[str, bool]]:
-    said = {name: [value] for name in NAMING if (value := os.environ.get(name))}
+def _named(vendors: Iterable[Vendor]) -> dict[str, dict[str, bool]]:
+    naming = (*NAMING, *(name for vendor in vendors for name in (*vendor.toolkit_variables, *vendor.path_variables)))
+    said = {name: [value] for name in naming if (value := os.environ.get(name))}
     for name in LISTING:
         entries = [part for part in re.split(r"[:\s]+", os.environ.get(name, "")) if part.startswith("/")]
         said |= {name: entries[:ENTRIES_LIMIT]} if entries else {}

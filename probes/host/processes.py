@@ -9,20 +9,21 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from envcheck.vendors import VENDORS
+from envcheck.core.vendor import Vendor
 
 PIDS_LIMIT, HOLDERS_LIMIT = 32768, 256
 BUDGET_S = 2.0  # a host of many thousand processes is looked through only so far; the rest counts as blind
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 
 
-def processes() -> dict[str, Any]:
+def processes(vendors: Iterable[Vendor]) -> dict[str, Any]:
     pids = sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit())[:PIDS_LIMIT]  # noqa: PTH208 (fast)
-    patterns = [vendor.node_pattern for vendor in VENDORS.values() if vendor.node_pattern]
+    patterns = [vendor.node_pattern for vendor in vendors if vendor.node_pattern]
     prefixes = tuple(pattern.partition("[")[0] for pattern in patterns)
     holding: list[dict[str, Any]] = []
     began, blind = time.monotonic(), 0

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from envcheck.checks.software.toolkit import toolkit_version
-from envcheck.collect.facts import die_id
 from envcheck.core import versions
 from envcheck.core.check import ILUVATAR, NPU, NVIDIA, Check, of_devices
 from envcheck.core.facts import Facts, VendorFacts
@@ -25,6 +24,7 @@ from envcheck.core.findings import (
     warn,
 )
 from envcheck.core.model import Device, Finding
+from envcheck.core.vendor import die_id
 
 REMAPS_SINCE = "8.1.RC1"  # vllm-ascend#672: older CANN looks a remapped device up by its physical id, and fails
 

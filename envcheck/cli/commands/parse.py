@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import importlib
 import json
 import sys
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envcheck.core import language
+from envcheck.vendors import VENDORS
 
 if TYPE_CHECKING:
     from envcheck.core.model import Document
 
 # tool → the module that reads it: `parse(text) -> Document`; only the one that is asked for is imported
-PARSERS = {"npu-smi": "probes.ascend.npu_smi", "ixsmi": "probes.smi.ixsmi", "nvidia-smi": "probes.smi.nvidia_smi"}
+PARSERS = {vendor.tool: vendor.parser for vendor in VENDORS.values() if vendor.tool}
 BYTES_LIMIT = 32 << 20  # of input; the longest real answer is about 1 MB
 
 
@@ -39,7 +41,9 @@ def parse(tool: str, file: str) -> None:
     from envcheck.core.errors import FIT, UNFIT, UsageError
 
     if tool not in PARSERS:
-        raise UsageError(f"there is no parser for {tool!r}", f"choose one of {', '.join(PARSERS)}")
+        near = difflib.get_close_matches(tool.lower(), PARSERS, n=1)
+        next_step = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(PARSERS)}"
+        raise UsageError(f"there is no parser for {tool!r}", next_step)
     text = _text(file)
     document: Document = importlib.import_module(PARSERS[tool]).parse(text)
     click.echo(json.dumps(as_json(document), indent=2, ensure_ascii=False).encode())  # UTF-8 in any locale

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.core.model import Device
+from envcheck.core.model import Device, Severity
 from envcheck.core.vendor import PER_DEVICE, PER_DIE, Vendor, list_paths, read, run
 
 
@@ -18,7 +18,9 @@ VENDOR = Vendor(
     name="npu",
     package=__name__,
     title="Huawei Ascend",
+    aliases=("ascend", "huawei"),
     tool="npu-smi",
+    parser="probes.ascend.npu_smi",
     pci_vendor="19e5",
     node_pattern="/dev/davinci[0-9]*",
     visible_env="ASCEND_RT_VISIBLE_DEVICES",
@@ -31,6 +33,7 @@ VENDOR = Vendor(
     runtime_env="ASCEND_VISIBLE_DEVICES",  # physical ids; the runtime adds the three manager nodes by itself
     nodes_suffice=True,  # Ascend Docker documents: nodes and the driver's folders, by hand
     port_env="HCCL_IF_BASE_PORT",  # CANN's environment variable reference, 8.0 to 9.0
+    port_list_env="HCCL_HOST_SOCKET_PORT_RANGE",  # goes before HCCL_IF_BASE_PORT, the same reference
     port_base=60000,
     port_spans=(("8.2.rc1", 32), ("0", 16)),
     control_nodes=("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"),  # Ascend's container guides
@@ -42,10 +45,20 @@ VENDOR = Vendor(
         ("libhccl.so", ""),
         ("libatb.so", ""),
     ),
+    driver_libraries=("libascend_hal.so",),
+    driver_files=(
+        *("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/etc/ascend_install.info", "/etc/hccn.conf"),
+        "/usr/local/Ascend/driver/version.info",
+    ),
     driver_mounts=("/usr/local/Ascend/driver", "/usr/local/dcmi"),  # or folders below: Ascend's container guides
+    watched_paths=(
+        *("/usr/bin/npu-smi", "/usr/local/dcmi", "/usr/local/dcmi/libdcmi.so"),
+        *("/usr/local/Ascend", "/usr/local/Ascend/driver", "/usr/local/Ascend/driver/lib64"),
+    ),
+    driver_version_file="/usr/local/Ascend/driver/version.info",
+    firmware_file="/usr/local/Ascend/firmware/version.info",
     module_link="HCCS",  # CANN's environment reference, HCCL_INTRA_PCIE_ENABLE: the same cards of both modules
     mixes=False,  # FlagCX's table of features: HCCL is homogeneous only
-    chips_per_card=1,
     devices=(run("npu-smi", "info"),),
     details=(
         run("npu-smi", "info", "-m"),
@@ -54,8 +67,6 @@ VENDOR = Vendor(
         read("/usr/local/Ascend/firmware/version.info"),
         read("/etc/ascend_install.info"),
         read("/etc/hccn.conf"),
-        list_paths("/usr/local/Ascend/ascend-toolkit/[0-9]*"),
-        list_paths("/usr/local/Ascend/cann-[0-9]*"),
         read("/usr/local/Ascend/ascend-toolkit/latest/version.cfg"),
         read("/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/ascend_toolkit_install.info"),
         read("/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/ascend_toolkit_install.info"),
@@ -67,14 +78,40 @@ VENDOR = Vendor(
         read("/usr/local/Ascend/ascend-toolkit/latest/compiler/version.info"),
         list_paths("/usr/local/Ascend/ascend-toolkit/latest/opp/built-in/op_impl/ai_core/tbe/kernel/ascend*/a[a-d]*"),
     ),
-    per_device=(
-        *(run("npu-smi", "info", "-t", kind, "-i", PER_DEVICE) for kind in ("board", "usages", "health", "ecc")),
-        *(run("hccn_tool", "-i", PER_DIE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health", "tls")),
-    ),
+    per_device={
+        **{kind: run("npu-smi", "info", "-t", kind, "-i", PER_DEVICE) for kind in ("board", "usages", "health", "ecc")},
+        **{kind: run("hccn_tool", "-i", PER_DIE, f"-{kind}", "-g") for kind in ("link", "ip", "net_health", "tls")},
+    },
     only_if={"health": _unhealthy, "usages": _load_unknown},
+    load_keys=("aicore usage", "npu utilization"),
+    ecc_words=("Double Bit", "Err"),
+    error_code_key="Error Code",
+    health_words={  # npu-smi's words: OK, Warning, Alarm, Critical, UNKNOWN (hicann/driver, npu-smi reference)
+        "OK": Severity.OK,
+        "WARNING": Severity.WARN,
+        "ALARM": Severity.FAIL,
+        "CRITICAL": Severity.FAIL,
+    },
+    busy_errors=("-8005", "-8020"),
     pci_classes=("12",),  # Huawei's [0300] is the board's own console (Hi171x), on each Kunpeng server
     toolkit_variables=("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"),
+    path_variables=("ASCEND_OPP_PATH", "ATB_HOME_PATH"),
     toolkit_folder="/usr/local/Ascend",
+    toolkit_trees=(
+        list_paths("/usr/local/Ascend/ascend-toolkit/[0-9]*"),
+        list_paths("/usr/local/Ascend/cann-[0-9]*"),
+    ),
+    toolkit_link="/usr/local/Ascend/ascend-toolkit/latest",
+    toolkit_path=r"/ascend-toolkit/(\d[^/:]*|latest)|/cann-(\d[^/:]*)",
+    toolkit_component="cann",
+    toolkit_pair=("torch-npu", "cann"),
+    driver_component="npu-driver",
+    driver_pair=("cann", "npu-driver"),
+    plugin_partner="cann",
+    not_applicable=(
+        "devices.order",  # NPU ids are those of the slots: devices.numbering compares them
+        *("host.iommu", "host.acs"),  # what NCCL's page on troubleshooting says of peers over PCIe
+    ),
     idle_memory_mib=4096,  # 3412 MiB on an idle A3 die (driver 24.1.rc3.7), some 3.3 GB on 910B since 24.1
     scheduler_words=("npu", "ascend", "davinci", "atlas", "910"),
     commands={

@@ -20,7 +20,9 @@ VENDOR = Vendor(
     name="iluvatar",
     package=__name__,
     title="Iluvatar CoreX",
+    aliases=("iluvatar-corex", "iluvatar_corex", "corex", "iluvatar_gpu", "gpu"),
     tool="ixsmi",
+    parser="probes.smi.ixsmi",
     pci_vendor="1e3e",
     node_pattern="/dev/iluvatar[0-9]*",
     visible_env="CUDA_VISIBLE_DEVICES",
@@ -33,17 +35,29 @@ VENDOR = Vendor(
     runtime_env="IX_VISIBLE_DEVICES",
     kernel_modules=("iluvatar*",),  # modinfo iluvatar: the driver's own pages
     libraries=(("libixml.so", "/usr/local/corex/lib64/libixml.so"),),
+    driver_libraries=("libixml.so",),
+    driver_files=("/usr/local/bin/ixsmi",),
     cdi_kind="iluvatar.com/gpu",  # ix-ctk cdi generate, ix-container-toolkit 1.0.0
     nodes_suffice=True,  # the same toolkit's page on doing it by hand; the image brings CoreX
     chips_per_card=2,  # a BI-V150 card carries two chips of 32 GiB: seed 001 calls the pair one 64 GiB card
     devices=(_ix_query("gpu.power.draw"), _ix_query("power.draw"), run("ixsmi")),
     details=(
         run("ixsmi", "topo", "-m"),
-        list_paths("/usr/local/corex*"),
         list_paths("/usr/local/corex*/lib64/libcuda.so.1"),
     ),
     idle_memory_mib=1024,  # 64 MiB of an idle chip seen with 4.3.0; contexts of a monitor come on top
     toolkit_folder="/usr/local/corex",
+    toolkit_trees=(list_paths("/usr/local/corex*"),),
+    toolkit_path=r"/(corex[^/:]*)",
+    driver_component="corex-driver",
+    driver_pair=("paddle-iluvatar-gpu", "corex-driver"),
+    plugin_partner="corex-driver",
+    ecc_optional=True,
+    not_applicable=(
+        "devices.health",  # ixsmi has no word for it
+        "engine.driver_mounts",  # images bring CoreX, and with it the driver's libraries
+        "toolkit.driver",  # toolkit.corex compares the two
+    ),
     architectures=("x86_64",),  # the plugin's wheels and the driver's run file: x86_64 alone
     scheduler_words=("iluvatar", "corex", "bi100", "biv100", "bi150", "biv150", "mr100", "mrv100"),
     commands={

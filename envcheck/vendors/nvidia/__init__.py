@@ -8,21 +8,38 @@ VENDOR = Vendor(
     name="nvidia",
     package=__name__,
     title="NVIDIA",
+    aliases=("cuda", "gpu"),
     tool="nvidia-smi",
+    parser="probes.smi.nvidia_smi",
+    file_parsers={"read /proc/driver/nvidia/version": "probes.smi.nvidia_kernel"},
     pci_vendor="10de",
     node_pattern="/dev/nvidia[0-9]*",
     visible_env="CUDA_VISIBLE_DEVICES",
     device_type="gpu",
     launch_option="--gpus",
-    plugin=None,
     toolkit="CUDA",
     runtime="nvidia",
     runtime_env="NVIDIA_VISIBLE_DEVICES",
     cdi_kind="nvidia.com/gpu",
+    owns_gpus_option=True,
+    order_variable=("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
     control_nodes=("/dev/nvidiactl", "/dev/nvidia-uvm"),  # libnvidia-container's list; nvidia-modprobe makes them
     kernel_modules=("nvidia", "nvidia_uvm"),
     libraries=(("libcuda.so.1", ""), ("libnvidia-ml.so.1", "")),
-    chips_per_card=1,
+    driver_libraries=("libcuda.so.1", "libnvidia-ml.so.1"),
+    driver_version_file="/proc/driver/nvidia/version",
+    watched_paths=("/usr/bin/nvidia-smi",),
+    driver_component="nvidia-driver",
+    driver_pair=("paddlepaddle-gpu", "nvidia-driver"),
+    ecc_optional=True,
+    not_applicable=(
+        "devices.health",  # nvidia-smi has no word for it
+        *("driver.mounts", "engine.driver_mounts"),  # its runtime and CDI mount the driver file by file
+        # Wheels and images bring CUDA; there is no tree on the host that programs are pointed to.
+        *("toolkit.present", "toolkit.single", "toolkit.version", "toolkit.driver", "toolkit.environment"),
+        *("toolkit.copies", "toolkit.paths"),
+        "python.plugin",  # paddle has no plugin for it, but a build: python.device_build
+    ),
     devices=(run("nvidia-smi", "-q", "-x"), run("nvidia-smi")),
     samples=(  # a tenth of what -q -x costs
         run(

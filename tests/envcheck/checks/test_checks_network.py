@@ -13,6 +13,7 @@ from envcheck import checks
 from envcheck.checks.host.ports import port_list
 from envcheck.core.facts import Facts
 from envcheck.core.model import Answer, Finding, Outcome, Severity
+from envcheck.vendors import VENDORS
 from probes.host import bus, hccl_rank_table, network_schemas, rdma
 from tests.envcheck.checks.check_cases_network import MORE, WELL
 from tests.envcheck.checks.check_parts import OK, Change, healthy
@@ -113,10 +114,10 @@ def test_cards_on_the_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             (devices / path.name).symlink_to(path)
     (devices / "0000:02:08.0" / "config").write_bytes(space((0xD, 0x04)))
     monkeypatch.setattr(bus, "DEVICES", devices)
-    found = bus.bus()["cards"]
+    found = bus.bus(tuple(VENDORS.values()))["cards"]
     (real / "iommu_group/type").unlink()
     (real / "iommu_group").rmdir()
-    bare = bus.bus()["cards"]
+    bare = bus.bus(tuple(VENDORS.values()))["cards"]
 
     assert found == {"0000:03:00.0": {"iommu": "DMA-FQ", "switches": {"0000:01:00.0": None, "0000:02:08.0": True}}}
     assert bare["0000:03:00.0"]["iommu"] == "none"

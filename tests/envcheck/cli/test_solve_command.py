@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 TABLE = loading.table()
 
 REFUSALS = [
-    (("--device", "gpu"), 2, "--device gpu could mean two vendors"),
+    (("--device", "gpu"), 2, "--device gpu could mean several vendors"),
     (("--device", "cpu"), 2, "--device cpu has no driver"),
     (("--driver", "4.3.0"), 2, "--driver says no vendor"),
     (("--device", "npu", "--driver", "x.x.x"), 2, "--driver 'x.x.x' is no version"),

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envcheck.checks import run_all
-from envcheck.collect import documents, facts, machine
+from envcheck.collect import facts, machine
 from envcheck.collect.questions import HOST_QUESTIONS
 from envcheck.core.model import Answer, Outcome, Question, Severity
 from envcheck.simulate import faults, session
@@ -26,6 +26,7 @@ from envcheck.vendors import VENDORS
 from probes import pci
 from probes.host import container, decode
 from probes.host.collectors import COLLECTORS
+from probes.smi import nvidia_kernel
 from tests.envcheck.checks.doctor_helpers import PATIENCE_S, simulated
 
 LSPCI = """\
@@ -184,7 +185,7 @@ def test_accelerators_on_the_bus() -> None:
 )
 def test_kernel_module(text: str) -> None:
     """Both builds of NVIDIA's module tell their version in /proc."""
-    assert documents.kernel_module(text).driver_version == "570.124.06"
+    assert nvidia_kernel.parse(text).driver_version == "570.124.06"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ def test_environment_of_a_recipe_is_read(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "environments" / "tiny-cpu" / "bin").mkdir()
     (tmp_path / "environments" / "tiny-cpu" / "pyvenv.cfg").write_text("version = 3.10.14\n")
     monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path))
-    read = decode.environments(COLLECTORS["packages"]())
+    read = decode.environments(COLLECTORS["packages"](()))
 
     assert (read["tiny-cpu"].python, read["tiny-cpu"].packages) == ("3.10.14", {"paddle-paddle": "3.1.0"})
 

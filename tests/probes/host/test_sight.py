@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from envcheck.checks.devices import owners
 from envcheck.collect import facts, machine
 from envcheck.core.facts import Facts
 from envcheck.core.model import Answer, Outcome
+from envcheck.core.vendor import Vendor
 from envcheck.vendors import VENDORS
 from probes.host import containers, elf, kernel, libraries, loader, permissions, processes, schemas
 from tests.envcheck.checks.check_parts import healthy
@@ -29,15 +29,20 @@ COLLECTED = ("caller", "paths", "processes", "kernel", "containers", "libraries"
 CC = shutil.which("cc") or shutil.which("gcc")
 
 
+EVERY = tuple(VENDORS.values())
+
+
 @pytest.fixture
-def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A vendor whose nodes lie in a folder of the test's."""
-    vendor = replace(VENDORS["npu"], node_pattern=f"{tmp_path}/davinci[0-9]*", control_nodes=(f"{tmp_path}/manager",))
+def nodes(tmp_path: Path) -> Path:
+    """A folder with the device nodes of the vendor `having`."""
     (tmp_path / "davinci0").touch()
     (tmp_path / "manager").touch(mode=0o600)
-    for module in (permissions, processes):
-        monkeypatch.setattr(module, "VENDORS", {"npu": vendor})
-    yield tmp_path
+    return tmp_path
+
+
+def having(folder: Path) -> tuple[Vendor, ...]:
+    """A vendor whose nodes lie in a folder of the test's."""
+    return (replace(VENDORS["npu"], node_pattern=f"{folder}/davinci[0-9]*", control_nodes=(f"{folder}/manager",)),)
 
 
 def built(folder: Path, name: str, code: str, *options: str) -> Path:
@@ -66,7 +71,7 @@ def test_who_holds_a_node_is_found(nodes: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout and child.stdout.readline() == b"open\n"
         with (nodes / "davinci0").open():
-            found = processes.processes()["holding"]
+            found = processes.processes(having(nodes))["holding"]
         child.kill()
 
     assert [(one["pid"], one["parent"], one["nodes"]) for one in found] == [
@@ -78,7 +83,7 @@ def test_who_holds_a_node_is_found(nodes: Path) -> None:
 def test_owner_and_mode_are_those_of_the_file(nodes: Path) -> None:
     """Nodes are looked up with owner and mode; a link that leads nowhere is a link."""
     (nodes / "davinci1").symlink_to(nodes / "gone")
-    found = permissions.paths()["paths"]
+    found = permissions.paths(having(nodes))["paths"]
 
     assert found[f"{nodes}/manager"]["mode"] == 0o600 and found[f"{nodes}/manager"]["uid"] == os.geteuid()
     assert found[f"{nodes}/manager"]["usable"] is True
@@ -98,7 +103,10 @@ def test_what_a_stranger_may_not_open_is_told(nodes: Path) -> None:
             os.setgroups([])
             os.setgid(64123)
             os.setuid(64123)
-            told = {"usable": permissions.paths()["paths"][f"{nodes}/manager"]["usable"], **permissions.caller()}
+            told = {
+                "usable": permissions.paths(having(nodes))["paths"][f"{nodes}/manager"]["usable"],
+                **permissions.caller(),
+            }
             os.write(write, json.dumps(told).encode())
         finally:
             os._exit(0)
@@ -113,18 +121,17 @@ def test_paths_of_the_environment_are_looked_for(tmp_path: Path, monkeypatch: py
     """Each folder that a variable names is told, with whether it is there."""
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path}::{tmp_path}/gone:relative")
 
-    assert permissions.paths()["named"]["LD_LIBRARY_PATH"] == {f"{tmp_path}": True, f"{tmp_path}/gone": False}
+    assert permissions.paths(EVERY)["named"]["LD_LIBRARY_PATH"] == {f"{tmp_path}": True, f"{tmp_path}/gone": False}
 
 
-def test_libraries_are_loaded_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libraries_are_loaded_in_a_child(tmp_path: Path) -> None:
     """One that loads, one that lacks a symbol, one that is not there, and one that ends the process: each is told."""
     built(tmp_path, "good.so", "int f(void) { return 1; }")
     built(tmp_path, "lacking.so", "int nowhere(void); int (*p)(void) = nowhere;")
     built(tmp_path, "last.so", "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }")
     names = [(name, str(tmp_path / name)) for name in ("good.so", "lacking.so", "missing.so", "last.so")]
     here = replace(VENDORS["npu"], node_pattern=str(tmp_path), libraries=tuple(names))
-    monkeypatch.setattr(libraries, "VENDORS", {"npu": here})
-    found = libraries.libraries()
+    found = libraries.libraries([here])
 
     assert found["good.so"]["loads"] is True and found["good.so"]["path"] == f"{tmp_path}/good.so"
     assert found["lacking.so"]["loads"] is False and found["missing.so"]["loads"] is False
@@ -136,9 +143,10 @@ def test_a_library_that_hangs_costs_the_deadline(tmp_path: Path, monkeypatch: py
     built(tmp_path, "slow.so", "#include <unistd.h>\n__attribute__((constructor)) static void f(void) { sleep(60); }")
     monkeypatch.setattr(libraries, "DEADLINE_S", 1.0)
     here = replace(VENDORS["npu"], node_pattern=str(tmp_path), libraries=(("slow.so", f"{tmp_path}/slow.so"),))
-    monkeypatch.setattr(libraries, "VENDORS", {"npu": here})
 
-    assert libraries.libraries() == {"slow.so": {"loads": None, "error": "no end while it was loaded", "path": None}}
+    assert libraries.libraries([here]) == {
+        "slow.so": {"loads": None, "error": "no end while it was loaded", "path": None}
+    }
 
 
 def test_nothing_is_loaded_where_no_card_is() -> None:
@@ -146,7 +154,7 @@ def test_nothing_is_loaded_where_no_card_is() -> None:
     if any(Path(v.toolkit_folder).exists() for v in VENDORS.values() if v.toolkit_folder):
         pytest.skip("a toolkit is here")
 
-    assert libraries.libraries() == {}
+    assert libraries.libraries(EVERY) == {}
 
 
 def test_modules_of_each_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +168,7 @@ def test_modules_of_each_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "6.1.0-10" / "vmlinuz").touch()
     monkeypatch.setattr(kernel, "MODULES", tmp_path)
 
-    assert kernel.kernel()["kernels"] == {
+    assert kernel.kernel(EVERY)["kernels"] == {
         "6.1.0-10": {"modules": [], "bootable": True},
         "6.1.0-9": {"modules": ["nvidia_uvm"], "bootable": False},
     }
@@ -176,7 +184,7 @@ def test_a_compiled_library_is_read(tmp_path: Path) -> None:
 
 def test_the_newest_glibcxx_is_that_of_the_strings() -> None:
     """The version that this machine's libstdc++ gives is the newest that stands in it."""
-    told = loader.loader()["standard"]
+    told = loader.loader(EVERY)["standard"]
     if told is None:
         pytest.skip("no libstdc++ is here")
     said = {part for part in Path(told["path"]).read_bytes().split(b"\0") if part.startswith(b"GLIBCXX_3.4.")}
@@ -227,7 +235,7 @@ def test_containers_are_told_without_their_secrets(tmp_path: Path, monkeypatch: 
     """Cards, shared memory and mounts of each running container; of its environment only what chooses cards."""
     docker(tmp_path, {"ps": "0123456789abcdef", "inspect": json.dumps(INSPECTED)})
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    told = containers.containers()
+    told = containers.containers(EVERY)
 
     assert told["error"] is None and "abc" not in json.dumps(told["containers"])
     assert told["containers"][0]["nodes"] == ["/dev/davinci1"] and told["containers"][0]["shm_bytes"] == 64 << 20
@@ -251,7 +259,7 @@ def test_an_engine_that_says_otherwise(
     """An engine out of reach, without containers, or that talks nonsense: its own sentence, and no container."""
     docker(tmp_path, answers)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    told = containers.containers()
+    told = containers.containers(EVERY)
 
     assert (told["error"], told["containers"]) == (error, [])
 
