@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from launch.memory import GIB
+from launch.planner.card_memory import CardMemory
 from launch.planner.verdict import LaunchPlan, judge
 
 ALIKE_GIB = 0.25  # idle cards differ by as much
 
 
-@dataclass(frozen=True)
-class Card:
-    """`place` is that in the tool's list, `number` what the tool calls it, `taken` whether the job would use it."""
-
-    place: int
-    number: int
-    memory_gib: float
-    used_gib: float
-    taken: bool = True
-
-    @property
-    def free_gib(self) -> float:
-        return self.memory_gib - self.used_gib
-
-
-def judged(plan: LaunchPlan) -> Iterator[tuple[Card, str]]:
+def judged(plan: LaunchPlan) -> Iterator[tuple[CardMemory, str]]:
     """Each card with the verdict that the job would have if all its cards were as free."""
     decides = plan.job.memory_gib - plan.job.device.idle_gib
     for card in plan.cards:
@@ -35,7 +20,7 @@ def judged(plan: LaunchPlan) -> Iterator[tuple[Card, str]]:
         yield card, judge(plan.job, plan.low, plan.high, usable, plan.deciding)[0]
 
 
-def fullest(plan: LaunchPlan) -> Card | None:
+def fullest(plan: LaunchPlan) -> CardMemory | None:
     """The card that decides, where one of those that the job uses is fuller than the others."""
     used = sorted((card for card in plan.cards if card.taken), key=lambda card: card.free_gib)
     return used[0] if used and used[-1].free_gib - used[0].free_gib > ALIKE_GIB else None

@@ -13,7 +13,7 @@ from launch.catalogue import devices, links
 from launch.memory import GIB
 from launch.memory.job import Job
 from launch.planner import verdict
-from launch.planner.cards import Card
+from launch.planner.card_memory import CardMemory
 from launch.planner.resolve import Machine
 from launch.planner.verdict import LaunchPlan
 
@@ -135,11 +135,11 @@ def of_vendor(vendor: VendorFacts, cards: int | None = None) -> Machine | None:
     )
 
 
-def card_of(place: int, device: model.Device, idle_gib: float) -> Card:
+def card_of(place: int, device: model.Device, idle_gib: float) -> CardMemory:
     """A card by the number that its tool shows; where the tool does not tell what is in use, as an idle one has it."""
     number = next((n for n in (device.index, device.phy_id, device.npu) if n is not None), place)
     used = device.memory_used_mib / MIB_IN_GIB if device.memory_used_mib is not None else idle_gib
-    return Card(place, number, (device.memory_total_mib or 0) / MIB_IN_GIB, used)
+    return CardMemory(place, number, (device.memory_total_mib or 0) / MIB_IN_GIB, used)
 
 
 def described(device: str, cards: int | None, memory_gib: float | None, used_gib: float | None = None) -> Machine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envcheck.core.errors import UsageError
 from launch.catalogue import configs, devices, frameworks, models
@@ -16,9 +16,7 @@ from launch.memory import quantised
 from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
 from launch.memory.states import moments
 from launch.planner import legal, words
-
-if TYPE_CHECKING:
-    from launch.planner.cards import Card
+from launch.planner.card_memory import CardMemory
 
 METHODS = words.METHODS
 PARALLEL = ("tp", "pp", "vpp", "ep")  # degrees that a plain trainer does not have
@@ -34,7 +32,7 @@ class Machine:
     memory_gib: float
     used_gib: float | None = None
     said: str = ""
-    each: tuple[Card, ...] = ()
+    each: tuple[CardMemory, ...] = ()
     parted: bool = False
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from launch.memory import GIB, bounds, meter, phases, quantised
 from launch.memory.job import Job, Recompute
 from launch.memory.parts import beside, parts
 from launch.memory.phases import Phase
-
-if TYPE_CHECKING:
-    from launch.planner.cards import Card
+from launch.planner.card_memory import CardMemory
 
 FITS, NOT, UNTOLD = "fits", "does-not-fit", "cannot-tell"
 
@@ -36,7 +33,7 @@ class LaunchPlan:
     standing: float
     host: float
     disk: float
-    cards: tuple[Card, ...] = ()
+    cards: tuple[CardMemory, ...] = ()
     parted: bool = False
 
     @property
