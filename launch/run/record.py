@@ -85,6 +85,8 @@ def facts(known: Facts) -> Record:
     plain = dataclasses.asdict(dataclasses.replace(known, answers={}, environment=None))
     plain["answers"] = {key: answer.outcome.value for key, answer in known.answers.items()}
     plain["environment"] = environment(known.environment or {})
+    for one, its in zip(plain["vendors"], known.vendors, strict=True):
+        one["vendor"] = its.name  # envcheck's own record of it is nothing that was found on the machine
     if known.wanted:
         plain["wanted"]["environment"] = environment(known.wanted.environment)
     return _safe(plain)  # type: ignore[no-any-return]
