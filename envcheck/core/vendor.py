@@ -72,8 +72,6 @@ class Vendor:
 
     In the tables of versions `driver_component` and `toolkit_component` are its driver and toolkit, `driver_pair` and
     `toolkit_pair` the rows whose oldest version is the floor of each, `plugin_partner` is what the plugin is built for.
-    Of a site's names for its cards (Slurm's GRES) those are this vendor's that hold one of `scheduler_words`, - and _
-    aside.
     """
 
     name: str
@@ -139,7 +137,6 @@ class Vendor:
     driver_files: tuple[str, ...] = ()
     driver_mounts: tuple[str, ...] = ()
     watched_paths: tuple[str, ...] = ()
-    scheduler_words: tuple[str, ...] = ()
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property

@@ -83,10 +83,6 @@ def time_text(now: datetime) -> str:
 def facts(known: Facts) -> Record:
     """What was known of the machine; of the tools' answers only how they ended, their text is doctor's."""
     plain = dataclasses.asdict(dataclasses.replace(known, answers={}, environment=None))
-    plain["vendors"] = [
-        {"name": v.name} | {key: value for key, value in one.items() if key != "vendor"}
-        for v, one in zip(known.vendors, plain["vendors"], strict=True)
-    ]
     plain["answers"] = {key: answer.outcome.value for key, answer in known.answers.items()}
     plain["environment"] = environment(known.environment or {})
     for one, its in zip(plain["vendors"], known.vendors, strict=True):

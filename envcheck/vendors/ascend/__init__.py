@@ -113,7 +113,6 @@ VENDOR = Vendor(
         *("host.iommu", "host.acs"),  # what NCCL's page on troubleshooting says of peers over PCIe
     ),
     idle_memory_mib=4096,  # 3412 MiB on an idle A3 die (driver 24.1.rc3.7), some 3.3 GB on 910B since 24.1
-    scheduler_words=("npu", "ascend", "davinci", "atlas", "910"),
     commands={
         "list": ("npu-smi info",),
         "health": ("npu-smi info -t health -i {id}",),

@@ -59,7 +59,6 @@ VENDOR = Vendor(
         "toolkit.driver",  # toolkit.corex compares the two
     ),
     architectures=("x86_64",),  # the plugin's wheels and the driver's run file: x86_64 alone
-    scheduler_words=("iluvatar", "corex", "bi100", "biv100", "bi150", "biv150", "mr100", "mrv100"),
     commands={
         "list": ("ixsmi",),
         "health": ("ixsmi -q -i {id}",),

@@ -59,7 +59,6 @@ VENDOR = Vendor(
     ),
     pci_classes=("03",),
     idle_memory_mib=1024,  # the driver reserves some 600 MiB of an idle H200; contexts of a monitor come on top
-    scheduler_words=("nvidia", "tesla", "geforce", "v100", "a100", "a800", "h20", "h100", "h800", "b200", "l40"),
     commands={
         "list": ("nvidia-smi",),
         "health": ("nvidia-smi -q -i {id}",),

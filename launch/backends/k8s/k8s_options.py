@@ -15,7 +15,7 @@ from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
 from installers.recipes.by_hand import reference
 from installers.recipes.recipe import Job, Recipe
-from launch.backends.k8s import tables
+from launch.catalogue.schedulers import kubernetes_names
 from launch.job.choose_job import choose_job
 from launch.job.request import Request
 
@@ -166,9 +166,11 @@ def _resource(job: Job, device: str, said: Wish) -> tuple[str, int]:
     """The tool lists chips; where a card that is bought has several, the device plugin counts those cards."""
     names = said.resources
     cards, each = job.cards or job.processes, VENDORS[device].chips_per_card
-    name, amount = tables.cards()[device].resource, math.ceil(cards / each)
+    usual, amount = kubernetes_names(device), math.ceil(cards / each)
     if own := names.get(job.role) or names.get(""):
         found = _RESOURCE.fullmatch(own)
         assert found
-        name, amount = found[1], int(found[2]) if found[2] else amount
-    return (name, amount) if name else ("", 0)
+        return found[1], int(found[2]) if found[2] else amount
+    if usual is None:
+        raise UsageError(f"no Kubernetes resource is known for --device {device}", "name it: --resource NAME")
+    return (usual.resource, amount) if usual.resource else ("", 0)

@@ -47,6 +47,7 @@ WITHOUT = (
         "envcheck/explain/entries",
     ),
     *("envcheck/explain/codes.toml", "launch/runs/explain_run.py", "envcheck/explain/show.py"),
+    "launch/catalogue/schedulers.py",
     *("launch/planner/output", "launch/planner/calibration.py", "launch/planner/sweep.py"),
     *("click/testing.py", "click/_winconsole.py", "defusedxml/lxml.py", "defusedxml/xmlrpc.py", "packaging/licenses"),
     *(f"packaging/{name}.py" for name in ("metadata", "pylock", "dependency_groups", "direct_url")),

@@ -13,6 +13,7 @@ from installers.recipes.container_spec import capability, size_bytes
 from installers.recipes.recipe import Container, Mount
 from launch.backends.k8s import scripts, tables
 from launch.backends.k8s.k8s_options import Part, Wish
+from launch.catalogue.schedulers import kubernetes_names
 
 Body = dict[str, Any]
 GIB = 1 << 30
@@ -65,7 +66,8 @@ def template(part: Part, said: Wish, digest: str) -> Body:
 
 def labels(part: Part) -> dict[str, str]:
     own = {"app.kubernetes.io/managed-by": "envcheck", "app.kubernetes.io/name": part.recipe.name}
-    return {**own, **tables.cards()[part.device].labels}
+    names = kubernetes_names(part.device)
+    return {**own, **(names.labels if names else {})}
 
 
 def _metadata(part: Part, said: Wish) -> Body:

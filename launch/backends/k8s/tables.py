@@ -23,26 +23,11 @@ class Kind:
     frameworks: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Cards:
-    """How a pod gets a vendor's cards; `resource` is "" where it asks for none."""
-
-    resource: str
-    counts: str
-    labels: Mapping[str, str]
-    source: str
-
-
 @cache
 def kinds() -> Mapping[str, Kind]:
     return {
         name: Kind(**{**table, "frameworks": tuple(table["frameworks"])}) for name, table in _told()["kinds"].items()
     }
-
-
-@cache
-def cards() -> Mapping[str, Cards]:
-    return {name: Cards(**table) for name, table in _told()["cards"].items()}
 
 
 def kind_of(framework: str) -> Kind:

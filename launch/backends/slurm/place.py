@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envcheck.core.errors import UsageError
-from launch.backends.slurm.site import USUAL, Row, needed, of_device
+from launch.backends.slurm.site import Row, needed, of_device
+from launch.catalogue.schedulers import slurm_names
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ def place(rows: Sequence[Row] | None, device: str, nodes: int, cards: int, parti
     if gres:
         return Place(partition, gres if gres.rpartition(":")[2].isdecimal() else f"{gres}:{cards}")
     if rows is None:
-        usual = USUAL.get(device, "gpu")
+        usual = slurm_names(device).gres
         note = "no sinfo answers here: partition and --gres are guesses; --gres NAME:N says what the site has"
         return Place(partition, f"{usual}:{cards}" if usual else "", note)
     if partition and partition not in (known := {row.partition for row in rows}):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from envcheck.core.errors import UsageError
 from envcheck.core.process import CommandResult, run
 from envcheck.vendors import VENDORS
+from launch.catalogue.schedulers import slurm_names
 
 # Partition (* behind the default one), up or not, longest time, nodes, cards of each.
 SINFO = ("sinfo", "--noheader", "--format=%P|%a|%l|%D|%G")
 TIMEOUT_S = 30.0
-USUAL = {"npu": "npu", "cpu": ""}  # where nobody can be asked; else gpu, which Slurm knows best
 _CARDS = re.compile(r"([A-Za-z][\w.-]*)(?::([A-Za-z][\w.-]*))?:(\d+)(?:\([^)]*\))?")
 
 
@@ -80,7 +80,7 @@ def of_device(cards: Sequence[Cards], device: str) -> tuple[Cards, ...]:
 
     def named(one: Cards, vendor: str) -> bool:
         words = f"{one.name} {one.type}".lower().replace("-", "").replace("_", "")
-        return any(word in words for word in VENDORS[vendor].scheduler_words)
+        return any(word in words for word in slurm_names(vendor).words)
 
     own = tuple(one for one in cards if named(one, device))
     others = [vendor for vendor in VENDORS if vendor != device]
