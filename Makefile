@@ -5,9 +5,12 @@ PYTHON = .venv/bin/python
 	python3 -m venv .venv
 	.venv/bin/pip install -q -e '.[test]'
 
-.PHONY: test lint format fresh man bench
+.PHONY: test extended lint format fresh man bench
 test: .venv
 	$(PYTHON) -m pytest
+
+extended: .venv
+	$(PYTHON) -m pytest -m extended -n 3 --dist loadfile
 
 lint: .venv
 	$(PYTHON) -m ruff check .

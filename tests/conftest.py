@@ -21,12 +21,21 @@ ROOT = Path(__file__).parent.parent
 
 # pip's words when it reached no index at all.
 UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ProxyError", "MaxRetryError")
-# A real engine and registry; machines with a network; a newer paddle.
-pytest_plugins = ["tests.installers.images.engine_parts", "tests.launch.node_parts", "tests.launch.real_parts"]
+# The tiers; a real engine and registry; machines with a network; a newer paddle.
+pytest_plugins = [
+    "tests.tiers",
+    "tests.installers.images.engine_parts",
+    "tests.launch.node_parts",
+    "tests.launch.real_parts",
+]
 
 # Files run side by side on few cores: that a machine is busy is no fault of what is tested.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+# Each of the thousands of children would compile envcheck anew, which takes longer than what it is started for.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # What a terminal's width is must not hang on how the tests were started.
 for _name in ("COLUMNS", "LINES"):
@@ -50,11 +59,11 @@ def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 # Minutes each: two versions of paddle as 16 cards, models of torch, cuts at every boundary, two nodes.
 LONG = (
-    "test_train_real.py",
-    "test_counted_on_torch.py",
-    "test_cut.py",
-    "test_train_nodes.py",
-    "test_train_real_torch.py",
+    "launch/test_train_real.py",
+    "launch/memory/test_counted_on_torch.py",
+    "installers/test_cut.py",
+    "launch/test_train_nodes.py",
+    "launch/test_train_real_torch.py",
 )
 
 
@@ -132,8 +141,10 @@ def torch_environment() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first: side by side nothing is left to run alone at the end."""
-    items.sort(key=lambda item: item.path.name not in LONG)
+    """Long files come first, files of fast tests alone last: side by side nothing is left to run alone at the end."""
+    long = {ROOT / "tests" / file for file in LONG}
+    heavy = {item.path for item in items if ("tier", "fast") not in item.user_properties}
+    items.sort(key=lambda item: (item.path not in long, item.path not in heavy))
 
 
 @pytest.hookimpl(hookwrapper=True)

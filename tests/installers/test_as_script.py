@@ -91,6 +91,7 @@ def test_of_every_recipe(name: str, tmp_path: Path) -> None:
     clean(text, tmp_path)
 
 
+@pytest.mark.real
 def test_reaches_the_same_packages(tmp_path: Path) -> None:
     """tiny-cpu's script, run by bash, makes an environment with what provisioning itself puts into one."""
     stock(tmp_path / "index")

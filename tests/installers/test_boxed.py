@@ -16,6 +16,8 @@ import pytest
 from tests.installers.images.engine_parts import Engine, Registry
 from tests.installers.provision_helpers import serving, wheel
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parents[2]
 RECIPE = """
 name = "boxed"

@@ -14,6 +14,8 @@ from tests.installers import paddle_parts
 from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import Index, serving
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parents[2]
 RECIPE = """
 name = "boxed-{kind}"

@@ -15,6 +15,8 @@ from tests.installers.images.engine_parts import Engine, Registry
 from tests.installers.provision_helpers import serving, wheel
 from tests.installers.test_boxed import Box
 
+pytestmark = pytest.mark.real
+
 
 class Tagged(Box):
     """A recipe whose image stands under a tag of the test's own."""

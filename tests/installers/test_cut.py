@@ -22,6 +22,8 @@ from tests.installers.software.source_parts import SETUPTOOLS, archive, needs_gc
 from tests.installers.software.test_builds import FILES
 from tests.installers.test_provision_weights import CLIENT, with_weights
 
+pytestmark = pytest.mark.real
+
 STEPS = ("environment", "packages", "library", "clone", "build", "proof", "weights")
 OPTIONS = ("--yes", "--fetch-weights")
 LIBRARY = """

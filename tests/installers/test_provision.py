@@ -25,6 +25,8 @@ from tests.installers.provision_helpers import (
     wheel,
 )
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:

@@ -12,6 +12,8 @@ import pytest
 
 from tests.installers.provision_helpers import Machine, copied, provisioned, recipe_file, serving, stock, wheel
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:

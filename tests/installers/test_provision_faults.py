@@ -19,6 +19,8 @@ from tests.installers.images.test_image_faults import NOT_HERE
 from tests.installers.provision_helpers import serving, until, wheel
 from tests.installers.test_boxed import Box
 
+pytestmark = pytest.mark.real
+
 GONE = b'{"errors": [{"code": "MANIFEST_UNKNOWN"}]}'
 # What the registry does to a lookup → what is said, what to do.
 LOOKUPS = {

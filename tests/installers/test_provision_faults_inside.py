@@ -23,6 +23,8 @@ from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import Index, serving, until, wheel
 from tests.installers.test_boxed import Box
 
+pytestmark = pytest.mark.real
+
 SOMEBODY = "65534"
 Door = Callable[[Box], contextlib.AbstractContextManager[tuple[list[str], str]]]
 

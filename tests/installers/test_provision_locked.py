@@ -17,6 +17,8 @@ from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import Index, Machine, recipe_file, serving, stock, wheel
 from tests.installers.test_boxed import Box, box  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:

@@ -22,6 +22,8 @@ from tests.installers.images.engine_parts import Engine, running_engine
 from tests.installers.provision_helpers import Machine, recipe_file, serving, stock, until, wheel
 from tests.installers.test_boxed import Box, box  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.real
+
 NETLESS = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
 
 

@@ -18,6 +18,8 @@ from tests.installers.bundle.weights_helpers import serving as hub_serving
 from tests.installers.provision_helpers import Machine, recipe_file, serving, stock, wheel
 from tests.installers.test_boxed import Box, box  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.real
+
 WEIGHTS = '[weights]\nsource = "t"\nhuggingface = "baidu/ERNIE"\n{more}folder = "models/ernie"\nsize_gib = {size}\n'
 SECOND = "model-00002-of-00002.safetensors"
 # Stands in for the hub's library inside the container, whose Python reaches no index that has the real one.

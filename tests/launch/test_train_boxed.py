@@ -19,6 +19,8 @@ from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import serving
 from tests.launch.watching.test_watch_fallen import LAUNCHER
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parents[2]
 NAME = "envcheck-test-train"
 SECRET = "s3cr3t-of-the-test"

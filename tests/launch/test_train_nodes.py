@@ -18,6 +18,8 @@ import pytest
 from tests.launch.node_parts import Node
 from tests.launch.test_train import left, variables
 
+pytestmark = pytest.mark.real
+
 RECIPE = """
 name = "two-nodes"
 title = "Our tiny model on two nodes"

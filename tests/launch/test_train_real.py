@@ -16,6 +16,8 @@ from tests.launch.node_parts import Node
 from tests.launch.real_parts import Paddle
 from tests.launch.test_train import left
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("grid_program.py")
 MACHINES = {"npu": "atlas-200t-a2-box16", "iluvatar": "bi-v150x8"}

@@ -15,6 +15,8 @@ from launch.programs import container_agent
 from tests.launch.real_parts import Paddle
 from tests.launch.test_train import left, record, variables
 
+pytestmark = pytest.mark.real
+
 SECRET = "s3cr3t-of-the-test"
 PROGRAM = """
 import os, pathlib, stat, sys, time

@@ -14,6 +14,8 @@ from launch.run import launcher, process_tree
 from launch.run.host import Here
 from tests.launch.real_parts import Paddle
 
+pytestmark = pytest.mark.real
+
 PROGRAM = """
 import os, signal, sys, time
 rank = os.environ["PADDLE_TRAINER_ID"]

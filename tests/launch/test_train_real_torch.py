@@ -17,6 +17,8 @@ import pytest
 from tests.launch.node_parts import Node
 from tests.launch.test_train import left, record, variables
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 NODES = (

@@ -17,6 +17,8 @@ from envcheck.deep.interpreter import Sizes
 from envcheck.deep.session import Wish
 from tests.envcheck.deep.deep_parts import HASTY, SMALL, cards, door, faulty, left
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parents[3]
 KINDS = {"npu": "npu", "iluvatar": "iluvatar_gpu"}
 OF_A_CARD = frozenset({"deep.cards", "deep.matmul", "deep.memory", "deep.copy"})

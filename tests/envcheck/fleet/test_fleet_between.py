@@ -18,6 +18,8 @@ import pytest
 from tests.envcheck.fleet import fleet_parts
 from tests.envcheck.fleet.fleet_parts import Fleet, Host
 
+pytestmark = pytest.mark.real
+
 MACHINE, SIZE = "atlas-800t-a2", 3
 ALL = f"node[01-{SIZE:02d}]"
 FAKETIME = "/usr/lib/*/faketime/libfaketime.so.1"

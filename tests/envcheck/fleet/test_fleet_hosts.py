@@ -19,6 +19,8 @@ import pytest
 from tests.envcheck.fleet import fleet_parts
 from tests.envcheck.fleet.fleet_parts import Fleet, Host, simulate
 
+pytestmark = pytest.mark.real
+
 MACHINE = "atlas-800t-a2"
 ALL = "node[01-08]"
 

@@ -11,6 +11,8 @@ import pytest
 from tests.envcheck.fleet import fleet_parts
 from tests.envcheck.fleet.fleet_parts import Fleet, Host, simulate
 
+pytestmark = pytest.mark.real
+
 MACHINE, SIZE = "cpu", 32
 ALL = f"node[01-{SIZE}]"
 FULL = "mount -t tmpfs -o size=64k tmpfs {place}; dd if=/dev/zero of={place}/full bs=4k count=64 2>/dev/null || true"

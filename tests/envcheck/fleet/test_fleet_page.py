@@ -81,6 +81,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / f"{name}.html" for name in ("faulty", "strange")}
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("kind", ("faulty", "strange"))
 def test_the_console_stays_silent(pages: dict[str, Path], kind: str) -> None:
     """With its policy in force the page draws without an error or a refusal, and its own script runs."""
@@ -91,6 +92,7 @@ def test_the_console_stays_silent(pages: dict[str, Path], kind: str) -> None:
     assert "<title>taken" not in done.stdout
 
 
+@pytest.mark.real
 def test_a_click_opens_the_hosts_own_page(pages: dict[str, Path]) -> None:
     """From the grid to a host, to one area of another, and back: one of them is shown at a time."""
     steps = """
@@ -103,6 +105,7 @@ def test_a_click_opens_the_hosts_own_page(pages: dict[str, Path]) -> None:
     assert browser.after(pages["faulty"], steps) == [["fleet"], ["host-node02-top"], ["host-node03-top"], ["fleet"]]
 
 
+@pytest.mark.real
 def test_keyboard_reaches_all(pages: dict[str, Path]) -> None:
     """Whatever can be pressed or scrolled on a page that is shown takes the focus, and shows it."""
     steps = """
@@ -117,6 +120,7 @@ def test_keyboard_reaches_all(pages: dict[str, Path]) -> None:
     assert browser.after(pages["faulty"], steps) == [True, 0, "solid"]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("kind", ("faulty", "strange"))
 def test_fits_a_phone(pages: dict[str, Path], kind: str, tmp_path: Path) -> None:
     """On a window of 390 points nothing sticks out: the grid scrolls in its own place."""
@@ -131,6 +135,7 @@ def test_fits_a_phone(pages: dict[str, Path], kind: str, tmp_path: Path) -> None
     assert "<title>[true,[]]</title>" in done.stdout
 
 
+@pytest.mark.real
 def test_pictures(pages: dict[str, Path], tmp_path: Path) -> None:
     """It is drawn light or dark as the system is."""
     light, dark = tmp_path / "light.png", tmp_path / "dark.png"

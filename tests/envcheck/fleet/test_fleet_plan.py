@@ -17,6 +17,8 @@ from launch.planner.resolve import Machine
 from tests.envcheck.fleet import fleet_parts
 from tests.envcheck.fleet.fleet_parts import Fleet, simulate
 
+pytestmark = pytest.mark.real
+
 MACHINE = "atlas-800t-a2"
 JOB = ("--model", "21b", "--method", "lora", "--device", "npu")
 

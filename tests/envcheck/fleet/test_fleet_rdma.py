@@ -19,6 +19,8 @@ from tests.envcheck.fleet import fleet_parts, rdma_parts
 from tests.envcheck.fleet.fleet_parts import Fleet, Host
 from tests.envcheck.fleet.test_fleet_agent import running
 
+pytestmark = pytest.mark.real
+
 SIZE = 3
 FAIL, UNKNOWN, WARN, OK = Severity.FAIL, Severity.UNKNOWN, Severity.WARN, Severity.OK
 

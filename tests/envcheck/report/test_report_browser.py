@@ -11,6 +11,8 @@ from envcheck.report import formats
 from tests.envcheck.report import browser
 from tests.envcheck.report.report_helpers import FAULTY, hostile, report_of
 
+pytestmark = pytest.mark.real
+
 # Whether anything is wider than the window, and what sticks out.
 WIDE = """
 var wide=[].slice.call(document.querySelectorAll('body *')).filter(function(e){

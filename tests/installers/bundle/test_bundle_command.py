@@ -19,6 +19,8 @@ from installers.locks import lockfile_use
 from tests.installers.bundle.bundle_helpers import tar
 from tests.installers.provision_helpers import ROOT, Machine, recipe_file, serving, stock, wheel
 
+pytestmark = pytest.mark.real
+
 
 class Maker(Machine):
     """envcheck bundle as a user types it; its own requirements come from the configured index, ours beside it."""

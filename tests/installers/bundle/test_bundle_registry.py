@@ -21,6 +21,8 @@ from tests.installers.images.engine_parts import Engine, Registry
 from tests.installers.images.registry_faults import Fault, Front, front
 from tests.installers.provision_helpers import recipe_file
 
+pytestmark = pytest.mark.real
+
 MACHINE = platform.machine()
 CONTENT = os.urandom(3 << 20)
 LAYERS = ({"etc/mark": CONTENT}, {"etc/more": b"more" * 50_000}, {"etc/mark": CONTENT})  # the first one twice

@@ -24,6 +24,8 @@ from tests.installers.software.test_builds import COMPILE, FILES, LINK
 from tests.installers.test_boxed import Box, box  # noqa: F401 (a fixture)
 from tests.installers.test_provision_offline import NETLESS, bundled, elsewhere, needs, netless  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.real
+
 CHECKOUT = '[[checkouts]]\nsource = "t"\nurl = "file://{}"\nref = "{}"\ndirectory = "{}"\n{}\n'
 BUILD = """
 [[builds]]

@@ -239,6 +239,7 @@ def fetch(hub: Hub, python: str, folder: Path, home: Path) -> CommandResult:
     return process.run(argv, timeout_s=60, env=env)
 
 
+@pytest.mark.real
 def test_fetch_and_resume(tmp_path: Path, hub_python: str) -> None:
     """The hub's own client, cut off in the middle, says so in words; the second run fetches what is not complete."""
     repository = model(tmp_path / "hub/baidu/ERNIE")
@@ -261,6 +262,7 @@ def test_fetch_and_resume(tmp_path: Path, hub_python: str) -> None:
     assert hub.sent == [SECOND]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("status", "expected"), ((401, "wants to know who asks"), (404, "no such repository")))
 def test_hub_refuses(tmp_path: Path, hub_python: str, status: int, expected: str) -> None:
     """What the hub refuses is told in a sentence with a next step."""

@@ -20,6 +20,8 @@ from tests.envcheck.fleet import fleet_parts
 from tests.envcheck.fleet.fleet_parts import Fleet, Host
 from tests.installers.provision_helpers import Index, recipe_file, serving, stock, until
 
+pytestmark = pytest.mark.real
+
 
 class Site:
     """Two hosts, an index of packages that they reach, and a recipe that only this side has."""

@@ -28,6 +28,8 @@ from tests.installers.images.engine_parts import Engine, Registry
 from tests.installers.images.registry_faults import PIECE, Fault, Front, front
 from tests.installers.provision_helpers import until
 
+pytestmark = pytest.mark.real
+
 RECIPE = """
 name = "seeded"
 title = "A small recipe in a container"

@@ -202,6 +202,7 @@ def pip(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True)
 
 
+@pytest.mark.real
 def test_pip_report_to_locked_install(tmp_path: Path, index: Path) -> None:
     """From pip's own report to a lock to pip's own check: the locked files install, a file that differs does not."""
     report = tmp_path / "report.json"

@@ -135,6 +135,7 @@ def site(tmp_path: Path, bare: Path, origin: Path, monkeypatch: pytest.MonkeyPat
     yield Site(tmp_path / "one", bare, origin, tmp_path / "cache")
 
 
+@pytest.mark.real
 @real
 def test_built_and_kept(site: Site, tmp_path: Path, bare: Path, origin: Path) -> None:
     """It is built, installed and works, is so at the second look, and another host takes it without a compiler."""
@@ -155,6 +156,7 @@ def test_built_and_kept(site: Site, tmp_path: Path, bare: Path, origin: Path) ->
     assert other.ground.seat.environment().packages["fast"] == "1.0"
 
 
+@pytest.mark.real
 @real
 def test_damaged_is_not_used(site: Site) -> None:
     """A kept file that is not what it was is not installed: it is made anew, from the first command in a new clone."""
@@ -170,6 +172,7 @@ def test_damaged_is_not_used(site: Site) -> None:
     assert (site.answer(), site.trace) == ("42", ["compile", "link"])
 
 
+@pytest.mark.real
 @real
 def test_failing_command(site: Site) -> None:
     """A compiler's error is told with its words and the log's place; what was done before is not done again."""
@@ -189,6 +192,7 @@ def test_failing_command(site: Site) -> None:
     assert link and site.trace == ["compile"] * 3
 
 
+@pytest.mark.real
 @real
 def test_killed_and_resumed(site: Site, tmp_path: Path) -> None:
     """kill -9 in the middle of the second command: the next run goes on there, and ends as an uncut one."""
@@ -217,6 +221,7 @@ def test_killed_and_resumed(site: Site, tmp_path: Path) -> None:
     assert not [path for path in (tmp_path / "cache").iterdir() if path.name.endswith(".new")]
 
 
+@pytest.mark.real
 @real
 def test_prerequisites_first(site: Site) -> None:
     """What is missing is told, all of it, before a command is run."""
@@ -231,6 +236,7 @@ def test_prerequisites_first(site: Site) -> None:
     assert site.trace == []
 
 
+@pytest.mark.real
 @real
 def test_content_is_no_proof(site: Site) -> None:
     """Commands that end well and make nothing are a failure, and so is a build without an end."""
@@ -241,6 +247,7 @@ def test_content_is_no_proof(site: Site) -> None:
     assert site.trace == []
 
 
+@pytest.mark.real
 @real
 def test_path_variables(site: Site) -> None:
     """What goes in front of a path variable is in front, and the rest stays."""

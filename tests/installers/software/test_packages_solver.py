@@ -75,6 +75,7 @@ def place(bare: Path, tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPa
     return Place(Pip(Host(folder), said.append), said, tmp_path)
 
 
+@pytest.mark.real
 def test_fetched_once_and_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Asking first costs no second download, though the index allows no caching; the lock gets name, file and hash."""
     asked: list[str] = []
@@ -93,6 +94,7 @@ def test_fetched_once_and_told(place: Place, monkeypatch: pytest.MonkeyPatch) ->
     assert not any(line.startswith("ENVCHECK") for line in place.said)
 
 
+@pytest.mark.real
 def test_second_time_nothing(place: Place) -> None:
     """What is there already is not installed again, unless nothing there is to be trusted."""
     place.install("beta ==1.0")
@@ -112,6 +114,7 @@ def refused(place: Place, *wanted: str) -> PipError:
     return caught.value
 
 
+@pytest.mark.real
 def test_plugin_of_another_version(place: Place) -> None:
     """A device plugin of another version than the framework is refused before anything is installed."""
     root = place.folder / "index"
@@ -123,6 +126,7 @@ def test_plugin_of_another_version(place: Place) -> None:
     assert "same version" in err.next_step
 
 
+@pytest.mark.real
 def test_numpy_under_others(place: Place) -> None:
     """A numpy that what is there already was not made for is refused, which pip would only have warned of."""
     root = place.folder / "index"
@@ -137,6 +141,7 @@ def test_numpy_under_others(place: Place) -> None:
     assert "numpy 2.1 would be there, and compiled 1.0 wants numpy<2" in err.message
 
 
+@pytest.mark.real
 def test_older_plan_kept(place: Place) -> None:
     """A further package of the recipe is a limit: it stays in its range."""
     place.install("alpha", others=(Package("beta", "==2.0"),))
@@ -176,6 +181,7 @@ def sdist(index: Path, name: str, **more: str) -> None:
     (folder / "index.html").write_text(f'<a href="{name}-1.0.tar.gz">{name}-1.0.tar.gz</a>')
 
 
+@pytest.mark.real
 def test_sources(place: Place) -> None:
     """A source archive of Python alone is installed; one that holds C is refused, with the file's name."""
     sdist(place.folder / "index", "plainly", **{"tests/speed.c": "int x;\n"})
@@ -188,6 +194,7 @@ def test_sources(place: Place) -> None:
     assert place.versions["plainly"] == "1.0"
 
 
+@pytest.mark.real
 def test_withdrawn(place: Place) -> None:
     """A version that its makers took back is refused, with their reason."""
     page = place.folder / "index" / "beta" / "index.html"
@@ -198,6 +205,7 @@ def test_withdrawn(place: Place) -> None:
     assert "beta 1.0 was withdrawn by its makers: eats data" in err.message
 
 
+@pytest.mark.real
 def test_locked(place: Place, index: Index) -> None:
     """A lock's wheels are installed from a folder without the index; a file with another content is refused."""
     found = place.install("alpha ==1.0")
@@ -218,6 +226,7 @@ def test_locked(place: Place, index: Index) -> None:
     assert caught.value.harmless and not place.versions
 
 
+@pytest.mark.real
 def test_old_pip(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pip without a report installs all the same, and it is said that only afterwards can be looked."""
     site = next(place.pip.seat.notes.parent.glob("lib/python3*/site-packages"))

@@ -18,6 +18,8 @@ from tests.installers import paddle_parts
 from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import serving
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parents[3]
 NAME = "envcheck-test-infer"
 RECIPE = """

@@ -33,7 +33,7 @@ EVERY = tuple(VENDORS.values())
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Path:
+def device_nodes(tmp_path: Path) -> Path:
     """A folder with the device nodes of the vendor `having`."""
     (tmp_path / "davinci0").touch()
     (tmp_path / "manager").touch(mode=0o600)
@@ -65,36 +65,36 @@ def test_this_machine_is_read() -> None:
     assert os.getpid() in (seen := schemas.processes(found) or schemas.Processes()).pids and not seen.holding
 
 
-def test_who_holds_a_node_is_found(nodes: Path) -> None:
+def test_who_holds_a_node_is_found(device_nodes: Path) -> None:
     """A process that has a device's node open is named with its age and its parent, the asking one left out."""
-    code = f"import sys; f = open('{nodes}/davinci0'); print('open', flush=True); sys.stdin.read()"
+    code = f"import sys; f = open('{device_nodes}/davinci0'); print('open', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout and child.stdout.readline() == b"open\n"
-        with (nodes / "davinci0").open():
-            found = processes.processes(having(nodes))["holding"]
+        with (device_nodes / "davinci0").open():
+            found = processes.processes(having(device_nodes))["holding"]
         child.kill()
 
     assert [(one["pid"], one["parent"], one["nodes"]) for one in found] == [
-        (child.pid, os.getpid(), [f"{nodes}/davinci0"])
+        (child.pid, os.getpid(), [f"{device_nodes}/davinci0"])
     ]
     assert found[0]["state"] in "SR" and found[0]["age_s"] >= 0 and "python" in found[0]["name"]
 
 
-def test_owner_and_mode_are_those_of_the_file(nodes: Path) -> None:
+def test_owner_and_mode_are_those_of_the_file(device_nodes: Path) -> None:
     """Nodes are looked up with owner and mode; a link that leads nowhere is a link."""
-    (nodes / "davinci1").symlink_to(nodes / "gone")
-    found = permissions.paths(having(nodes))["paths"]
+    (device_nodes / "davinci1").symlink_to(device_nodes / "gone")
+    found = permissions.paths(having(device_nodes))["paths"]
 
-    assert found[f"{nodes}/manager"]["mode"] == 0o600 and found[f"{nodes}/manager"]["uid"] == os.geteuid()
-    assert found[f"{nodes}/manager"]["usable"] is True
-    assert found[f"{nodes}/davinci1"]["kind"] == "link" and found[f"{nodes}/davinci1"]["usable"] is False
+    assert found[f"{device_nodes}/manager"]["mode"] == 0o600 and found[f"{device_nodes}/manager"]["uid"] == os.geteuid()
+    assert found[f"{device_nodes}/manager"]["usable"] is True
+    assert found[f"{device_nodes}/davinci1"]["kind"] == "link" and found[f"{device_nodes}/davinci1"]["usable"] is False
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody without rights")
-def test_what_a_stranger_may_not_open_is_told(nodes: Path) -> None:
+def test_what_a_stranger_may_not_open_is_told(device_nodes: Path) -> None:
     """The same look by a user without rights: its nodes are not usable, and it has no name."""
-    nodes.chmod(0o755)
-    for folder in nodes.parents:
+    device_nodes.chmod(0o755)
+    for folder in device_nodes.parents:
         if folder.is_relative_to(tempfile.gettempdir()) and folder != Path(tempfile.gettempdir()):
             folder.chmod(folder.stat().st_mode | 0o111)
     read, write = os.pipe()
@@ -104,7 +104,7 @@ def test_what_a_stranger_may_not_open_is_told(nodes: Path) -> None:
             os.setgid(64123)
             os.setuid(64123)
             told = {
-                "usable": permissions.paths(having(nodes))["paths"][f"{nodes}/manager"]["usable"],
+                "usable": permissions.paths(having(device_nodes))["paths"][f"{device_nodes}/manager"]["usable"],
                 **permissions.caller(),
             }
             os.write(write, json.dumps(told).encode())

@@ -25,6 +25,8 @@ from installers.recipes.recipes_file import load
 from tests.launch.backends.slurm.slurm_parts import Cluster, cluster
 from tests.launch.gates.test_gates_command import provisioned
 
+pytestmark = pytest.mark.real
+
 RECIPE = """
 name = "light"
 title = "Steps without a framework"

@@ -19,6 +19,8 @@ from tests.launch.backends.ssh.site_parts import Site, site
 from tests.launch.fake_cards import compiled
 from tests.launch.gates.test_gates_command import provisioned
 
+pytestmark = pytest.mark.real
+
 NODES, CARDS = 8, 16
 WORLD = NODES * CARDS
 ALL = "node[01-08]"

@@ -13,6 +13,8 @@ import pytest
 
 from tests.launch.backends.slurm.slurm_parts import Cluster, cluster
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parents[4]
 SAYS = (sys.executable, "-m", "envcheck", "slurm", "prolog")
 

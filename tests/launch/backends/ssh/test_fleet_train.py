@@ -23,6 +23,8 @@ from tests.envcheck.fleet.fleet_parts import Fleet, Host
 from tests.launch.test_train import left, variables
 from tests.launch.test_train_nodes import RECIPE
 
+pytestmark = pytest.mark.real
+
 
 class Job:
     """Two hosts that share a home, as clusters do; `runs` is a folder of this test's."""

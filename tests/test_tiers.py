@@ -1,0 +1,142 @@
+"""The tiers: who is in which, what is chosen without `-m`, and that a tier in which nothing passes fails the gate."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests import tiers
+from tests.conftest import LONG, ROOT
+
+SUITE = """
+import pytest
+
+@pytest.fixture
+def engine(): ...
+
+def test_plain(): ...
+def test_with_an_engine(engine): ...
+@pytest.mark.parametrize("engine", ["a name"])
+def test_with_the_name_of_an_engine(engine): ...
+"""
+SLOW_MODULE = """
+import pytest
+
+pytestmark = pytest.mark.slow
+
+def test_slow(): ...
+@pytest.mark.fast
+def test_quick_all_the_same(): ...
+@pytest.mark.parametrize("case", ["usual", pytest.param("rare", marks=pytest.mark.extended)])
+def test_cases(case): ...
+"""
+FAST, REAL = (
+    {"test_plain", "test_with_the_name_of_an_engine[a name]", "test_quick_all_the_same"},
+    {"test_with_an_engine"},
+)
+SLOW, EXTENDED = {"test_slow", "test_cases[usual]"}, {"test_cases[rare]"}
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    (tmp_path / "test_slow_module.py").write_text(SLOW_MODULE)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
+    return tmp_path
+
+
+def run_suite(suite: Path, *options: str, required: str = "") -> tuple[int, set[str], str]:
+    """Return the exit code, the names of the tests that passed, and what was printed."""
+    argv = [sys.executable, "-m", "pytest", "-p", "tests.tiers", "-rp", "-p", "no:cacheprovider", *options]
+    python_path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    env = {**os.environ, "PYTHONPATH": python_path, tiers.REQUIRED: required}
+    done = subprocess.run(argv, cwd=suite, env=env, capture_output=True, text=True)
+    passed = {line.partition("::")[2] for line in done.stdout.splitlines() if line.startswith("PASSED ")}
+    return done.returncode, passed, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], FAST),
+        (["."], FAST),
+        (["-m", "fast"], FAST),
+        (["-m", "real"], REAL),
+        (["-m", "slow"], SLOW),
+        (["-m", "extended"], EXTENDED),
+        (["-m", "fast or real or slow"], FAST | REAL | SLOW),
+        (["test_slow_module.py"], {"test_quick_all_the_same"} | SLOW),
+        (["test_slow_module.py::test_cases"], SLOW - {"test_slow"} | EXTENDED),
+    ],
+)
+def test_what_is_chosen(suite: Path, options: Sequence[str], expected: set[str]) -> None:
+    """Each test is in one tier; what is named is run."""
+    code, passed, printed = run_suite(suite, *options)
+
+    assert (code, passed) == (0, expected), printed
+
+
+@pytest.mark.parametrize("beside", [(), ("-n", "2")], ids=["one process", "two workers"])
+def test_each_required_tier_has_passed(suite: Path, beside: Sequence[str]) -> None:
+    """The gate is green where each tier has a test that passes, and says how many."""
+    code, _, printed = run_suite(suite, "-m", "fast or real or slow", *beside, required="fast,real,slow")
+
+    assert code == 0, printed
+    assert "fast: 3 passed, real: 1 passed, slow: 2 passed" in printed
+
+
+@pytest.mark.parametrize("beside", [(), ("-n", "2")], ids=["one process", "two workers"])
+def test_a_tier_that_collects_nothing_fails(suite: Path, beside: Sequence[str]) -> None:
+    """All else may be green."""
+    (suite / "test_suite.py").unlink()
+
+    code, passed, printed = run_suite(suite, "-m", "fast or real or slow", *beside, required="fast,real,slow")
+
+    assert (code, passed) == (1, {"test_quick_all_the_same"} | SLOW), printed
+    assert "no test of the tier real has passed" in printed
+
+
+def test_a_tier_that_is_skipped_whole_fails(suite: Path) -> None:
+    """Collected is not passed."""
+    (suite / "test_suite.py").write_text(SUITE.replace("def engine(): ...", "def engine(): pytest.skip('none here')"))
+
+    code, _, printed = run_suite(suite, "-m", "fast or real or slow", required="fast,real,slow")
+
+    assert code == 1 and "no test of the tier real has passed" in printed
+
+
+def test_nothing_at_all_fails(suite: Path) -> None:
+    """An expression that matches nothing is no success either."""
+    code, _, printed = run_suite(suite, "-k", "no_such_test", required="fast")
+
+    assert code == 1 and "no test of the tier fast has passed" in printed
+
+
+def test_what_is_real_is_refused_in_the_fast_tier(suite: Path) -> None:
+    """A test that lacks its mark says so, where it would start an engine."""
+    lacking = "from tests import tiers\ndef test_it(): tiers.not_in_fast('an engine')\n"
+    (suite / "test_unmarked.py").write_text(lacking)
+    (suite / "test_marked.py").write_text("import pytest\npytestmark = pytest.mark.real\n" + lacking)
+
+    refused, _, printed = run_suite(suite, "test_unmarked.py")
+    allowed, _, _ = run_suite(suite, "test_marked.py")
+    assert (refused, allowed) == (1, 0) and "mark this test `real`" in printed
+
+
+def test_the_gate_requires_every_tier_that_it_runs() -> None:
+    """`.ci/run` names the tiers of the README's command, and no test that is skipped passes there."""
+    readme, gate = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
+
+    assert '-m "fast or real or slow"' in readme
+    assert f"{tiers.REQUIRED}=fast,real,slow" in gate and "ENVCHECK_SKIP_FAILS=1" in gate
+
+
+@pytest.mark.parametrize("file", LONG)
+def test_files_that_come_first_exist(file: str) -> None:
+    """A file that was moved is named by its new place."""
+    assert (ROOT / "tests" / file).is_file()
