@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from envcheck.core.simulate.machine import Machine
 from envcheck.core.simulate.reply import Program, Reply
-from envcheck.simulate import docker, hccn_tool, ixsmi, lspci, network, npu_smi, nvidia_smi
+from envcheck.core.simulate.vendor_simulation import VendorSimulation
+from envcheck.simulate import docker, lspci
 from envcheck.simulate.files import files
 from envcheck.simulate.host import collectors
 from envcheck.simulate.script import answers, script
-
-# The vendor's own tool first: that is the one that a fault stops.
-_TOOLS: dict[str, Callable[[Machine, float], Sequence[Program]]] = {
-    "npu": lambda machine, now: (npu_smi.program(machine), hccn_tool.program(machine)),
-    "iluvatar": lambda machine, now: (ixsmi.program(machine),),
-    "nvidia": lambda machine, now: (nvidia_smi.program(machine, now),),
-    "cpu": lambda machine, now: (),
-}
+from envcheck.simulate.vendor_simulations import load_simulations
 
 
-def programs(machine: Machine, now: float) -> tuple[Program, ...]:
+def programs(machine: Machine, simulation: VendorSimulation, now: float) -> tuple[Program, ...]:
     """The executables that this machine has."""
-    tools = list(_TOOLS[machine.vendor](machine, now))
-    if tools:
+    tools = list(simulation.programs(machine, now))
+    if tools:  # the first is the one that a fault stops
         tools[:1] = [] if machine.tool.missing else [_broken(tools[0], machine)]
     engine = [docker.program(machine, machine.docker)] if machine.docker else []
-    return (*tools, lspci.program(machine), *network.programs(machine), *engine)
+    return (*tools, lspci.program(machine), *engine)
 
 
 def build(machine: Machine, folder: Path, now: float) -> None:
     """Into an empty folder; `now` is what its clocks show, in seconds since 1970."""
+    simulation = load_simulations()[machine.vendor]
     for name in ("bin", "root", "ask", "answers"):
         (folder / name).mkdir()
-    for program in programs(machine, now):
+    for program in programs(machine, simulation, now):
         executable = folder / "bin" / program.name
         executable.write_text(script(program), encoding="utf-8")
         executable.chmod(0o755)
         _write(folder / "answers" / program.name, answers(program))
-    _write(folder / "root", files(machine))
-    told = collectors(machine, now)
+    _write(folder / "root", files(machine, simulation))
+    told = collectors(machine, simulation, now)
     _write(folder / "ask", {f"{name}.json": json.dumps(values, indent=1) for name, values in told.items()})
 
 

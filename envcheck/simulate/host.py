@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from envcheck.core.simulate.machine import Machine
+from envcheck.core.simulate.vendor_simulation import VendorSimulation
 from envcheck.core.units import GIB, MIB
 from envcheck.simulate import host_answers, network
 
 
-def collectors(machine: Machine, now: float) -> Mapping[str, Mapping[str, Any]]:
+def collectors(machine: Machine, simulation: VendorSimulation, now: float) -> Mapping[str, Mapping[str, Any]]:
     """By collector."""
     return {
         "host": _host(machine),
@@ -29,8 +30,8 @@ def collectors(machine: Machine, now: float) -> Mapping[str, Mapping[str, Any]]:
             "unmet": [],
             "environments": {},
         },
-        **host_answers.told(machine),
-        **network.told(machine),
+        **host_answers.answers(machine, simulation),
+        **network.answers(machine),
     }
 
 
@@ -51,7 +52,7 @@ def _host(machine: Machine) -> dict[str, Any]:
         "hugepages_free": 0,
         "hugepage_bytes": 2 * MIB,
         "numa_nodes": host.numa_nodes,
-        "euid": host_answers.told(machine)["caller"]["uid"],
+        "euid": host_answers.user_id(machine),
         "in_container": False,
     }
 

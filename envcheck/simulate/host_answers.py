@@ -1,8 +1,4 @@
-"""What a machine's collectors tell of nodes, processes, kernel, containers and libraries; faults stand in `amiss`.
-
-Owners and modes: Ascend's driver gives its nodes to HwHiAiUser (uid and gid 1000, mode 660: its container guides);
-NVIDIA's and Iluvatar's are open to everybody.
-"""
+"""What a machine's collectors tell of nodes, processes, kernel, containers and libraries; faults stand in `amiss`."""
 
 from __future__ import annotations
 
@@ -10,34 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from envcheck.core.simulate.machine import Chip, Machine
+from envcheck.core.simulate.vendor_simulation import ROOT, VendorSimulation
 from envcheck.vendors import VENDORS
 
-ROOT, DRIVER_USER, TRAINER = 0, 1000, 1005
+TRAINER = 1005
 ALL_CAPABILITIES = "000001ffffffffff"
-LOADED = {
-    "npu": ("drv_davinci_intf_host", "drv_devmng_host", "drv_pcie_host"),
-    "iluvatar": ("iluvatar",),
-    "nvidia": ("nvidia", "nvidia_uvm"),
-    "cpu": (),
-}
 OTHER_PID, GHOST_PID = 31044, 40961
 OTHER_ID = "9f3c2a71d5e8"
-_LOST = {  # what the loader says of a file that is not there
-    "npu": "libascend_hal.so: cannot open shared object file: No such file or directory",
-    "iluvatar": "libixml.so: cannot open shared object file: No such file or directory",
-    "nvidia": "libnvidia-ml.so.1: cannot open shared object file: No such file or directory",
-}
 
 
-def told(machine: Machine) -> Mapping[str, Mapping[str, Any]]:
+def answers(machine: Machine, simulation: VendorSimulation) -> Mapping[str, Mapping[str, Any]]:
     """By collector."""
     return {
         "caller": _caller(machine),
-        "paths": _paths(machine),
+        "paths": _paths(machine, simulation),
         "processes": _processes(machine),
-        "kernel": _kernel(machine),
+        "kernel": _kernel(machine, simulation),
         "containers": _containers(machine),
-        "libraries": _libraries(machine),
+        "libraries": _libraries(machine, simulation),
         "loader": _loader(machine),
     }
 
@@ -46,9 +32,18 @@ def node(machine: Machine, chip: Chip) -> str:
     return f"{VENDORS[machine.vendor].node_pattern.partition('[')[0]}{chip.index}"
 
 
+def device_nodes(machine: Machine) -> list[str]:
+    """Of the cards and beside them; made by the module, and gone with it."""
+    own = [node(machine, chip) for chip in machine.chips]
+    return [] if machine.is_amiss("module-gone") else [*own, *VENDORS[machine.vendor].control_nodes]
+
+
+def user_id(machine: Machine) -> int:
+    return TRAINER if machine.is_amiss("node-closed") else ROOT
+
+
 def _caller(machine: Machine) -> dict[str, Any]:
-    plain = machine.is_amiss("node-closed")
-    uid = TRAINER if plain else ROOT
+    plain, uid = machine.is_amiss("node-closed"), user_id(machine)
     return {
         "uid": uid,
         "gid": uid,
@@ -59,23 +54,12 @@ def _caller(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _paths(machine: Machine) -> dict[str, Any]:
-    plain, gone = machine.is_amiss("node-closed"), machine.is_amiss("module-gone")
-    npu, made = machine.vendor == "npu", "folder" if machine.is_amiss("mount-folder") else "file"
-    nodes = [] if gone else [*(node(machine, c) for c in machine.chips), *VENDORS[machine.vendor].control_nodes]
-    owner, mode = (DRIVER_USER, 0o660) if npu else (ROOT, 0o660 if plain else 0o666)
-    found = {path: _path("char", mode, owner, not plain) for path in nodes}
+def _paths(machine: Machine, simulation: VendorSimulation) -> dict[str, Any]:
+    plain = machine.is_amiss("node-closed")
+    mode = 0o660 if plain else simulation.node_mode
+    found = {path: _path("char", mode, simulation.node_owner, not plain) for path in device_nodes(machine)}
     found |= {path: _path("folder", 0o755, ROOT, not plain) for path in ("/", "/usr", "/usr/local")}
-    if npu and machine.driver:
-        folders = ("/usr/local/dcmi", "/usr/local/Ascend", "/usr/local/Ascend/driver", "/usr/local/Ascend/driver/lib64")
-        found |= {path: _path("folder", 0o755, ROOT, not plain) for path in folders}
-        found |= {path: _path("file", 0o644, ROOT, not plain) for path in ("/usr/local/Ascend/driver/version.info",)}
-        found["/etc/hccn.conf"] = _path("file", 0o640, ROOT, not plain)
-        found["/etc/ascend_install.info"] = _path(made, 0o644, ROOT, not plain)
-        writable = machine.is_amiss("dcmi-writable")
-        found["/usr/local/dcmi/libdcmi.so"] = _path("file", 0o666 if writable else 0o550, ROOT, not plain)
-    if machine.vendor == "iluvatar":
-        found["/usr/local/bin/ixsmi"] = _path("file", 0o755, ROOT, not plain)
+    found |= {path: _path(at.kind, at.mode, ROOT, not plain) for path, at in simulation.paths(machine).items()}
     if machine.docker:
         found["/usr/bin/runc"] = _path("file", 0o777 if machine.is_amiss("runc-open") else 0o755, ROOT, not plain)
     return {"paths": found, "named": _named(machine)}
@@ -116,8 +100,8 @@ def _holding(pid: int, name: str, held: str) -> dict[str, Any]:
     }
 
 
-def _kernel(machine: Machine) -> dict[str, Any]:
-    running, modules = machine.host.kernel, list(LOADED[machine.vendor])
+def _kernel(machine: Machine, simulation: VendorSimulation) -> dict[str, Any]:
+    running, modules = machine.host.kernel, list(simulation.kernel_modules)
     gone = machine.is_amiss("module-gone")
     kernels = {running: {"modules": [] if gone else modules, "bootable": True}}
     if gone:
@@ -177,10 +161,11 @@ def _loader(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _libraries(machine: Machine) -> dict[str, Any]:
+def _libraries(machine: Machine, simulation: VendorSimulation) -> dict[str, Any]:
     fine = {"loads": True, "error": "", "path": None}
-    lost = machine.is_amiss("library-lost") and _LOST[machine.vendor]
+    lost = simulation.lost_library if machine.is_amiss("library-lost") else None
+    error = f"{lost}: cannot open shared object file: No such file or directory"  # the loader's words
     return {
-        name: {"loads": False, "error": lost, "path": None} if lost and lost.startswith(name) else fine
+        name: {"loads": False, "error": error, "path": None} if name == lost else fine
         for name, _ in VENDORS[machine.vendor].libraries
     }

@@ -10,7 +10,7 @@ from envcheck.collect.machine import SYSROOT
 from envcheck.core.language import exact, label, say
 from envcheck.core.language.width import columns
 from envcheck.simulate import machine_file as described
-from envcheck.simulate.faults import FAULTS, applicable
+from envcheck.simulate.faults import applicable, find_vendors, load_faults
 
 
 def as_text(folder: Path | None) -> str:
@@ -22,9 +22,9 @@ def as_text(folder: Path | None) -> str:
         "",
         say("Faults:"),
     ]
-    for name, fault in FAULTS.items():
+    for name, fault in load_faults().items():
         spelt = f"{name}[={label(fault.means)}]" if fault.value else name
-        vendors = ", ".join(sorted(fault.vendors))
+        vendors = ", ".join(sorted(find_vendors(name, fault)))
         lines.append(f"  {spelt}{' ' * (44 - columns(spelt))}  {exact(fault.summary)} ({vendors})")
     return "\n".join(lines)
 
@@ -39,8 +39,13 @@ def as_json(folder: Path | None) -> str:
                 for m in machines
             ],
             "faults": [
-                {"name": name, "summary": fault.summary, "value": fault.value or None, "vendors": sorted(fault.vendors)}
-                for name, fault in FAULTS.items()
+                {
+                    "name": name,
+                    "summary": fault.summary,
+                    "value": fault.value or None,
+                    "vendors": sorted(find_vendors(name, fault)),
+                }
+                for name, fault in load_faults().items()
             ],
         },
         indent=2,

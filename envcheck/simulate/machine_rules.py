@@ -6,6 +6,7 @@ import re
 
 from envcheck.core.errors import UsageError
 from envcheck.core.simulate.machine import Devices, Links, Machine
+from envcheck.simulate.vendor_simulations import load_simulations
 from envcheck.vendors import VENDORS
 
 CHIPS = 64
@@ -21,6 +22,11 @@ def check(machine: Machine, file: str) -> None:
     for broken, sentence in _complaints(machine):
         if broken:
             raise UsageError(f"{file}: {sentence}", "compare with the machines that `envcheck simulate --list` names")
+    if machine.vendor not in load_simulations():
+        raise UsageError(
+            f"{file}: envcheck has no simulated tools for vendor {machine.vendor}",
+            f"add simulate.py to {VENDORS[machine.vendor].package}",
+        )
 
 
 def version(text: str) -> bool:
@@ -29,9 +35,10 @@ def version(text: str) -> bool:
 
 
 def _complaints(machine: Machine) -> list[tuple[bool, str]]:
+    vendor = VENDORS.get(machine.vendor)
     found = [
         (not _NAME.fullmatch(machine.name), "the file's name must be letters, digits, dots and dashes"),
-        (machine.vendor not in VENDORS, f"vendor must be one of {', '.join(VENDORS)}"),
+        (vendor is None, f"vendor must be one of {', '.join(VENDORS)}"),
         (not 1 <= machine.host.cpus <= 4096, "host: cpus must be 1 to 4096"),
         (not 1 <= machine.host.numa_nodes <= 64, "host: numa_nodes must be 1 to 64"),
         (not _NAME.fullmatch(machine.host.hostname), "host: hostname must be one word"),
@@ -39,8 +46,8 @@ def _complaints(machine: Machine) -> list[tuple[bool, str]]:
         (not all(map(_VARIABLE.fullmatch, machine.environment)), "environment: names are letters, digits and _"),
         (not all(map(_PCI_LINE.fullmatch, machine.pci)), "pci: lines as `lspci -nn` prints them are expected"),
     ]
-    if machine.vendor == "cpu":
-        return [*found, (machine.devices is not None, "vendor cpu has no devices")]
+    if vendor is None or not vendor.tool:
+        return [*found, (machine.devices is not None, f"vendor {machine.vendor} has no devices")]
     if machine.driver is None or machine.devices is None or machine.links is None:
         return [*found, (True, f"vendor {machine.vendor} needs the tables driver, devices and links")]
     versions = (machine.driver.version, machine.driver.tool, machine.driver.toolkit or "0")

@@ -1,7 +1,4 @@
-"""Ports, RDMA devices and the bus as a simulated machine's kernel tells them, and the fabric manager of NVSwitches.
-
-Ports that the system gives out: Linux' own default, of which HCCL's are reserved.
-"""
+"""Ports, RDMA devices and the bus as a simulated machine's kernel tells them."""
 
 from __future__ import annotations
 
@@ -9,48 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from envcheck.core.simulate.machine import Machine
-from envcheck.core.simulate.reply import Program, Reply
 
+# The ports that the system gives out: Linux' own default.
 _PROC = "/proc/sys/net/ipv4/ip_local"
-_RESERVED = {"npu": "60000-60031"}
+FILES = {f"{_PROC}_port_range": "32768\t60999\n", f"{_PROC}_reserved_ports": "\n"}
 
 
-def told(machine: Machine) -> Mapping[str, Mapping[str, Any]]:
+def answers(machine: Machine) -> Mapping[str, Mapping[str, Any]]:
     """By collector."""
     return {
         "rdma": _rdma(machine),
         "bus": {"cards": {_address(chip.bus_id): _slot(machine) for chip in machine.chips}},
         "rank_table": {"path": None, "error": None, "count": None, "servers": []},
     }
-
-
-def files(machine: Machine) -> Mapping[str, str]:
-    reserved = "" if machine.is_amiss("ports-open") else _RESERVED.get(machine.vendor, "")
-    return {
-        f"{_PROC}_port_range": "32768\t60999\n",
-        f"{_PROC}_reserved_ports": f"{reserved}\n",
-    }
-
-
-def programs(machine: Machine) -> tuple[Program, ...]:
-    """Who starts the manager of NVSwitches, and where there are any, that manager."""
-    if machine.vendor != "nvidia" or machine.driver is None:
-        return ()
-    state = "failed" if machine.is_amiss("fabric-down") else "active"
-    said = (
-        f"LoadState=loaded\nActiveState={state}\n"
-        if switches(machine)
-        else "LoadState=not-found\nActiveState=inactive\n"
-    )
-    show = {"show nvidia-fabricmanager -p LoadState,ActiveState": Reply(said)}
-    version = {"--version": Reply(f"Fabric Manager version is : {machine.driver.version}\n")}
-    unknown = Reply(err="this simulated one knows the fabric manager alone\n", status=1)
-    manager = Program("nv-fabricmanager", version, (("", unknown),))
-    return (Program("systemctl", show, (("", unknown),)), *([manager] if switches(machine) else []))
-
-
-def switches(machine: Machine) -> bool:
-    return any("NVSwitch" in line for line in machine.pci)
 
 
 def hcas(machine: Machine) -> list[str]:

@@ -1,22 +1,10 @@
-"""Who is linked to whom, and the two ways in which the tools print it."""
+"""Who is linked to whom, and the matrix that tools in nvidia-smi's manner print of it."""
 
 from __future__ import annotations
 
 from envcheck.core.simulate.machine import Chip, Links, Machine
 
-_NPU_LEGEND = """
-Legend:
-
-  X    = Self
-  SYS  = Path traversing PCIe and NUMA nodes
-  PHB  = Path traversing PCIe and the PCIe host bridge of a CPU
-  PIX  = Path traversing a single PCIe switch
-  HCCS = Connection traversing HCCS
-  SIO  = Path traversing the SIO bus
-  HCCS_SW = Connection traversing HCCS through a switch
-  NA   = Unknown relationship
-"""
-_GPU_LEGEND = """
+_LEGEND = """
 Legend:
 
   X    = Self
@@ -46,19 +34,7 @@ def _group(links: Links, chip: Chip) -> int:
     return next((n for n, group in enumerate(links.groups) if chip.index in group), 0)
 
 
-def npu_matrix(machine: Machine) -> str:
-    """Columns of eleven; the newest cards are named by Phy-ID and get no affinity column (as an A3 printed it)."""
-    assert machine.links is not None and machine.devices is not None
-    word, affinity = "Phy-ID" if machine.devices.phy_ids else "NPU", machine.links.cpu_affinity
-    numbers = [chip.index if machine.devices.phy_ids else chip.card for chip in machine.listed]
-    rows = [["", *(f"{word}{n}" for n in numbers), *(["CPU Affinity"] if affinity else [])]]
-    for number, chip in zip(numbers, machine.listed, strict=True):
-        cells = [relation(machine, chip, other) for other in machine.listed]
-        rows.append([f"{word}{number}", *cells, *([affinity[chip.index]] if affinity else [])])
-    return "".join("".join(f"{cell:<11}" for cell in row).rstrip() + "\n" for row in rows) + _NPU_LEGEND
-
-
-def gpu_matrix(machine: Machine) -> str:
+def format_matrix(machine: Machine) -> str:
     """Tabs between the cells, network cards after the GPUs, and an empty column before the last, as nvidia-smi does."""
     links, gpus = machine.links, machine.listed
     assert links is not None
@@ -73,7 +49,7 @@ def gpu_matrix(machine: Machine) -> str:
     for nic, name in enumerate(nics):
         near = [_nic(links, gpu.index, nic) for gpu in gpus]
         rows.append([name, *near, *(" X " if nic == other else "SYS" for other in range(len(nics)))])
-    text = "".join("\t".join(row) + "\n" for row in rows) + _GPU_LEGEND
+    text = "".join("\t".join(row) + "\n" for row in rows) + _LEGEND
     return text + (
         "\nNIC Legend:\n\n" + "".join(f"  NIC{n}: {n_}\n" for n, n_ in enumerate(links.nics)) if nics else ""
     )

@@ -16,9 +16,9 @@ from envcheck.collect.questions import HOST_QUESTIONS
 from envcheck.core.model import Outcome, Question
 from envcheck.core.simulate.machine import Machine
 from envcheck.core.simulate.topology import relation
-from envcheck.simulate import network
 from envcheck.simulate.machine_file import load, names
 from envcheck.vendors import VENDORS
+from envcheck.vendors.nvidia import simulate_fabric_manager
 from probes.host.collectors import COLLECTORS
 from tests.envcheck.simulate.simulation_parts import document, listing, opened, say, told_by
 
@@ -89,7 +89,7 @@ def test_every_question_has_an_answer(name: str, door: Callable[..., tuple[Machi
     answers = first | ask_all(at, follow_ups(replace(vendor, only_if={}), first))
     wrong = {key: a.outcome for key, a in answers.items() if a.outcome in (Outcome.FAILED, Outcome.HUNG)}
     missing = [key for key, a in answers.items() if a.outcome is Outcome.ABSENT and key.startswith(("run", "ask"))]
-    missing = [key for key in missing if "nv-fabricmanager" not in key or network.switches(machine)]
+    missing = [key for key in missing if "nv-fabricmanager" not in key or simulate_fabric_manager.has_switches(machine)]
 
     assert [key for key in wrong if ",power.draw," not in key] == []
     assert missing == []

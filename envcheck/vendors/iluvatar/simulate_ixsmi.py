@@ -5,7 +5,7 @@ from __future__ import annotations
 from envcheck.core.simulate.columns import columns
 from envcheck.core.simulate.machine import Chip, Devices, Driver, Machine
 from envcheck.core.simulate.reply import Program, Reply
-from envcheck.core.simulate.topology import gpu_matrix
+from envcheck.core.simulate.topology import format_matrix
 
 _FULL = "+" + "-" * 77 + "+"
 _CELLS = "+" + "+".join("-" * width for width in (31, 22, 22)) + "+"
@@ -23,7 +23,7 @@ def program(machine: Machine) -> Program:
         replies = {
             "": Reply(_table(machine, make, driver)),
             "-L": Reply("".join(lines)),
-            "topo -m": Reply(gpu_matrix(machine)),
+            "topo -m": Reply(format_matrix(machine)),
         }
     return Program("ixsmi", replies, (("", _USAGE),), listings=("",), columns=columns(machine, _renamed(driver)))
 

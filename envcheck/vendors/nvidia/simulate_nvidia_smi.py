@@ -7,8 +7,8 @@ import time
 from envcheck.core.simulate.columns import columns
 from envcheck.core.simulate.machine import Chip, Devices, Driver, Machine
 from envcheck.core.simulate.reply import Program, Reply
-from envcheck.core.simulate.topology import gpu_matrix
-from envcheck.simulate.nvidia_xml import document
+from envcheck.core.simulate.topology import format_matrix
+from envcheck.vendors.nvidia.simulate_nvidia_xml import document
 
 _FULL = "+" + "-" * 89 + "+"
 _CELLS = "+" + "+".join("-" * width for width in (41, 24, 22)) + "+"
@@ -51,7 +51,7 @@ def program(machine: Machine, now: float) -> Program:
     if machine.listed:
         xml = Reply(document(machine, make, driver, stamp))
         replies = {"": Reply(f"{stamp:<31}\n{_table(machine, make, driver)}"), "-q -x": xml, "-x -q": xml}
-        replies |= {"-L": Reply(_list(machine, make)), "topo -m": Reply(gpu_matrix(machine))}
+        replies |= {"-L": Reply(_list(machine, make)), "topo -m": Reply(format_matrix(machine))}
     replies["--version"] = Reply(
         f"NVIDIA-SMI version  : {driver.tool}\nNVML version        : {'.'.join(driver.tool.split('.')[:2])}\n"
         f"DRIVER version      : {driver.version}\nCUDA Version        : {driver.cuda}\n"

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from envcheck.core.simulate.machine import Chip, Devices, Driver, Machine
 from envcheck.core.simulate.reply import Program, Reply
-from envcheck.core.simulate.topology import npu_matrix
+from envcheck.vendors.ascend.simulate_topology import format_matrix
 
 _WIDE = "+" + "-" * 96 + "+"
 _THIN, _BOLD = ("+" + "+".join(mark * width for width in (27, 15, 52)) + "+" for mark in "-=")
@@ -39,7 +39,7 @@ def program(machine: Machine) -> Program:
         "info": _info(machine, make, driver) if cards else _EMPTY,
         "info -m": Reply(_mapping(machine, make)) if cards else _EMPTY,
         "info -l": Reply(_list(cards)) if cards else _EMPTY,
-        "info -t topo": Reply(npu_matrix(machine)) if cards else _EMPTY,
+        "info -t topo": Reply(format_matrix(machine)) if cards else _EMPTY,
         "-v": Reply(f"npu-smi version: {driver.tool}\n"),
     }
     for card in cards:

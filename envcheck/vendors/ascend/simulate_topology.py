@@ -1,0 +1,31 @@
+"""The matrix of `npu-smi info -t topo`."""
+
+from __future__ import annotations
+
+from envcheck.core.simulate.machine import Machine
+from envcheck.core.simulate.topology import relation
+
+_LEGEND = """
+Legend:
+
+  X    = Self
+  SYS  = Path traversing PCIe and NUMA nodes
+  PHB  = Path traversing PCIe and the PCIe host bridge of a CPU
+  PIX  = Path traversing a single PCIe switch
+  HCCS = Connection traversing HCCS
+  SIO  = Path traversing the SIO bus
+  HCCS_SW = Connection traversing HCCS through a switch
+  NA   = Unknown relationship
+"""
+
+
+def format_matrix(machine: Machine) -> str:
+    """Columns of eleven; the newest cards are named by Phy-ID and get no affinity column (as an A3 printed it)."""
+    assert machine.links is not None and machine.devices is not None
+    word, affinity = "Phy-ID" if machine.devices.phy_ids else "NPU", machine.links.cpu_affinity
+    numbers = [chip.index if machine.devices.phy_ids else chip.card for chip in machine.listed]
+    rows = [["", *(f"{word}{n}" for n in numbers), *(["CPU Affinity"] if affinity else [])]]
+    for number, chip in zip(numbers, machine.listed, strict=True):
+        cells = [relation(machine, chip, other) for other in machine.listed]
+        rows.append([f"{word}{number}", *cells, *([affinity[chip.index]] if affinity else [])])
+    return "".join("".join(f"{cell:<11}" for cell in row).rstrip() + "\n" for row in rows) + _LEGEND
