@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
-from envcheck.checks.software.driver import firmware_range, firmware_version
-from envcheck.checks.software.toolkit import toolkit_version
 from envcheck.compat.model import COMPONENTS, Confidence, Row, Standing
 from envcheck.core.facts import Facts, VendorFacts
+from envcheck.core.installed_versions import firmware_range, firmware_version, toolkit_version
 from envcheck.core.key_value import driver_version
 
 Read = Callable[[Facts, VendorFacts], str | None]

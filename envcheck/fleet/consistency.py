@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from envcheck.checks.host import hccl, ports
-from envcheck.checks.software import driver, toolkit
 from envcheck.collect.questions import IMAGES
+from envcheck.core import installed_versions
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import ranges
 from envcheck.core.model import Severity
@@ -119,7 +119,7 @@ def _driver(facts: Facts, v: VendorFacts) -> str | None:
 
 
 def _firmware(facts: Facts, v: VendorFacts) -> str | None:
-    return driver.firmware_version(v)
+    return installed_versions.firmware_version(v)
 
 
 TABLE = (
@@ -128,7 +128,7 @@ TABLE = (
           "Nodes of one driver are the tested case: update the odd one."),
     Voted("fleet.firmware", _of_vendors("firmware", _firmware), WARN,
           "Update the odd one's firmware with its driver."),
-    Voted("fleet.toolkit", _of_vendors("toolkit", toolkit.toolkit_version), WARN,
+    Voted("fleet.toolkit", _of_vendors("toolkit", installed_versions.toolkit_version), WARN,
           "Use one toolkit, or one image, on all nodes."),
     Voted("fleet.architecture", _host("architecture", lambda f: f.host.architecture if f.host else None), FAIL,
           "One job wants one architecture: wheels and images are built for it."),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 
-from envcheck.checks.software.toolkit import toolkit_version
 from envcheck.core import versions
 from envcheck.core.facts import Facts
+from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.model import Finding, Severity
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Job, Recipe

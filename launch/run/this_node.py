@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import psutil
 
-from envcheck.checks.software.toolkit import toolkit_version
 from envcheck.core.facts import VendorFacts
+from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.key_value import driver_version
 from envcheck.core.signals import heard_by, interrupt
 from envcheck.core.version import __version__

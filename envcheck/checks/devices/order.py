@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from envcheck.checks.software.toolkit import toolkit_version
 from envcheck.core import versions
 from envcheck.core.check import ILUVATAR, NPU, NVIDIA, Check, of_devices
 from envcheck.core.facts import Facts, VendorFacts
@@ -23,6 +22,7 @@ from envcheck.core.findings import (
     unknown,
     warn,
 )
+from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.model import Device, Finding
 from envcheck.core.vendor import die_id
 

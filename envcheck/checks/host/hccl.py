@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from envcheck.checks.host.network import _unread
 from envcheck.checks.host.ports import decimal
-from envcheck.checks.software.toolkit import toolkit_version
 from envcheck.core import versions
 from envcheck.core.check import NPU, Check, of_devices
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import fail, figures, graded, nodes_wanted, not_told, ok, quote, ranges, skip
+from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.model import Finding, Severity
 
 # CANN's environment reference, 7.0 to 9.0: lowest, highest, a multiple of.

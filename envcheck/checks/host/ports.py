@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from envcheck.checks.software.toolkit import toolkit_version
 from envcheck.core import versions
 from envcheck.core.check import NPU, Check, of_devices
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import fail, in_container, not_told, ok, quote, ranges, skip, unknown, warn
+from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.model import Finding, Outcome
 from envcheck.core.vendor import die_id
 

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from envcheck.checks.devices import conflicts, device_memory
 from envcheck.checks.host.system import SHM_GIB
 from envcheck.checks.software import compatibility
-from envcheck.checks.software.driver import firmware_version
 from envcheck.checks.software.installed import installed
-from envcheck.checks.software.toolkit import toolkit_version
 from envcheck.core import versions
 from envcheck.core.check import Check, of_job
 from envcheck.core.facts import Disk, Facts, Fit, Host, VendorFacts, Wanted
@@ -29,6 +27,7 @@ from envcheck.core.findings import (
     warn,
 )
 from envcheck.core.findings import command as asked
+from envcheck.core.installed_versions import firmware_version, toolkit_version
 from envcheck.core.key_value import driver_version
 from envcheck.core.model import Device, Finding, Remedy, Severity
 from envcheck.settings.thresholds import least_share

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from envcheck.checks.software import compatibility, minimum_driver
@@ -25,7 +24,8 @@ from envcheck.core.findings import (
     unknown,
     warn,
 )
-from envcheck.core.key_value import driver_version, fields
+from envcheck.core.installed_versions import board_fields, firmware_range, firmware_version
+from envcheck.core.key_value import driver_version
 from envcheck.core.model import Document, Finding, Outcome, Severity
 
 DRIVER_FILE = "read /usr/local/Ascend/driver/version.info"
@@ -139,7 +139,7 @@ def firmware(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if found is None:
         if v.tool and v.tool.outcome is Outcome.ABSENT:
             yield follows("driver.tool")
-        elif document is None and not _boards(v):
+        elif document is None and not board_fields(v):
             yield (
                 skip("no firmware file here (a container has none)")
                 if in_container(facts)
@@ -159,7 +159,7 @@ def firmware(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def compatible(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Each board says that its firmware fits the driver."""
-    boards = _boards(v)
+    boards = board_fields(v)
     said = {number: value for number, fields in boards.items() if isinstance(value := fields.get("Compatibility"), str)}
     wrong = {number: value for number, value in said.items() if value.upper() != "OK"}
     if wrong:
@@ -209,29 +209,6 @@ def install_record(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def no_device(v: VendorFacts) -> bool:
     """The tool works, and says that there is none."""
     return bool(v.document and v.document.error and v.document.error.category == "no-device")
-
-
-def firmware_version(v: VendorFacts) -> str | None:
-    document = v.documents.get(FIRMWARE_FILE)
-    said = document.detail.get("firmware_version") if document else None
-    boards = (fields.get("Firmware Version") for fields in _boards(v).values())
-    return next((str(value) for value in (said, *boards) if isinstance(value, str) and value), None)
-
-
-def _boards(v: VendorFacts) -> dict[int, dict[str, object]]:
-    return {
-        n: said
-        for n, kinds in v.per_device.items()
-        if (board := kinds.get("board")) is not None and (said := fields(board))
-    }
-
-
-def firmware_range(v: VendorFacts) -> tuple[str | None, str | None]:
-    """The driver's compatible_version_fw=[7.0.0,8.9.9]."""
-    said = v.documents[DRIVER_FILE].detail.get("fields", {}) if DRIVER_FILE in v.documents else {}
-    text = str(said.get("compatible_version_fw", "")) if isinstance(said, dict) else ""
-    found = re.search(r"\[([\d.]+?)\.?,([\d.]+?)\.?\]", text)
-    return (found[1], found[2]) if found else (None, None)
 
 
 def _missing(facts: Facts, v: VendorFacts) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from envcheck.checks.software import compatibility
 from envcheck.checks.software.installed import installed
-from envcheck.checks.software.toolkit import toolkit_version
 from envcheck.core import versions
 from envcheck.core.facts import Facts, VendorFacts
+from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.key_value import driver_version
 
 Named = tuple[str, str]  # a version, and who names it

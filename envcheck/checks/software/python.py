@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from envcheck.checks.software import compatibility
 from envcheck.checks.software.installed import installed, metadata
-from envcheck.checks.software.toolkit import toolkit_version
 from envcheck.compat import judging
 from envcheck.compat.model import Standing, Verdict
 from envcheck.core import versions
 from envcheck.core.check import ILUVATAR, NPU, NVIDIA, Check, of_machine, of_vendor
 from envcheck.core.facts import Facts, Packages, VendorFacts
 from envcheck.core.findings import fail, ok, reading, skip, unknown, warn
+from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.key_value import driver_version
 from envcheck.core.model import Finding
 

@@ -24,7 +24,8 @@ from envcheck.core.findings import (
     unknown,
     warn,
 )
-from envcheck.core.key_value import driver_version, fields
+from envcheck.core.installed_versions import toolkit_trees, toolkit_version
+from envcheck.core.key_value import driver_version
 from envcheck.core.model import Answer, Finding, Outcome
 
 TREES = {
@@ -41,7 +42,7 @@ def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The toolkit is installed."""
     if all(facts.answers.get(key) is None for key in TREES[v.name]):
         yield not_told(facts, *TREES[v.name])
-    elif found := trees(facts, v):
+    elif found := toolkit_trees(facts, v):
         yield ok(f"{v.vendor.toolkit} in {', '.join(found)}")
     elif in_container(facts):
         words = "Start from an image that holds it."
@@ -55,7 +56,7 @@ def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def single(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """One toolkit tree is in force: two on the library path mix their symbols."""
-    found = trees(facts, v)
+    found = toolkit_trees(facts, v)
     if facts.environment is None:
         yield not_told(facts, "ask environment")
         return
@@ -88,7 +89,7 @@ def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The toolkit's version is known."""
     found = toolkit_version(facts, v)
     if found is None:
-        yield not_told(facts, CONFIG) if trees(facts, v) else follows("toolkit.present")
+        yield not_told(facts, CONFIG) if toolkit_trees(facts, v) else follows("toolkit.present")
     elif versions.key(found) is None:
         yield unknown(f"{v.vendor.toolkit} {found}: not a version that envcheck can order")
     elif (oldest := compatibility.oldest(compatibility.TOOLKITS.get(v.name))) and versions.at_least(
@@ -105,7 +106,9 @@ def driver_pair(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The toolkit is named with the driver: by its release notes, or by who tried it."""
     found, running = toolkit_version(facts, v), driver_version(v)
     if not found:
-        yield (follows("toolkit.present") if not trees(facts, v) else unknown("the toolkit's version is not known"))
+        yield (
+            follows("toolkit.present") if not toolkit_trees(facts, v) else unknown("the toolkit's version is not known")
+        )
         return
     verdict = compatibility.pair("cann", "npu-driver", {"cann": found, "npu-driver": running})
     if verdict is None:
@@ -120,7 +123,7 @@ def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if facts.environment is None:
         yield not_told(facts, "ask environment")
         return
-    if not trees(facts, v):
+    if not toolkit_trees(facts, v):
         yield follows("toolkit.present")
         return
     homes = [value for name in v.vendor.toolkit_variables if (value := facts.environment.get(name))]
@@ -141,7 +144,7 @@ def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def atb(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """NNAL/ATB is installed: importing paddle's plugin fails without libatb.so."""
     answer = facts.answers.get(ATB_SET_ENV)
-    if not trees(facts, v):
+    if not toolkit_trees(facts, v):
         yield follows("toolkit.present")
     elif answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
         yield not_told(facts, ATB_SET_ENV)
@@ -172,24 +175,6 @@ def preload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield skip("LD_PRELOAD is not set here; the launch sets it")
 
 
-def trees(facts: Facts, v: VendorFacts) -> list[str]:
-    """The toolkit's folders; a link such as /usr/local/corex beside corex-4.3.0 is not another tree."""
-    found = [p for key in TREES.get(v.name, ()) if (a := facts.answers.get(key)) and a.ok for p in a.out.split()]
-    named = [path for path in found if re.search(r"\d", path.rpartition("/")[2])]
-    return named or found
-
-
-def toolkit_version(facts: Facts, v: VendorFacts) -> str | None:
-    """From version.cfg or the install file, else from the folder's name; the toolkit in force counts."""
-    for key, document in v.documents.items():
-        if "ascend-toolkit/latest" in key:
-            said = document.detail.get("cann_version") or fields(document).get("version") or _plain(document.detail)
-            if isinstance(said, str):
-                return said
-    names = [m[0] for path in trees(facts, v) if (m := re.search(r"\d[\w.]*$", path))]
-    return max(names, key=lambda n: versions.key(n) or ()) if names else None
-
-
 def _told_by(facts: Facts, v: VendorFacts) -> Answer | None:
     """The answer that the toolkit's version is read from."""
     keys = [*(key for key in v.documents if "ascend-toolkit/latest" in key), *TREES[v.name]]
@@ -202,11 +187,6 @@ def _ls(v: VendorFacts) -> str:
 
 def _no_tree(v: VendorFacts) -> tuple[str, ...]:
     return nothing(*TREES[v.name])
-
-
-def _plain(detail: object) -> object:
-    said = detail.get("fields") if isinstance(detail, dict) else None
-    return said.get("version") if isinstance(said, dict) else None
 
 
 def _ended(facts: Facts, key: str) -> Outcome:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.checks.software.driver_parts import unloadable
-from envcheck.checks.software.toolkit import ATB_SET_ENV, in_force, toolkit_version, trees
+from envcheck.checks.software.toolkit import ATB_SET_ENV, in_force
 from envcheck.core import versions
 from envcheck.core.check import ILUVATAR, NPU, Check, of_devices, of_vendor
 from envcheck.core.facts import Facts, VendorFacts
@@ -25,6 +25,7 @@ from envcheck.core.findings import (
     unknown,
     warn,
 )
+from envcheck.core.installed_versions import toolkit_trees, toolkit_version
 from envcheck.core.key_value import driver_version
 from envcheck.core.model import Answer, Finding, Outcome
 from probes.host import schemas
@@ -46,7 +47,7 @@ FRAMEWORKS = ("torch-npu", "paddle-custom-npu", "mindspeed", "vllm-ascend")
 def loads(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The toolkit's libraries can be loaded here: frameworks count no device otherwise."""
     said = schemas.libraries(facts)
-    if not trees(facts, v):
+    if not toolkit_trees(facts, v):
         yield follows("toolkit.present")
     elif facts.environment is None or said is None or not any(name in said for name in TOOLKIT_LIBRARIES):
         yield not_told(facts, "ask libraries")
@@ -84,7 +85,7 @@ def copies(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def atb_loads(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """libatb.so can be loaded: NNAL has a set_env.sh of its own."""
     said, there = schemas.libraries(facts), facts.answers.get(ATB_SET_ENV)
-    if not trees(facts, v):
+    if not toolkit_trees(facts, v):
         yield follows("toolkit.present")
     elif there is None or not there.ok:
         yield follows("toolkit.atb")
@@ -108,7 +109,7 @@ def nnal(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """NNAL/ATB is of the toolkit's release: others' symbols are missing, or of another ABI."""
     answer, there, cann = facts.answers.get(ATB_VERSION), facts.answers.get(ATB_SET_ENV), toolkit_version(facts, v)
     found = re.search(r"Ascend-cann-atb\s*:\s*(\S+)", answer.out) if answer and answer.ok else None
-    if not trees(facts, v):
+    if not toolkit_trees(facts, v):
         yield follows("toolkit.present")
     elif there is not None and there.outcome is Outcome.EMPTY:
         yield follows("toolkit.atb")
@@ -128,7 +129,7 @@ def operators(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     base = _version_of(facts.answers.get(COMPILER))
     parts = {key: said for key in OPERATORS if (said := _version_of(facts.answers.get(key)))}
     other = next((key for key, said in parts.items() if said != base), None)
-    if not trees(facts, v):
+    if not toolkit_trees(facts, v):
         yield follows("toolkit.present")
     elif base is None or not parts:
         yield not_told(facts, COMPILER, *OPERATORS)
@@ -147,7 +148,7 @@ def kernels(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     answer, wanted = facts.answers.get(KERNELS), _soc(v)
     below = (path.partition("/kernel/")[2].partition("/")[0] for path in (answer.out if answer else "").split())
     found = sorted({chip for chip in below if chip})
-    if not trees(facts, v):
+    if not toolkit_trees(facts, v):
         yield follows("toolkit.present")
     elif answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY) or (answer.ok and not found):
         yield not_told(facts, KERNELS)
@@ -187,8 +188,8 @@ def compiler_python(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         return
     value, folder = facts.environment.get("PYTHONPATH", ""), v.vendor.toolkit_folder
     in_force = folder in facts.environment.get("LD_LIBRARY_PATH", "")
-    if not trees(facts, v) or not in_force:
-        yield follows("toolkit.environment" if trees(facts, v) else "toolkit.present")
+    if not toolkit_trees(facts, v) or not in_force:
+        yield follows("toolkit.environment" if toolkit_trees(facts, v) else "toolkit.present")
     elif re.search(rf"{re.escape(folder)}[^:]*/(site-packages|tbe)", value):
         yield ok("CANN's Python folder is on PYTHONPATH")
     else:
@@ -216,9 +217,9 @@ def corex(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The CoreX tree is of the kernel driver's release: cards are listed, and frameworks see none otherwise."""
     known = schemas.kernel(facts)
     running = (known.versions.get("iluvatar") if known else None) or driver_version(v)
-    named = [found[1] for path in trees(facts, v) if (found := re.search(r"corex-(\d+\.\d+)", path))]
+    named = [found[1] for path in toolkit_trees(facts, v) if (found := re.search(r"corex-(\d+\.\d+)", path))]
     short = re.match(r"\d+\.\d+", running or "")
-    if not trees(facts, v):
+    if not toolkit_trees(facts, v):
         yield follows("toolkit.present")
     elif short is None and not v.devices:
         yield follows("driver.tool")
