@@ -1,20 +1,16 @@
-"""The TOML files beside this one, checked, as a Table.  A wrong key, component or pattern is named with its place."""
+"""The tables of versions, checked, as a Table.  A wrong key, component or pattern is named with its place."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from envcheck.compat import patterns
-from envcheck.compat.model import COMPONENTS, Confidence, Image, Renamed, Row, Rule, Standing, Table
-from envcheck.core import toml_file
+from envcheck.compat.components import NEXT, TableFile, components, own_files
+from envcheck.compat.model import Confidence, Goal, Image, Renamed, Row, Rule, Standing, Table
 from envcheck.core.errors import UsageError
 
-FOLDER = Path(__file__).parent
-LIMIT = 256 << 10
-NEXT = "the keys stand at the head of envcheck/compat/ascend.toml"
 STANDINGS = {"tested": Standing.TESTED, "unknown": Standing.UNKNOWN, "bad": Standing.BAD}
 _ROW = {"version", "with", "verdict", "confidence", "source", "date", "partner", "release", "symptom", "remedy", "note"}
 _RULE = {"pair", "relation", "holds", "confidence", "source", "date", "symptom", "remedy", "note"}
@@ -23,32 +19,35 @@ _RULE = {"pair", "relation", "holds", "confidence", "source", "date", "symptom",
 @functools.cache
 def table() -> Table:
     """Ours, read once."""
-    return load(FOLDER)
+    return load(own_files())
 
 
-def load(folder: Path) -> Table:
-    """All tables in the folder."""
-    read = {
-        path.name: toml_file.table(toml_file.text(path, LIMIT, "table"), path.name, NEXT) for path in _files(folder)
-    }
-    sources = {str(k): str(v) for said in read.values() for k, v in said.get("sources", {}).items()}
-    rows = tuple(row for name, said in read.items() for row in _rows(name, said, sources))
-    rules = tuple(rule for name, said in read.items() for rule in _rules(name, said, sources))
+def load(files: Sequence[TableFile]) -> Table:
+    """All tables of the files."""
+    sources = {str(k): str(v) for file in files for k, v in file.said.get("sources", {}).items()}
+    rows = tuple(row for file in files for row in _rows(file.name, file.said, sources))
+    rules = tuple(rule for file in files for rule in _rules(file.name, file.said, sources))
     return Table(
         rows=rows,
         rules=rules,
-        images=tuple(image for said in read.values() for image in _images(said)),
-        renamed=tuple(each for said in read.values() for each in _renamed(said)),
+        images=tuple(image for file in files for image in _images(file.said)),
+        renamed=tuple(each for file in files for each in _renamed(file.said)),
         sources=sources,
-        indexes={str(p): str(f) for said in read.values() for f, p in _index(said).get("devices", {}).items()},
-        index_pattern=next((_index(said)["pattern"] for said in read.values() if "indexes" in said), ""),
-        urls={package: url for name, said in read.items() for package, url in _urls(name, said, sources)},
+        indexes={str(p): str(f) for file in files for f, p in _index(file.said).get("devices", {}).items()},
+        index_pattern=next((_index(file.said)["pattern"] for file in files if "pattern" in _index(file.said)), ""),
+        urls={package: url for file in files for package, url in _urls(file.name, file.said, sources)},
         pairs=_pairs(rows, rules),
+        goals={(file.vendor, framework): goal for file in files for framework, goal in _goals(file)},
     )
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.toml"))
+def _goals(file: TableFile) -> Iterator[tuple[str, Goal]]:
+    for framework, said in file.said.get("goals", {}).items():
+        where = f"{file.name}: goal {framework}"
+        _keys(where, said, {"driver", "wanted", "links", "beside"})
+        links = tuple((_component(where, left), _component(where, right)) for left, right in said["links"])
+        wanted, beside = (tuple(_component(where, name) for name in said.get(key, ())) for key in ("wanted", "beside"))
+        yield str(framework), Goal(_component(where, said["driver"]), wanted, links, beside)
 
 
 def _pairs(rows: Iterable[Row], rules: Iterable[Rule]) -> dict[tuple[str, str], tuple[Row, ...]]:
@@ -139,8 +138,8 @@ def _keys(where: str, said: Mapping[str, Any], known: set[str]) -> None:
 
 
 def _component(where: str, name: object) -> str:
-    if not isinstance(name, str) or name not in COMPONENTS:
-        raise UsageError(f"{where}: there is no component {name!r}", "envcheck/compat/model.py lists them")
+    if not isinstance(name, str) or name not in components():
+        raise UsageError(f"{where}: there is no component {name!r}", NEXT)
     return name
 
 

@@ -25,49 +25,6 @@ class Confidence(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Component:
-    """Something with a version.  `builds`: 24.1.rc1.b030 is 24.1.rc1; `word`: no number, compared as a prefix.
-
-    `package`: pip's name of it, where several makers' packages have one name and are told apart here.
-    """
-
-    title: str
-    builds: bool = False
-    word: bool = False
-    package: str = ""
-
-
-def _system(title: str) -> Component:
-    return Component(title, builds=True)
-
-
-COMPONENTS: dict[str, Component] = {
-    "npu-driver": _system("driver"),
-    "npu-firmware": _system("firmware"),
-    "cann": _system("CANN"),
-    "corex-driver": _system("driver"),
-    "corex": _system("CoreX"),
-    "nvidia-driver": _system("driver"),
-    "cuda": _system("CUDA"),
-    "python": _system("Python"),
-    "architecture": Component("processor", word=True),
-    "chip": Component("chip", word=True),
-    "compute-capability": _system("compute capability"),
-    "torch-cuda": Component("torch", package="torch"),
-    "torch-corex": Component("torch", package="torch"),
-    **{
-        name: Component(name)
-        for name in (
-            *("paddlepaddle", "paddlepaddle-gpu", "paddle-custom-npu", "paddle-iluvatar-gpu", "paddleformers"),
-            *("erniekit", "setuptools", "opencv-python", "imgaug", "triton", "decord", "use-triton-in-paddle"),
-            *("numpy", "transformers", "datasets", "accelerate", "peft", "trl", "deepspeed"),
-            *("torch", "torch-npu", "torchvision", "llamafactory", "ms-swift", "vllm", "vllm-ascend", "triton-ascend"),
-        )
-    },
-}
-
-
-@dataclass(frozen=True)
 class Row:
     """One fact: `of` in one of `version` and each component of `others`, in one of its patterns, are `standing`.
 
@@ -121,12 +78,26 @@ class Renamed:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Goal:
+    """What a set holds, the component that makes it newer first, and which links must be tested.
+
+    `driver` and the processor are given; `beside` are packages that are named where something is known of them.
+    """
+
+    driver: str
+    wanted: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    beside: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Everything that the files say; `pairs` are the rows by the two components that they speak of.
 
     `indexes` are the folders, by package, that `index_pattern` wants as {device}: Paddle's own index.  `urls` are the
-    whole indexes of other packages, with {cuda} for the folder of a CUDA (cu126).
+    whole indexes of other packages, with {cuda} for the folder of a CUDA (cu126).  `goals`, by vendor and framework,
+    are the sets that can be solved for.
 
     Two tables are the same only where they are one: what is remembered of a table needs no look into it.
     """
@@ -140,6 +111,7 @@ class Table:
     index_pattern: str = ""
     urls: Mapping[str, str] = field(default_factory=dict)
     pairs: Mapping[tuple[str, str], tuple[Row, ...]] = field(default_factory=dict)
+    goals: Mapping[tuple[str, str], Goal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

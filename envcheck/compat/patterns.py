@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterable
 
-from envcheck.compat.model import COMPONENTS
+from envcheck.compat.components import components
 from envcheck.core import versions
 
 _OPPOSITE = {">=": "<", "<": ">=", ">": "<=", "<=": ">"}
@@ -22,11 +22,11 @@ def fits(component: str, version: str, patterns: Iterable[str]) -> bool | None:
 @functools.lru_cache(maxsize=4096)  # the tables say the same ones often
 def readable(component: str, pattern: str) -> bool:
     """Whether the pattern is one at all: a version, a range, 25.5.X, any; for a word, any text."""
-    return COMPONENTS[component].word or pattern == "any" or versions.fits("1.0", pattern) is not None
+    return components()[component].word or pattern == "any" or versions.fits("1.0", pattern) is not None
 
 
 def comparable(component: str, version: str) -> bool:
-    return bool(version) if COMPONENTS[component].word else versions.key(version) is not None
+    return bool(version) if components()[component].word else versions.key(version) is not None
 
 
 def literal(pattern: str) -> bool:
@@ -41,7 +41,7 @@ def outside(patterns: Iterable[str]) -> str:
 
 
 def _fits(component: str, version: str, pattern: str) -> bool | None:
-    kind = COMPONENTS[component]
+    kind = components()[component]
     if kind.word:
         return version.lower().startswith(pattern.lower())  # 910B3 is a 910B
     return versions.fits(version, pattern, kind.builds)

@@ -11,94 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from envcheck.compat import judging, loading, patterns
-from envcheck.compat.model import COMPONENTS, Confidence, Image, Standing, Table, Verdict
+from envcheck.compat.components import components
+from envcheck.compat.model import Confidence, Goal, Image, Standing, Table, Verdict
 from envcheck.core import versions
 
-Link = tuple[str, str]
 NAMED_LIMIT = 6
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What a set holds, the component that makes it newer first, and which links must be tested.
-
-    `driver` and the processor are given; `beside` are packages that are named where something is known of them.
-    """
-
-    driver: str
-    wanted: tuple[str, ...]
-    links: tuple[Link, ...]
-    beside: tuple[str, ...] = ()
-
-
-GOALS: dict[tuple[str, str], Goal] = {
-    ("npu", "paddle"): Goal(
-        "npu-driver",
-        ("paddle-custom-npu", "paddlepaddle", "cann", "python"),
-        (
-            ("cann", "npu-driver"),
-            ("paddle-custom-npu", "cann"),
-            ("paddle-custom-npu", "paddlepaddle"),
-            ("paddle-custom-npu", "python"),
-            ("paddle-custom-npu", "architecture"),
-        ),
-        beside=("numpy",),
-    ),
-    ("npu", "torch"): Goal(
-        "npu-driver",
-        ("torch-npu", "torch", "cann", "python"),
-        (
-            ("cann", "npu-driver"),
-            ("torch-npu", "cann"),
-            ("torch-npu", "torch"),
-            ("torch-npu", "architecture"),
-            ("torch", "python"),
-        ),
-        beside=("numpy",),
-    ),
-    ("iluvatar", "paddle"): Goal(
-        "corex-driver",
-        ("paddle-iluvatar-gpu", "paddlepaddle", "python"),
-        (
-            ("paddle-iluvatar-gpu", "corex-driver"),
-            ("paddle-iluvatar-gpu", "paddlepaddle"),
-            ("paddle-iluvatar-gpu", "python"),
-            ("paddle-iluvatar-gpu", "architecture"),
-        ),
-        beside=("numpy",),
-    ),
-    ("nvidia", "paddle"): Goal(
-        "nvidia-driver",
-        ("paddlepaddle-gpu", "cuda", "python"),
-        (
-            ("cuda", "nvidia-driver"),
-            ("paddlepaddle-gpu", "cuda"),
-            ("paddlepaddle-gpu", "python"),
-            ("paddlepaddle-gpu", "architecture"),
-        ),
-        beside=("numpy",),
-    ),
-    ("nvidia", "torch"): Goal(
-        "nvidia-driver",
-        ("torch-cuda", "cuda", "python"),
-        (
-            ("cuda", "nvidia-driver"),
-            ("torch-cuda", "cuda"),
-            ("torch-cuda", "python"),
-            ("torch-cuda", "architecture"),
-        ),
-    ),
-    ("iluvatar", "torch"): Goal(
-        "corex-driver",
-        ("torch-corex", "python"),
-        (
-            ("torch-corex", "corex-driver"),
-            ("torch-corex", "python"),
-            ("torch-corex", "architecture"),
-        ),
-        beside=("numpy",),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -241,13 +158,13 @@ def _missing(goal: Goal, driver: str, architecture: str, table: Table) -> Iterat
         verdicts = [v for r in rights for c in candidates(left, table) if (v := _verdict(left, right, c, r, table))]
         tested = [v.left_version for v in verdicts if v.standing is Standing.TESTED]
         open_for[left] = [version for version in tested if version in open_for.get(left, tested)]
-        with_it = f"{COMPONENTS[right].title} {', '.join(rights[:NAMED_LIMIT])}"
+        with_it = f"{components()[right].title} {', '.join(rights[:NAMED_LIMIT])}"
         if not tested:
             bad = next((v.symptom for v in verdicts if v.standing is Standing.BAD), "") if right in given else ""
-            yield f"no {COMPONENTS[left].title} is named with {with_it}{bad and ': ' + bad}"
+            yield f"no {components()[left].title} is named with {with_it}{bad and ': ' + bad}"
             return
         if not open_for[left]:
-            yield f"no {COMPONENTS[left].title} is named with {behind[left]} and with {with_it}"
+            yield f"no {components()[left].title} is named with {behind[left]} and with {with_it}"
             return
         behind.setdefault(left, with_it)
 
@@ -297,13 +214,13 @@ def _same(component: str, driver: str, version: str) -> bool:
 
 def images(found: Mapping[str, str], table: Table) -> tuple[Image, ...]:
     """The images in which nothing contradicts the set, those that hold most of it first.  A chip is not asked for."""
-    fitting = [image for image in table.images if _suits(image, found)]
+    fitting = [image for image in table.images if _suits(image, found, table)]
     return tuple(sorted(fitting, key=lambda image: (bool(image.doubt), -len(set(image.holds) & set(found)))))
 
 
-def _suits(image: Image, found: Mapping[str, str]) -> bool:
-    if any(goal.wanted[0] in image.holds and goal.wanted[0] not in found for goal in GOALS.values()):
+def _suits(image: Image, found: Mapping[str, str], table: Table) -> bool:
+    if any(goal.wanted[0] in image.holds and goal.wanted[0] not in found for goal in table.goals.values()):
         return False  # another framework's
     asked = {name: version for name, version in image.holds.items() if name in found}
-    essential = {name for name in asked if COMPONENTS[name].builds and name != "python"}
+    essential = {name for name in asked if components()[name].builds and name != "python"}
     return bool(essential) and all(patterns.fits(name, found[name], (v,)) for name, v in asked.items())

@@ -70,8 +70,9 @@ class Vendor:
     `toolkit_link` leads to the one in force, and `toolkit_path` finds its name in LD_LIBRARY_PATH; `toolkit_variables`
     are set by its environment, `path_variables` name further folders.
 
-    In the tables of versions `driver_component` and `toolkit_component` are its driver and toolkit, `driver_pair` and
-    `toolkit_pair` the rows whose oldest version is the floor of each, `plugin_partner` is what the plugin is built for.
+    In the tables of versions `driver_component`, `firmware_component`, `toolkit_component` and `chip_component` are
+    its driver, firmware, toolkit and kind of card, `driver_pair` and `toolkit_pair` the rows whose oldest version is
+    the floor of each, `plugin_partner` is what the plugin is built for.
     """
 
     name: str
@@ -113,6 +114,8 @@ class Vendor:
     toolkit_component: str = ""
     toolkit_pair: tuple[str, str] | None = None
     driver_component: str = ""
+    firmware_component: str = ""
+    chip_component: str = ""
     driver_pair: tuple[str, str] | None = None
     driver_version_file: str = ""
     firmware_file: str = ""

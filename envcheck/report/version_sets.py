@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from envcheck.compat import patterns, solving
-from envcheck.compat.model import COMPONENTS, Confidence, Standing, Table, Verdict
-from envcheck.compat.solving import Answer, Choice, Goal
+from envcheck.compat.components import components
+from envcheck.compat.model import Confidence, Goal, Standing, Table, Verdict
+from envcheck.compat.solving import Answer, Choice
 from envcheck.core import errors
 from envcheck.core.language import say
 from envcheck.core.language.width import columns, tidy, wrap
@@ -218,7 +219,7 @@ def commands(told: Told, choice: Choice) -> list[str]:
         if version is None:
             continue
         url = _index(told.table, name, version, choice.versions.get("cuda", ""))
-        lines.append(f"pip install {COMPONENTS[name].package or name}=={version}" + (f" -i {url}" if url else ""))
+        lines.append(f"pip install {components()[name].package or name}=={version}" + (f" -i {url}" if url else ""))
     return lines
 
 
@@ -253,11 +254,11 @@ def _listed(told: Told, choice: Choice) -> list[tuple[str, str]]:
 
 
 def _system(name: str) -> bool:
-    return COMPONENTS[name].builds
+    return components()[name].builds
 
 
 def _title(name: str) -> str:
-    return say(COMPONENTS[name].title)
+    return say(components()[name].title)
 
 
 def _sources(table: Table, v: Verdict) -> list[str]:

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from envcheck.compat import judging, loading, patterns
-from envcheck.compat.model import COMPONENTS, Confidence, Standing, Verdict
+from envcheck.compat.components import components
+from envcheck.compat.model import Confidence, Standing, Verdict
 from envcheck.core import versions
 from envcheck.core.facts import VendorFacts
 from envcheck.core.findings import fail, ok, told_by, unknown
@@ -81,4 +82,4 @@ def said(v: Verdict) -> str:
 
 
 def title(component: str) -> str:
-    return COMPONENTS[component].title
+    return components()[component].title

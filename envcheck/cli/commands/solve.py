@@ -9,7 +9,7 @@ import click
 from envcheck.cli import options
 
 if TYPE_CHECKING:
-    from envcheck.compat.solving import Goal
+    from envcheck.compat.model import Goal, Table
     from envcheck.core.facts import Facts
     from envcheck.report.version_sets import Told
 
@@ -58,11 +58,11 @@ def _solved(asked: dict[str, Any]) -> Told:
         _driver_given(asked)
     facts = None if asked["driver"] is not None and not asked["replay"] else _facts(asked)
     device = _device(asked["device"], facts)
-    goal = _goal(device, asked["framework"])
+    table = loading.table()
+    goal = _goal(device, asked["framework"], table)
     found = detect.installed(facts) if facts else {}
     driver = (asked["driver"] or _driver(device, goal, found)).strip()
     architecture = asked["architecture"] or found.get("architecture") or _processor()
-    table = loading.table()
     answer = solving.solve(goal, driver, architecture, table, found.get("python", ""))
     verdicts = judging.judge(found, detect.told(facts) if facts else (), table)
     return Told(device, asked["framework"], driver, architecture, goal, answer, found, verdicts, table)
@@ -110,18 +110,20 @@ def _device(device: str, facts: Facts | None) -> str:
     return found[0]
 
 
-def _goal(device: str, framework: str) -> Goal:
-    from envcheck.compat.solving import GOALS
+def _goal(device: str, framework: str, table: Table) -> Goal:
     from envcheck.core.errors import EnvcheckError, UsageError
 
     if device == "cpu":
         raise UsageError("--device cpu has no driver to solve for", "name cards: --device npu, iluvatar or nvidia")
-    if (device, framework) not in GOALS:
-        known = [name for kind, name in GOALS if kind == device]
+    known = [name for kind, name in table.goals if kind == device]
+    if not known:
+        there = " or --device ".join(dict.fromkeys(kind for kind, _ in table.goals))
+        raise EnvcheckError(f"no table names a set of versions for --device {device}", f"name one: --device {there}")
+    if framework not in known:
         raise EnvcheckError(
             f"no table names a set of versions for {framework} on {device}", f"--framework {' or '.join(known)}"
         )
-    return GOALS[device, framework]
+    return table.goals[device, framework]
 
 
 def _driver(device: str, goal: Goal, found: dict[str, str]) -> str:

@@ -24,9 +24,10 @@ _OWN = ("cann", "corex")  # and where nothing is said of a container
 def together(context: LintContext) -> Iterator[Remark]:
     """A version that the script pins, and one that is known to fail with it."""
     from envcheck.compat import judging
-    from envcheck.compat.model import COMPONENTS, Standing
+    from envcheck.compat.components import components
+    from envcheck.compat.model import Standing
 
-    pins = {name: pin for name, pin in _pins(context).items() if name in COMPONENTS}
+    pins = {name: pin for name, pin in _pins(context).items() if name in components()}
     if not pins:
         return
     known = {**_around(context), **{name: version for name, (version, _) in pins.items()}}

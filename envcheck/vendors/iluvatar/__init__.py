@@ -49,6 +49,7 @@ VENDOR = Vendor(
     toolkit_folder="/usr/local/corex",
     toolkit_trees=(list_paths("/usr/local/corex*"),),
     toolkit_path=r"/(corex[^/:]*)",
+    toolkit_component="corex",
     driver_component="corex-driver",
     driver_pair=("paddle-iluvatar-gpu", "corex-driver"),
     plugin_partner="corex-driver",

@@ -13,8 +13,8 @@ import pytest
 
 from envcheck.collect import facts
 from envcheck.compat import detect, judging, loading, solving
-from envcheck.compat.model import COMPONENTS, Standing
-from envcheck.compat.solving import GOALS
+from envcheck.compat.components import components
+from envcheck.compat.model import Standing
 from envcheck.report import version_sets
 from tests.envcheck.checks.doctor_helpers import MACHINES, simulated
 
@@ -53,9 +53,9 @@ def test_machine_tells_its_versions(name: str) -> None:
         found = facts.gather(machine)
     versions_here = detect.installed(found)
 
-    assert set(versions_here) <= set(COMPONENTS)
+    assert set(versions_here) <= set(components())
     assert {"architecture", "python", "numpy"} <= set(versions_here)
-    assert any(goal.driver in versions_here for goal in GOALS.values())
+    assert any(goal.driver in versions_here for goal in TABLE.goals.values())
     assert [v for v in judging.judge(versions_here, detect.told(found)) if v.standing is Standing.BAD] == []
 
 
@@ -139,7 +139,7 @@ def test_what_is_here_and_nobody_calls_bad_is_unknown() -> None:
 
 def test_what_is_here_counts_for_its_own_driver_alone() -> None:
     """The installed set says nothing of another driver, nor where a pair of it is known bad."""
-    goal = GOALS["npu", "paddle"]
+    goal = TABLE.goals["npu", "paddle"]
     here_ = {"npu-driver": "24.1.rc1", "architecture": "aarch64", "cann": "8.0.RC1", "python": "3.10"}
     here_ |= {"paddlepaddle": "3.1.0", "paddle-custom-npu": "3.1.0"}
 
@@ -163,7 +163,7 @@ def test_driver_that_does_not_answer_is_told() -> None:
 
 def test_known_bad_pair_of_the_machine_is_shown() -> None:
     """What is installed and known to fail together stands on the screen with what happens and what to do."""
-    goal = GOALS["npu", "paddle"]
+    goal = TABLE.goals["npu", "paddle"]
     found = {"npu-driver": "24.1.rc1", "architecture": "x86_64", "numpy": "2.4.0", "paddlepaddle": "3.1.0\x1b[31m"}
     found["cann"] = "8.0.RC1"
     answered = solving.solve(goal, "24.1.rc1", "x86_64")
@@ -200,7 +200,7 @@ def test_nothing_of_a_framework_is_imported() -> None:
     heavy = ("paddle", "torch", "torch_npu", "numpy", "docker", "rich")
     code = f"""
 import sys
-from envcheck import cli
+from envcheck.cli import main as cli
 try:
     cli.entry(["solve", "--device", "npu", "--driver", "24.1.rc1", "--architecture", "x86_64"])
 except SystemExit as ended:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.compat import judging, loading
-from envcheck.compat.model import COMPONENTS, Confidence, Row, Standing, Verdict
+from envcheck.compat.components import components
+from envcheck.compat.model import Confidence, Row, Standing, Verdict
 
 TESTED, UNKNOWN, BAD = Standing.TESTED, Standing.UNKNOWN, Standing.BAD
 TABLE = loading.table()
@@ -137,7 +138,7 @@ def test_the_machines_own_words_count() -> None:
     assert [(v.standing, v.source) for v in found] == [(BAD, ("its file",))]
 
 
-@given(st.dictionaries(st.sampled_from(sorted(COMPONENTS)), st.text(max_size=40), max_size=6))
+@given(st.dictionaries(st.sampled_from(sorted(components())), st.text(max_size=40), max_size=6))
 def test_any_text_is_judged(installed: dict[str, str]) -> None:
     """Whatever versions a machine tells, there is a verdict for each pair, and no crash."""
     known = {(a, b) for a, b in TABLE.pairs if a in installed and b in installed}
@@ -150,10 +151,10 @@ def test_tested_versions_never_turn_bad_by_a_label(data: st.DataObject) -> None:
     """A local label (+cpu, +cu126) changes no verdict."""
     left, right = data.draw(st.sampled_from(sorted(TABLE.pairs)))
     row = data.draw(st.sampled_from(TABLE.pairs[left, right] or [None]))
-    if row is None or COMPONENTS[left].word or row.version[0][:1] in "<>=" or row.version[0] == "any":
+    if row is None or components()[left].word or row.version[0][:1] in "<>=" or row.version[0] == "any":
         return
     mine = row.version[0].replace(".X", ".1").partition("+")[0]
-    other = "1.0" if not COMPONENTS[right].word else "x86_64"
+    other = "1.0" if not components()[right].word else "x86_64"
 
     plain, labelled = (verdict(left, version, right, other) for version in (mine, f"{mine}+cpu"))
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from envcheck.compat import judging, loading, patterns
-from envcheck.compat.model import COMPONENTS, Confidence, Image, Row, Standing
+from envcheck.compat.components import components, read_file
+from envcheck.compat.model import Confidence, Image, Row, Standing
 from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
@@ -95,7 +96,7 @@ def test_mistake_in_a_table_is_named(tmp_path: Path, text: str, said: str) -> No
     (tmp_path / "mine.toml").write_text(text if text.startswith("[[groups]]\nof = 'cann'") else SOURCES + text)
 
     with pytest.raises(UsageError) as told:
-        loading.load(tmp_path)
+        loading.load([read_file(tmp_path / "mine.toml")])
 
     assert said in told.value.message and "mine.toml" in told.value.message
 
@@ -103,7 +104,7 @@ def test_mistake_in_a_table_is_named(tmp_path: Path, text: str, said: str) -> No
 def test_a_table_of_ones_own_is_read(tmp_path: Path) -> None:
     """A folder with one table judges by it alone."""
     (tmp_path / "mine.toml").write_text(SOURCES + ROW)
-    table = loading.load(tmp_path)
+    table = loading.load([read_file(tmp_path / "mine.toml")])
     found = judging.pair("cann", "npu-driver", {"cann": "8.0.0", "npu-driver": "24.1.0.b010"}, table=table)
 
     assert found is not None
@@ -114,7 +115,7 @@ def test_a_table_of_ones_own_is_read(tmp_path: Path) -> None:
 def test_image_holds_no_pair_that_is_known_bad(image: Image) -> None:
     """An image is named by whole references, and what is in it is nowhere known to fail together."""
     assert all(re.fullmatch(r"[a-z0-9.-]+(/[a-z0-9-]+)+:[\w.-]+", reference) for reference in image.references)
-    assert set(image.holds) <= set(COMPONENTS)
+    assert set(image.holds) <= set(components())
     assert [v for v in judging.judge(image.holds) if v.standing is Standing.BAD] == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from envcheck.compat import detect, judging, loading, solving
 from envcheck.compat.model import Standing
-from envcheck.compat.solving import GOALS, Choice
+from envcheck.compat.solving import Choice
 from envcheck.core import versions
 from envcheck.core.facts import Facts, Packages, VendorFacts
 from envcheck.report import version_sets
@@ -58,7 +58,7 @@ drivers = st.from_regex(r"[0-9]{1,3}\.[0-9]{1,2}\.(rc)?[0-9]{1,2}(\.b[0-9]{3})?"
 
 
 def answer(device: str, framework: str, driver: str, architecture: str) -> solving.Answer:
-    return solving.solve(GOALS[device, framework], driver, architecture)
+    return solving.solve(TABLE.goals[device, framework], driver, architecture)
 
 
 @pytest.mark.parametrize(("asked", "expected"), BEST, ids=[" ".join(asked) for asked, _ in BEST])
@@ -106,7 +106,7 @@ def test_a_wheels_name_alone_is_a_guess() -> None:
 )
 def test_torch_comes_from_its_makers_index(device: str, driver: str, command: str) -> None:
     """The command names the package as pip knows it, and the index of the CUDA, or the maker, that was chosen."""
-    goal, found = GOALS[device, "torch"], answer(device, "torch", driver, "x86_64")
+    goal, found = TABLE.goals[device, "torch"], answer(device, "torch", driver, "x86_64")
     told = version_sets.Told(device, "torch", driver, "x86_64", goal, found, {}, (), TABLE)
 
     assert any(line.strip().startswith(command) for line in version_sets.as_text(told, 80).splitlines())
@@ -133,7 +133,7 @@ def test_torch_is_told_by_its_maker(vendor: str, version: str, component: str | 
 
 def test_newer_sets_want_newer_drivers() -> None:
     """Each step up names a newer driver than the one before, and gives a newer set."""
-    goal, found = GOALS["npu", "torch"], answer("npu", "torch", "24.1.rc2", "aarch64")
+    goal, found = TABLE.goals["npu", "torch"], answer("npu", "torch", "24.1.rc2", "aarch64")
     steps = [found.best, *found.others]
 
     assert len(steps) >= 3 and all(steps)
@@ -152,17 +152,17 @@ def test_older_driver_is_named_where_no_newer_helps() -> None:
 
 def test_python_that_is_here_stays() -> None:
     """A Python that the set works with is not changed for a newer one."""
-    goal = GOALS["nvidia", "paddle"]
+    goal = TABLE.goals["nvidia", "paddle"]
     best = solving.solve(goal, "570.124.06", "x86_64", python="3.10.14").best
 
     assert best is not None and best.versions["python"] == "3.10"
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.sampled_from(sorted(GOALS)), drivers, st.sampled_from(("x86_64", "aarch64")))
+@given(st.sampled_from(sorted(TABLE.goals)), drivers, st.sampled_from(("x86_64", "aarch64")))
 def test_every_set_is_tested_throughout(kind: tuple[str, str], driver: str, architecture: str) -> None:
     """Whatever the driver, a set that is called tested has each link tested, by document and date, and nothing bad."""
-    goal, found = GOALS[kind], answer(*kind, driver, architecture)
+    goal, found = TABLE.goals[kind], answer(*kind, driver, architecture)
     for choice in (found.best, *found.others):
         if choice is None:
             continue
@@ -172,10 +172,10 @@ def test_every_set_is_tested_throughout(kind: tuple[str, str], driver: str, arch
         assert not any(v.standing is Standing.BAD for v in verdicts.values())
 
 
-@pytest.mark.parametrize("kind", GOALS, ids=" ".join)
+@pytest.mark.parametrize("kind", TABLE.goals, ids=" ".join)
 def test_nothing_newer_was_left_out(kind: tuple[str, str]) -> None:
     """For each driver that the tables name, no set of the tables that is tested throughout is newer than the answer."""
-    goal = GOALS[kind]
+    goal = TABLE.goals[kind]
     for driver in solving.candidates(goal.driver, TABLE):
         best = answer(*kind, driver, "x86_64").best
         for newer in (

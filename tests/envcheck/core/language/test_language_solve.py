@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from envcheck.cli import commands, main
 from envcheck.compat import judging, loading, solving
-from envcheck.compat.model import COMPONENTS
+from envcheck.compat.components import components
 from envcheck.core import language
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.language import width
@@ -63,7 +63,7 @@ def test_each_sentence_has_its_chinese(file: Path) -> None:
 def test_each_note_of_the_version_tables_is_said_in_chinese() -> None:
     """Notes of rows, doubts about images, and names of components that are words."""
     notes = {row.note for row in TABLE.rows} | {image.doubt for image in TABLE.images}
-    words = {title for c in COMPONENTS.values() if (title := c.title).islower() and " " in title}
+    words = {title for c in components().values() if (title := c.title).islower() and " " in title}
     said = {text: language.say(text) for text in (notes | words) - {"", "gcc 9.4"}}
 
     assert len(said) > 40
@@ -84,7 +84,7 @@ def test_a_screen_is_chinese(device: str, framework: str, driver: str, monkeypat
 
 def test_what_is_known_bad_here_is_chinese() -> None:
     """Pair, symptom and remedy of what is installed and fails together."""
-    goal = solving.GOALS["npu", "paddle"]
+    goal = TABLE.goals["npu", "paddle"]
     found = {"npu-driver": "24.1.rc1", "architecture": "x86_64", "numpy": "2.4.0", "cann": "8.0.RC1"}
     answered = solving.solve(goal, "24.1.rc1", "x86_64")
     told = version_sets.Told("npu", "paddle", "24.1.rc1", "x86_64", goal, answered, found, judging.judge(found), TABLE)
