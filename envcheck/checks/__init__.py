@@ -9,32 +9,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from envcheck.checks.devices import access, fabric, health, kinds, links, order, owners, presence, processes, use
+from envcheck.checks.devices import access, health, kinds, links, order, owners, presence, processes, use
 from envcheck.checks.host import (
     bus,
     engine,
     engine_parts,
-    hccl,
-    hccl_rank_table,
     master,
     network,
-    ports,
     rdma,
     system,
     user,
 )
 from envcheck.checks.job import image, requirements
-from envcheck.checks.software import cuda, driver, driver_parts, loading, packages, python, toolkit, toolkit_parts
+from envcheck.checks.software import (
+    compatibility,
+    driver,
+    driver_parts,
+    loading,
+    packages,
+    python,
+    toolkit,
+    toolkit_parts,
+)
 from envcheck.core.check import Check
+from envcheck.core.derived.driver import no_device
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import follows
 from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.vendors import VENDORS, load_modules
 
-CHECKS: tuple[Check, ...] = (
+_GENERIC: tuple[Check, ...] = (
     *driver.CHECKS,
     *driver_parts.CHECKS,
-    *fabric.CHECKS,
     *presence.CHECKS,
     *access.CHECKS,
     *health.CHECKS,
@@ -47,10 +54,7 @@ CHECKS: tuple[Check, ...] = (
     *toolkit.CHECKS,
     *toolkit_parts.CHECKS,
     *network.CHECKS,
-    *ports.CHECKS,
-    *hccl.CHECKS,
     *master.CHECKS,
-    *hccl_rank_table.CHECKS,
     *rdma.CHECKS,
     *system.CHECKS,
     *bus.CHECKS,
@@ -60,10 +64,35 @@ CHECKS: tuple[Check, ...] = (
     *python.CHECKS,
     *loading.CHECKS,
     *packages.CHECKS,
-    *cuda.CHECKS,
     *requirements.CHECKS,
     *image.CHECKS,
 )
+
+
+def _table() -> tuple[Check, ...]:
+    """The generic checks, each with the accelerators that its vendors' records do not exclude, and the vendors' own."""
+    accelerators = [vendor for vendor in VENDORS.values() if vendor.devices]
+    table = [
+        replace(check, vendors=tuple(v.name for v in accelerators if check.name not in v.not_applicable))
+        if check.is_of_cards
+        else check
+        for check in _GENERIC
+    ]
+    for vendor, module in load_modules("checks"):
+        for check in module.CHECKS:
+            own = replace(check, vendors=(vendor.name,)) if check.is_of_cards else check
+            table.insert(_place(table, own), own)
+    return tuple(table)
+
+
+def _place(table: list[Check], own: Check) -> int:
+    """Where a vendor's check stands: before the one that it names, else at the end of its area."""
+    named = (n for n, check in enumerate(table) if check.name == own.before)
+    last = max((n for n, check in enumerate(table) if check.area == own.area), default=len(table) - 1)
+    return next(named, last + 1)
+
+
+CHECKS = _table()
 
 
 def run_all(
@@ -128,13 +157,14 @@ def run(check: Check, facts: Facts) -> Iterator[Finding]:
 
 def _judged_card(check: Check, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if check.needs_devices and not v.devices:
-        silent = v.document is None or (v.document.kind in ("unknown", "error") and not driver.no_device(v))
+        silent = v.document is None or (v.document.kind in ("unknown", "error") and not no_device(v))
         cause = "driver.tool" if silent else "devices.present"  # told there, once
         yield replace(follows(cause), name=check.name, device=v.name)
         return
-    judge = check.judge_card
-    assert judge is not None
-    yield from _judged(check, v.name, judge, facts, v)
+    if check.judge_versions:
+        yield from _judged(check, v.name, check.judge_versions, facts, v, compatibility)
+    elif check.judge_card:
+        yield from _judged(check, v.name, check.judge_card, facts, v)
 
 
 def _judged(check: Check, device: str, judge: Callable[..., Iterator[Finding]], *seen: object) -> list[Finding]:

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import CardJudge, Judge
+from envcheck.core.model import Finding
 
-ANY_CARD = ("npu", "iluvatar", "nvidia")
-NPU, ILUVATAR, NVIDIA = ("npu",), ("iluvatar",), ("nvidia",)
+
+class VersionTables(Protocol):
+    """What a vendor's check may ask of the tables of versions, which stand above the vendors."""
+
+    def find_bad(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        known: Mapping[str, str | None],
+        evidence: tuple[str, ...],
+        *commands: str,
+    ) -> Finding | None:
+        """The finding of the first pair of components that the tables call known bad, at these versions."""
+
+    def wants_newer(self, v: VendorFacts, own: Finding) -> Finding:
+        """`own`, which follows from driver.version where that tells that the driver is too old."""
+
+
+VersionJudge = Callable[[Facts, VendorFacts, VersionTables], Iterator[Finding]]
 
 
 class Cost(str, enum.Enum):
@@ -24,10 +43,12 @@ class Cost(str, enum.Enum):
 class Check:
     """One line of the table.
 
-    A check has either `judge` (once a machine) or `judge_card` (once for each vendor in `vendors`); `needs_devices`
-    skips it when the tool lists none; `of_job` runs it only when a job is named.  `rule` says which severity when,
-    `fix` what to do about it, in general; a finding says it for the machine.  `frameworks` and `models` are those
-    that it matters to; none: to all.
+    A check has either `judge` (once a machine), or `judge_card` or `judge_versions` (once for each vendor in `vendors`,
+    which the table fills in: all accelerators whose records do not exclude it, or the vendor in whose folder it
+    stands).  `needs_devices` skips it when the tool lists none; `of_job` runs it only when a job is named.  `rule` says
+    which severity when, `fix` what to do about it, in general; a finding says it for the machine.  `frameworks` and
+    `models` are those that it matters to; none: to all.  A vendor's check stands in the table `before` the one of that
+    name, else at the end of its area.
     """
 
     name: str
@@ -38,9 +59,11 @@ class Check:
     cost: Cost = Cost.INSTANT
     judge: Judge | None = None
     judge_card: CardJudge | None = None
+    judge_versions: VersionJudge | None = None
     vendors: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    before: str = ""
     needs_devices: bool = False
     of_job: bool = False
 
@@ -50,7 +73,12 @@ class Check:
 
     @property
     def says(self) -> str:
-        return ((self.judge or self.judge_card).__doc__ or "").strip()
+        return ((self.judge or self.judge_card or self.judge_versions).__doc__ or "").strip()
+
+    @property
+    def is_of_cards(self) -> bool:
+        """Whether it is judged for each vendor whose cards are here."""
+        return self.judge is None
 
     @property
     def applies_to(self) -> str:
@@ -63,14 +91,19 @@ def of_machine(name: str, judge: Judge, **told: Any) -> Check:
     return Check(name, judge=judge, **told)
 
 
-def of_vendor(name: str, judge: CardJudge, vendors: tuple[str, ...] = ANY_CARD, **told: Any) -> Check:
+def of_vendor(name: str, judge: CardJudge, **told: Any) -> Check:
     """Judged for each vendor whose cards are in the machine."""
-    return Check(name, judge_card=judge, vendors=vendors, **told)
+    return Check(name, judge_card=judge, **told)
 
 
-def of_devices(name: str, judge: CardJudge, vendors: tuple[str, ...] = ANY_CARD, **told: Any) -> Check:
+def of_devices(name: str, judge: CardJudge, **told: Any) -> Check:
     """As `of_vendor`, where the vendor's tool lists devices."""
-    return Check(name, judge_card=judge, vendors=vendors, needs_devices=True, **told)
+    return Check(name, judge_card=judge, needs_devices=True, **told)
+
+
+def of_versions(name: str, judge: VersionJudge, **told: Any) -> Check:
+    """As `of_vendor`, by the tables of versions, which the judge is given."""
+    return Check(name, judge_versions=judge, **told)
 
 
 def of_job(name: str, judge: Judge, source: str = "the recipe", **told: Any) -> Check:

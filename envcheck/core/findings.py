@@ -56,6 +56,11 @@ def graded(severity: Severity, seen: str, words: str, *commands: str, evidence: 
     return Finding("", severity, seen, Remedy(words, commands), evidence)
 
 
+def no_rule(v: VendorFacts, what: str) -> Finding:
+    """UNKNOWN, because the vendor's record has not what the check judges by."""
+    return unknown(f"no rule for {v.vendor.title}: its record names no {what}")
+
+
 class Reading(Protocol[T_co]):
     """Makes a judge of the facts of one that wants to know, first, what was read out of them."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from envcheck.core.check import ANY_CARD, Check, Cost
+from envcheck.core.check import Check, Cost
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import follows
 from envcheck.core.model import Finding
+from envcheck.vendors.names import accelerator_names
 
 AREA = "deep"
 Found = Mapping[str, Mapping[str, list[Finding]]]  # by vendor, then by the check's name
@@ -99,5 +100,5 @@ def _check(row: Row, found: Found, cards: bool) -> Check:
         cost=Cost.DISTURBS,
         judge=None if cards else of_machine,
         judge_card=of_card if cards else None,
-        vendors=ANY_CARD if cards else (),
+        vendors=accelerator_names() if cards else (),
     )

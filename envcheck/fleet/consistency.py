@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from envcheck.checks.host import hccl, ports
 from envcheck.collect.questions import IMAGES
 from envcheck.core import installed_versions
+from envcheck.core.derived import ports
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import ranges
 from envcheck.core.model import Severity
+from probes.ascend.hccn import read_tls
 from probes.host import network_schemas
 
 Values = Mapping[str, str]  # subject → value, as "MTU of eth0" → "1500"
@@ -95,7 +96,7 @@ def _ports(facts: Facts, v: VendorFacts) -> str | None:
 def _tls(facts: Facts, v: VendorFacts) -> str | None:
     """Of all dies; the host's own check names those that differ there."""
     asked = (a for key, a in facts.answers.items() if re.fullmatch(r"run hccn_tool -i \d+ -tls -g", key))
-    states = {state for a in asked if (state := hccl._tls(a.text)) is not None}
+    states = {state for a in asked if (state := read_tls(a.text)) is not None}
     return {0: "off", 1: "on"}[states.pop()] if len(states) == 1 else "on and off" if states else None
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envcheck.checks.host.hccl_rank_table import _flaws
 from envcheck.core.errors import UsageError
 from envcheck.core.findings import ranges
 from envcheck.core.model import Finding, Remedy, Severity
@@ -17,6 +16,7 @@ from envcheck.fleet.hosts import folded
 from envcheck.fleet.outlier import Odd
 from probes.host import hccl_rank_table as probe
 from probes.host.network_schemas import Ranked, RankTable
+from probes.host.rank_table_flaws import find_flaws
 
 NAME, SOURCE = "fleet.ranks", "FaultDiag ERRMSG_Custom_02, HCCP_002; MindX DL's hccl.json, version 1.0"
 ANEW = "Move the file away and ask again with --rank-table: it is made anew, for the same place on all nodes."
@@ -72,7 +72,10 @@ def checked(path: Path, own: Mapping[str, Own | None]) -> Odd:
     cards = tuple(
         Ranked(str(one["id"]), d["id"], d["address"], d["rank"]) for one in said["servers"] for d in one["devices"]
     )
-    flaws = [*_flaws(RankTable(str(path), None, said["count"], tuple(servers), cards)), *_unlike(servers, cards, own)]
+    flaws = [
+        *find_flaws(RankTable(str(path), None, said["count"], tuple(servers), cards)),
+        *_unlike(servers, cards, own),
+    ]
     if flaws:
         more = f"; {len(flaws) - SHOWN} more" if flaws[SHOWN:] else ""
         return _odd(Severity.FAIL, f"{path}: {'; '.join(flaws[:SHOWN])}{more}", flaws[SHOWN:40])

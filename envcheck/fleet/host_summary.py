@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from envcheck.checks.host import ports
-from envcheck.checks.host.network import LOOPBACK, _said
+from envcheck.checks.host.network import LOOPBACK
+from envcheck.core.derived import ports
+from envcheck.core.derived.per_device import told_per_device
 from envcheck.core.facts import Facts
 from envcheck.core.vendor import die_id
 from envcheck.fleet.consistency import VIRTUAL
@@ -37,7 +38,7 @@ def read(facts: Facts) -> Own:
         if v.vendor.port_env and len(v.devices) > 1:
             used |= ports.used_ports(facts, v) or set()
         if v.vendor.module_link:  # whose ports hccn_tool knows
-            live = {n: str(said) for n, said in _said(v, "ip", "ipaddr")}
+            live = {n: str(said) for n, said in told_per_device(v, "ip", "ipaddr")}
             cards |= {n: live.get(n) for d in v.devices if (n := die_id(d)) is not None}
     found = re.search(r":(\d{1,5})$", environment.get("PADDLE_MASTER", ""))
     master = ports.decimal(environment.get("MASTER_PORT", "")) or (int(found[1]) if found else MASTER_PORT)

@@ -15,6 +15,11 @@ def device_names() -> tuple[str, ...]:
     return (*VENDORS, AUTO)
 
 
+def accelerator_names() -> tuple[str, ...]:
+    """The vendors that have devices of their own."""
+    return tuple(name for name, vendor in VENDORS.items() if vendor.devices)
+
+
 def resolve_device(said: str, option: str = "--device") -> str:
     """The vendor's name for a name or an alias in any case; UsageError for what several vendors claim, or none."""
     word = said.strip().lower()

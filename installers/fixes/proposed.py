@@ -77,7 +77,7 @@ def hugepages(finding: Finding, facts: Facts) -> Iterator[Fix]:
 
 def ports(finding: Finding, facts: Facts) -> Iterator[Fix]:
     """The collectives' ports beside those that are reserved already; what that is must have been told."""
-    from envcheck.checks.host.ports import RESERVING, as_list, kept_back, reserving, used_ports
+    from envcheck.core.derived.ports import RESERVING, as_list, kept_back, reserving, used_ports
 
     before = kept_back(facts)
     if before is None or (facts.host and facts.host.in_container):

@@ -10,9 +10,9 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from envcheck.checks.devices.health import HEALTH
 from envcheck.core.model import Finding, Remedy, Severity
 from envcheck.core.units import mib
+from envcheck.vendors import VENDORS
 from launch.logs import eta
 from launch.logs.step import Step, duration
 from launch.watching.state import Card, Sample, State
@@ -135,7 +135,8 @@ def _turned(old: Card, sample: Sample) -> str:
 
 
 def _ill(card: Card) -> bool:
-    return card.health is not None and HEALTH.get(card.health.upper()) is Severity.FAIL
+    word = (card.health or "").upper()
+    return any(vendor.health_words.get(word) is Severity.FAIL for vendor in VENDORS.values())
 
 
 def memory(state: State, limits: Limits) -> Seen | None:

@@ -164,3 +164,12 @@ def _routes(lines: tuple[str, ...]) -> list[dict[str, str | None]]:
         elif columns and words:
             columns = []
     return routes
+
+
+_TLS_SWITCH = re.compile(r"tls switch\s*\[([01])\]", re.IGNORECASE)
+
+
+def read_tls(text: str) -> int | None:
+    """1 where `hccn_tool -tls -g` says on, 0 for off; without a certificate it is off (HCCL's page on faults)."""
+    found = _TLS_SWITCH.search(text)
+    return int(found[1]) if found else 0 if "no certificate" in text.lower() else None

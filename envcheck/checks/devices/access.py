@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.core.check import ANY_CARD, Check, of_vendor
+from envcheck.core.check import Check, of_vendor
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
     fail,
@@ -95,7 +95,6 @@ CHECKS: tuple[Check, ...] = (
         control_nodes,
         reads="/dev",
         source="Ascend's container guides; vllm-ascend#2698",
-        vendors=ANY_CARD,
         rule="FAIL when one is missing",
         fix="--device for each, or reload the driver.",
     ),

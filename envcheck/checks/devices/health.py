@@ -5,32 +5,49 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.core.check import NPU, Check, of_devices
+from envcheck.core.check import Check, of_devices
+from envcheck.core.derived.per_device import question_key
 from envcheck.core.facts import Facts, VendorFacts
-from envcheck.core.findings import commands, fail, graded, label, named, of_device, ok, quote, skip, unknown
+from envcheck.core.findings import (
+    command,
+    commands,
+    fail,
+    graded,
+    label,
+    named,
+    no_rule,
+    of_device,
+    ok,
+    quote,
+    skip,
+    unknown,
+)
 from envcheck.core.key_value import blocks
 from envcheck.core.model import Device, Finding, Severity
 from envcheck.settings.thresholds import limit
-
-# npu-smi's words: OK, Warning, Alarm, Critical, UNKNOWN (hicann/driver, npu-smi reference).
-HEALTH = {"OK": Severity.OK, "WARNING": Severity.WARN, "ALARM": Severity.FAIL, "CRITICAL": Severity.FAIL}
 
 
 def health(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Each device calls itself healthy."""
     told = [d for d in v.devices if d.health is not None]
-    worst = [d for d in told if HEALTH.get(str(d.health).upper(), Severity.UNKNOWN) is not Severity.OK]
-    if not told:
+    worst = [d for d in told if _health(v, d) is not Severity.OK]
+    if not v.vendor.health_words:
+        yield no_rule(v, "words for the devices' health")
+    elif not told:
         yield unknown("the tool shows no health")
     elif not worst:
         yield ok(f"{len(told)} devices say {told[0].health}")
     else:
-        grade = max(HEALTH.get(str(d.health).upper(), Severity.UNKNOWN) for d in worst)
-        first = max(worst, key=lambda d: HEALTH.get(str(d.health).upper(), Severity.UNKNOWN))
+        grade = max(_health(v, d) for d in worst)
+        first = max(worst, key=lambda d: _health(v, d))
         seen = f"{named(worst)}: {', '.join(sorted({str(d.health) for d in worst}))}{_codes(v, worst)}"
         words = "Read the error code; leave the device out until the vendor's list of codes calls it harmless."
         shown = quote(v.tool, label(first).split()[0], first.health)
         yield graded(grade, seen, words, *commands(v, "health", first), evidence=shown)
+
+
+def _health(v: VendorFacts, device: Device) -> Severity:
+    return v.vendor.health_words.get(str(device.health).upper(), Severity.UNKNOWN)
 
 
 def ecc(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -46,10 +63,10 @@ def ecc(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield fail(seen, words, *commands(v, "ecc", device), evidence=_ecc_evidence(facts, v, first))
     elif told:
         yield ok(f"{len(told)} devices count no uncorrectable memory error")
-    elif v.vendor.per_device:
-        yield unknown("no device tells its memory errors")
-    else:
+    elif v.vendor.ecc_optional:
         yield skip("the devices count no memory errors (ECC is off, or not shown)")
+    else:
+        yield unknown("no device tells its memory errors")
 
 
 def temperature(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -83,7 +100,7 @@ def _codes(v: VendorFacts, devices: list[Device]) -> str:
     said = []
     for device in devices:
         document = v.per_device.get(device.npu if device.npu is not None else -1, {}).get("health")
-        told = [block.get("Error Code") for block in blocks(document)] if document else []
+        told = [block.get(v.vendor.error_code_key) for block in blocks(document)] if document else []
         said += [str(code) for code in told if code is not None]
     return f", error code {', '.join(dict.fromkeys(said))}" if said else ""
 
@@ -95,18 +112,20 @@ def ecc_counts(v: VendorFacts) -> Iterator[tuple[str, int]]:
             yield label(d), d.ecc_uncorrected
     for number, kinds in v.per_device.items():
         pairs = [pair for block in (blocks(kinds["ecc"]) if "ecc" in kinds else []) for pair in block.items()]
-        doubles = [n for key, n in pairs if "Double Bit" in key and "Err" in key and type(n) is int]
+        words = v.vendor.ecc_words
+        doubles = [n for key, n in pairs if words and all(w in key for w in words) and type(n) is int]
         if doubles:
             yield str(number), max(doubles)
 
 
 def _ecc_evidence(facts: Facts, v: VendorFacts, number: str) -> tuple[str, ...]:
-    answer = facts.answers.get(f"run npu-smi info -t ecc -i {number}")
-    if answer is None:
+    answer = facts.answers.get(question_key(v, "ecc", number))
+    if answer is None or not v.vendor.ecc_words:
         device = next((d for d in v.devices if label(d) == number), None)
         return of_device(v, device, "ecc_uncorrected") if device else quote(v.tool, "ncorr")
-    line = next((ln.strip() for ln in answer.out.splitlines() if re.search(r"Double Bit.*:\s*[1-9]", ln)), "")
-    return (f"$ npu-smi info -t ecc -i {number}", line)
+    counted = re.compile(rf"{re.escape(v.vendor.ecc_words[0])}.*:\s*[1-9]")
+    line = next((ln.strip() for ln in answer.out.splitlines() if counted.search(ln)), "")
+    return (f"$ {command(answer.key)}", line)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -115,7 +134,6 @@ CHECKS: tuple[Check, ...] = (
         health,
         reads="npu-smi info, -t health",
         source="npu-smi reference: words of Health",
-        vendors=NPU,
         rule="FAIL for Alarm and Critical, WARN for Warning, UNKNOWN for other words",
         fix="Read the error code, leave the device out.",
     ),

@@ -47,8 +47,9 @@ def _given(v: VendorFacts, some: list[Container]) -> Finding:
     name, got = some[0].name, given(v, some[0])
     more = f" and {len(some) - 1} more" if len(some) > 1 else ""
     words = "Stop it, or choose other cards: two on a card end in want of memory."
-    if v.vendor.tool == "npu-smi":
-        words = "Stop it, or choose other cards: two on a card end in -8005, -8020 or want of memory."
+    if v.vendor.busy_errors:
+        codes = ", ".join(v.vendor.busy_errors)
+        words = f"Stop it, or choose other cards: two on a card end in {codes} or want of memory."
     fix = f"docker stop {name}" if re.fullmatch(r"[\w.-]+", name) else "docker ps"
     shown = figures(f"docker inspect {name}", devices=got)
     return warn(f"container {name}{more} was given {got}", words, fix, evidence=shown)
@@ -91,8 +92,9 @@ def open_nodes(seen: Processes, facts: Facts, v: VendorFacts) -> Iterator[Findin
 
 def _hidden(v: VendorFacts, some: list[Holding]) -> Finding:
     words = "Stop it, or choose other devices."
-    if v.vendor.tool == "npu-smi":
-        words = "Stop it, or choose other devices; with -8020 this is the owner that npu-smi does not name."
+    if v.vendor.busy_errors:
+        code = v.vendor.busy_errors[-1]
+        words = f"Stop it, or choose other devices; with {code} this is the owner that {v.vendor.tool} does not name."
     pids = ",".join(str(h.pid) for h in some[:SHOWN])
     shown = figures(f"/proc/{some[0].pid}/fd", nodes=" ".join(some[0].nodes[:SHOWN]))
     seen = f"{plural(len(some), 'process')} with a device open: {conflicts.held_by(some)}"

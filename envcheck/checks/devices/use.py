@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.checks.devices import conflicts
-from envcheck.checks.devices.kinds import is_cut
 from envcheck.core.check import Check, of_devices
+from envcheck.core.derived.per_device import is_cut, question_key
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import commands, named, of_device, ok, quote, skip, told_by, unknown, warn
 from envcheck.core.key_value import blocks
@@ -57,9 +57,17 @@ def utilization(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def _at_work(facts: Facts, v: VendorFacts, some: list[tuple[Device, float]]) -> Finding:
     first, top = max(some, key=lambda one: one[1])
     seen = f"{named(d for d, _ in some)}: {'up to ' if len(some) > 1 else ''}{top:g} % busy"
-    usages = quote(facts.answers.get(f"run npu-smi info -t usages -i {first.npu}"), "core Usage Rate")
+    usages = _usage_evidence(facts, v, first)
     shown = of_device(v, first, "utilization_percent") if first.utilization_percent is not None else usages
     return warn(seen, "Wait for the other job, or stop it.", *commands(v, "list"), evidence=shown)
+
+
+def _usage_evidence(facts: Facts, v: VendorFacts, device: Device) -> tuple[str, ...]:
+    """The line of the follow-up question `usages` that tells the load."""
+    answer = facts.answers.get(question_key(v, "usages", device.npu))
+    lines = answer.text.splitlines() if answer else []
+    line = next((text for text in lines if text.strip().lower().startswith(v.vendor.load_keys)), None)
+    return quote(answer, *([line.strip()] if line else []))
 
 
 def _busy(v: VendorFacts) -> list[tuple[Device, float]]:
@@ -77,7 +85,7 @@ def _usages(v: VendorFacts) -> dict[int, float]:
             float(value)
             for block in blocks(kinds["usages"])
             for key, value in block.items()
-            if key.lower().startswith(("aicore usage", "npu utilization")) and isinstance(value, int | float)
+            if key.lower().startswith(v.vendor.load_keys) and isinstance(value, int | float)
         ]
         for number, kinds in v.per_device.items()
         if "usages" in kinds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.core.check import ILUVATAR, NVIDIA, Check, of_devices
+from envcheck.core.check import Check, of_devices
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import figures, in_container, not_told, ok, plural, skip, unknown, warn
 from envcheck.core.model import Finding
@@ -95,7 +95,6 @@ CHECKS: tuple[Check, ...] = (
         iommu,
         reads="type of the cards' IOMMU groups, topology",
         source="NVIDIA/nccl#257, NVIDIA/nccl#304; NCCL's page on troubleshooting",
-        vendors=(*NVIDIA, *ILUVATAR),
         rule="WARN when the kernel translates for a card and some pair of cards talks over PCIe",
         fix="iommu=pt on the kernel's command line.",
     ),
@@ -104,7 +103,6 @@ CHECKS: tuple[Check, ...] = (
         acs,
         reads="ACS of the PCIe switches above the cards, topology",
         source="NVIDIA/nccl#2079; NCCL's page on troubleshooting",
-        vendors=(*NVIDIA, *ILUVATAR),
         rule="WARN when a port redirects and some pair of cards talks over PCIe; UNKNOWN for a plain user",
         fix="BIOS, or setpci.",
     ),

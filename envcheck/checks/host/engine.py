@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from envcheck.core import versions
 from envcheck.core.check import Check, of_machine, of_vendor
-from envcheck.core.facts import Engine, Facts, VendorFacts
+from envcheck.core.derived.engine import DOCKER_INFO, reached_engine
+from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
     fail,
     figures,
@@ -15,6 +16,7 @@ from envcheck.core.findings import (
     gib,
     graded,
     in_container,
+    no_rule,
     not_told,
     ok,
     quote,
@@ -25,7 +27,6 @@ from envcheck.core.findings import (
 from envcheck.core.model import Finding, Outcome, Severity
 from envcheck.settings.thresholds import limit_bytes
 
-DOCKER_INFO = "run docker info --format {{json .}}"
 VERSION_FLOOR = "20.10.10"  # older seccomp profiles refuse clone3, which glibc 2.34 starts threads with (F43)
 
 
@@ -57,7 +58,7 @@ def reachable(facts: Facts) -> Iterator[Finding]:
 
 def version(facts: Facts) -> Iterator[Finding]:
     """The engine is new enough for today's images."""
-    engine = _reached(facts)
+    engine = reached_engine(facts)
     reached = versions.at_least(engine.version, VERSION_FLOOR) if engine and engine.version else None
     if engine is None:
         yield follows("engine.reachable")
@@ -73,9 +74,11 @@ def version(facts: Facts) -> Iterator[Finding]:
 
 def runtime(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The vendor's runtime is registered: it puts devices and driver into containers."""
-    engine, name = _reached(facts), v.vendor.runtime
-    if engine is None or name is None:
+    engine, name = reached_engine(facts), v.vendor.runtime
+    if engine is None:
         yield follows("engine.reachable")
+    elif name is None:
+        yield no_rule(v, "container runtime")
     elif not engine.runtimes:
         yield unknown("docker does not tell its runtimes")
     elif name in engine.runtimes:
@@ -89,7 +92,7 @@ def runtime(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def disk(facts: Facts) -> Iterator[Finding]:
     """There is room for an image where the engine keeps them."""
-    engine = _reached(facts)
+    engine = reached_engine(facts)
     if engine is None:
         yield follows("engine.reachable")
         return
@@ -113,10 +116,6 @@ def disk(facts: Facts) -> Iterator[Finding]:
 def _install(facts: Facts) -> str:
     name = (facts.host and facts.host.os) or ""
     return "sudo apt-get install docker.io" if re.search("Debian|Ubuntu", name) else "sudo dnf install docker"
-
-
-def _reached(facts: Facts) -> Engine | None:
-    return facts.engine if facts.engine and facts.engine.error is None else None
 
 
 def root_folder(facts: Facts) -> str:

@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from envcheck.checks.devices.owners import given, lacking, little_shm
-from envcheck.checks.host.engine import DOCKER_INFO, _reached
-from envcheck.core.check import NPU, NVIDIA, Check, of_machine, of_vendor
+from envcheck.core.check import Check, of_machine, of_vendor
+from envcheck.core.derived.engine import KUBELET, json_object, reached_engine
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
     figures,
     follows,
     gib,
     in_container,
+    no_rule,
     not_told,
-    nothing,
     ok,
     quote,
     skip,
     unknown,
     warn,
 )
-from envcheck.core.model import Answer, Finding, Outcome
+from envcheck.core.model import Finding, Outcome
 from probes.host import schemas
 
 SETTINGS = "read /etc/docker/daemon.json"
-KUBELET = "read /var/lib/kubelet/cpu_manager_state"
 PODS = "read /etc/containerd/config.toml"
-CHAR_LINKS = "list /dev/char/195:*"  # 195 is NVIDIA's major number
-RUNC = ("/usr/bin/runc", "/usr/local/bin/runc")
-RUNC_MODES = (0o755, 0o750)  # what Ascend's runtime takes; it says "owner not right" otherwise
-GIVES_LINKS = "sudo nvidia-ctk system create-dev-char-symlinks --create-all"
 
 
 def settings(facts: Facts) -> Iterator[Finding]:
     """The engine's daemon.json can be read by it, and is in force."""
-    answer, engine = facts.answers.get(SETTINGS), _reached(facts)
+    answer, engine = facts.answers.get(SETTINGS), reached_engine(facts)
     if engine is None:
         yield follows("engine.reachable")
     elif answer is None or answer.outcome is Outcome.FAILED:
         yield not_told(facts, SETTINGS)
     elif answer.outcome is Outcome.ABSENT:
         yield skip("there is none: the engine's defaults count")
-    elif (said := _object(answer)) is None:
+    elif (said := json_object(answer)) is None:
         words = "Correct it: the engine runs on what it read before, and will not start again."
         yield warn("/etc/docker/daemon.json is no JSON object", words, "dockerd --validate", evidence=quote(answer))
     elif missing := [name for name in _keys(said.get("runtimes")) if engine.runtimes and name not in engine.runtimes]:
@@ -54,27 +47,6 @@ def settings(facts: Facts) -> Iterator[Finding]:
         yield warn(seen, words, "sudo systemctl restart docker", evidence=quote(answer, "runtimes"))
     else:
         yield ok("daemon.json is in force")
-
-
-def runc(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """runc belongs to root and nobody else may write it: the vendor's runtime refuses it otherwise."""
-    seen, engine = schemas.paths(facts), _reached(facts)
-    found = next(((path, seen.paths[path]) for path in RUNC if path in seen.paths), None) if seen else None
-    if engine is None:
-        yield follows("engine.reachable")
-    elif seen is None:
-        yield not_told(facts, "ask paths")
-    elif v.vendor.runtime not in engine.runtimes:
-        yield follows("engine.runtime")
-    elif found is None:
-        yield unknown(f"runc is in neither of {', '.join(RUNC)}")
-    elif found[1].uid == 0 and found[1].mode in RUNC_MODES:
-        yield ok(f"{found[0]} is root's, mode {found[1].mode:o}")
-    else:
-        words = "Give it to root, with mode 755: the runtime says that its owner is not right, and starts nothing."
-        fix = (f"sudo chown root:root {found[0]}", f"sudo chmod 755 {found[0]}")
-        shown = figures(f"stat {found[0]}", uid=found[1].uid, mode=f"{found[1].mode:o}")
-        yield warn(f"{found[0]}: owner {found[1].uid}, mode {found[1].mode:o}", words, *fix, evidence=shown)
 
 
 def shm(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -98,6 +70,9 @@ def shm(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def driver_mounts(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Running containers with cards given by hand have the driver, too."""
     found = schemas.containers(facts)
+    if not v.vendor.driver_mounts:
+        yield no_rule(v, "folders of the driver")
+        return
     if found is None:
         yield _no_engine(facts)
         return
@@ -113,34 +88,12 @@ def driver_mounts(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok(f"{len(by_hand)} running containers were given cards by hand")
 
 
-def keeps_cards(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """Containers keep their GPUs when systemd reloads: it writes their cgroup anew, from what /dev/char has."""
-    answer, engine, info = facts.answers.get(CHAR_LINKS), _reached(facts), facts.answers.get(DOCKER_INFO)
-    driver = (_object(info) or {}).get("CgroupDriver") if info else None
-    if engine is None:
-        yield follows("engine.reachable")
-    elif not v.nodes:
-        yield follows("devices.count")
-    elif driver == "cgroupfs":
-        yield ok("the engine keeps cgroups by itself")
-    elif not isinstance(driver, str) or answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
-        yield not_told(facts, CHAR_LINKS)
-    elif answer.ok:
-        yield ok("/dev/char has the GPUs")
-    else:
-        words = "Make the links, or give GPUs by CDI or --device: a daemon-reload takes them from running containers."
-        yield warn(
-            "/dev/char has no link to a GPU, and systemd keeps the cgroups",
-            words,
-            GIVES_LINKS,
-            evidence=nothing(CHAR_LINKS),
-        )
-
-
 def pods(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Where kubelet starts pods, its containerd knows the vendor's runtime: pods get no driver otherwise."""
     answer, kubelet, name = facts.answers.get(PODS), facts.answers.get(KUBELET), v.vendor.runtime or ""
-    if kubelet is None or answer is None or answer.outcome is Outcome.FAILED:
+    if not name:
+        yield no_rule(v, "container runtime")
+    elif kubelet is None or answer is None or answer.outcome is Outcome.FAILED:
         yield not_told(facts, PODS)
     elif kubelet.outcome is Outcome.ABSENT:
         yield skip("no kubelet is on this machine")
@@ -154,32 +107,6 @@ def pods(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield warn(f"containerd's settings name no {name}", words, f"grep -n runtimes {PODS[5:]}", evidence=shown)
 
 
-def cpu_manager(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """kubelet pins no processors: it writes a container's cgroup anew, and npu-smi in it loses the cards."""
-    answer = facts.answers.get(KUBELET)
-    said = _object(answer) if answer else None
-    if answer is None or answer.outcome is Outcome.FAILED:
-        yield not_told(facts, KUBELET)
-    elif answer.outcome is Outcome.ABSENT:
-        yield skip("no kubelet is on this machine")
-    elif said is None or not isinstance(said.get("policyName"), str):
-        yield unknown("kubelet's state could not be read")
-    elif said["policyName"] == "none":
-        yield ok("kubelet pins no processors")
-    else:
-        words = "Read the vendor's note on cpuManagerPolicy and look at the cards inside again after an hour."
-        seen = f"kubelet's CPU manager is {said['policyName'][:20]}"
-        yield warn(seen, words, f"cat {KUBELET.removeprefix('read ')}", evidence=quote(answer, "policyName"))
-
-
-def _object(answer: Answer) -> dict[str, Any] | None:
-    try:
-        said = json.loads(answer.out)
-    except (ValueError, RecursionError):
-        return None
-    return said if isinstance(said, dict) else None
-
-
 def _keys(value: object) -> list[str]:
     return [str(key)[:40] for key in value] if isinstance(value, dict) else []
 
@@ -187,7 +114,7 @@ def _keys(value: object) -> list[str]:
 def _no_engine(facts: Facts) -> Finding:
     if in_container(facts):
         return skip("this is a container itself")
-    return follows("engine.reachable") if _reached(facts) is None else not_told(facts, "ask containers")
+    return follows("engine.reachable") if reached_engine(facts) is None else not_told(facts, "ask containers")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -198,15 +125,6 @@ CHECKS: tuple[Check, ...] = (
         source="FaultDiag AISW_MindX_Device_Plugin_08; mind-cluster gitcode#356",
         rule="WARN when it is no JSON, or names a runtime that the running engine does not know",
         fix="Correct it, restart the engine.",
-    ),
-    of_vendor(
-        "engine.runc",
-        runc,
-        reads="owner and mode of runc",
-        source="FaultDiag AISW_MindX_Docker_Runtime_02",
-        vendors=NPU,
-        rule="WARN when it is not root's, or not of mode 755 or 750",
-        fix="chown root, chmod 755.",
     ),
     of_vendor(
         "engine.shm",
@@ -221,18 +139,8 @@ CHECKS: tuple[Check, ...] = (
         driver_mounts,
         reads="docker inspect of the running containers",
         source="vllm-ascend#1440, gpustack#3284",
-        vendors=NPU,
         rule="WARN when a container has cards by --device and not the driver's folders",
         fix="Mount them, or use the vendor's runtime.",
-    ),
-    of_vendor(
-        "engine.keeps_cards",
-        keeps_cards,
-        reads="docker info, /dev/char",
-        source="nvidia-container-toolkit#251, nvidia-docker#1671",
-        vendors=NVIDIA,
-        rule="WARN when systemd keeps the cgroups and /dev/char has no link to a GPU",
-        fix="nvidia-ctk system create-dev-char-symlinks, or CDI.",
     ),
     of_vendor(
         "engine.pods",
@@ -241,14 +149,5 @@ CHECKS: tuple[Check, ...] = (
         source="FaultDiag AISW_MindX_Device_Plugin_08; HAMi#1464",
         rule="WARN when kubelet is here and it names no runtime of the vendor's",
         fix="Install the runtime into containerd.",
-    ),
-    of_vendor(
-        "engine.cpu_manager",
-        cpu_manager,
-        reads="/var/lib/kubelet/cpu_manager_state",
-        source="mind-cluster gitcode#351",
-        vendors=NPU,
-        rule="WARN when kubelet's policy is not none",
-        fix="The vendor's note on cpuManagerPolicy.",
     ),
 )

@@ -6,8 +6,8 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from envcheck.checks.host.ports import decimal
 from envcheck.core.check import Check, of_machine
+from envcheck.core.derived.ports import decimal
 from envcheck.core.facts import Facts, Network
 from envcheck.core.findings import fail, nodes_wanted, not_told, ok, skip, unknown, warn
 from envcheck.core.model import Finding

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from envcheck.checks.devices import conflicts, device_memory
 from envcheck.checks.host.system import SHM_GIB
 from envcheck.checks.software import compatibility
-from envcheck.checks.software.installed import installed
 from envcheck.core import versions
 from envcheck.core.check import Check, of_job
+from envcheck.core.derived.installed import installed
 from envcheck.core.facts import Disk, Facts, Fit, Host, VendorFacts, Wanted
 from envcheck.core.findings import (
     GIB,
@@ -49,7 +49,8 @@ def device(facts: Facts) -> Iterator[Finding]:
         yield follows("driver.tool")
     else:
         found = ", ".join(v.vendor.title for v in facts.vendors) or "no accelerator"
-        words = f"Choose a recipe for this machine, or run it where there is {VENDORS[wanted.device].title}."
+        title = VENDORS[wanted.device].title if wanted.device in VENDORS else wanted.device
+        words = f"Choose a recipe for this machine, or run it where there is {title}."
         yield fail(
             f"the job wants {wanted.device}, this machine has {found}",
             words,

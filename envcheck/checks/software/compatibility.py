@@ -17,13 +17,6 @@ from envcheck.core.model import Finding
 # What to do where no table knows better: the active test decides.
 DECIDES = "Let the cards compute, or choose versions that are tested together."
 ACTIVE = ("envcheck doctor --deep", "envcheck solve")
-# vendor -> the rows that name the drivers of its set-ups, and those that name its toolkits: the oldest is the floor.
-DRIVERS = {
-    "npu": ("cann", "npu-driver"),
-    "iluvatar": ("paddle-iluvatar-gpu", "corex-driver"),
-    "nvidia": ("paddlepaddle-gpu", "nvidia-driver"),
-}
-TOOLKITS = {"npu": ("torch-npu", "cann")}
 
 
 def pair(left: str, right: str, known: Mapping[str, str | None]) -> Verdict | None:
@@ -45,13 +38,22 @@ def finding(v: Verdict, evidence: tuple[str, ...], *commands: str) -> Finding:
     return unknown(f"no table names {both}{named}", DECIDES, *ACTIVE, evidence=evidence)
 
 
+def find_bad(
+    pairs: Iterable[tuple[str, str]], known: Mapping[str, str | None], evidence: tuple[str, ...], *commands: str
+) -> Finding | None:
+    """The finding of the first of the pairs that is known bad."""
+    verdicts = (pair(left, right, known) for left, right in pairs)
+    bad = next((verdict for verdict in verdicts if verdict and verdict.standing is Standing.BAD), None)
+    return finding(bad, evidence, *commands) if bad else None
+
+
 def worst(verdicts: Iterable[Verdict | None]) -> Verdict | None:
     """Known bad before unknown before tested; the first of these."""
     order = (Standing.BAD, Standing.UNKNOWN, Standing.TESTED)
     return min((v for v in verdicts if v), key=lambda v: order.index(v.standing), default=None)
 
 
-@functools.cache  # of the few names in DRIVERS and TOOLKITS
+@functools.cache  # of the few pairs in the vendors' records
 def oldest(named: tuple[str, str] | None) -> tuple[str, str] | None:
     """The oldest version that such rows state as tested, and where."""
     found = judging.oldest(*named) if named else None
@@ -60,7 +62,7 @@ def oldest(named: tuple[str, str] | None) -> tuple[str, str] | None:
 
 def below_all(v: VendorFacts) -> bool:
     """Whether the driver is older than that of any documented set-up, which driver.version tells."""
-    named, found = oldest(DRIVERS.get(v.name)), driver_version(v)
+    named, found = oldest(v.vendor.driver_pair), driver_version(v)
     return named is not None and found is not None and versions.at_least(found, named[0]) is False
 
 

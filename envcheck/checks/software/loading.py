@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.checks.software.driver_parts import gone
 from envcheck.core import versions
-from envcheck.core.check import NPU, Check, of_machine
+from envcheck.core.check import Check, of_machine
 from envcheck.core.facts import Facts
-from envcheck.core.findings import figures, follows, graded, here, not_told, ok, reading, skip, unknown, warn
+from envcheck.core.findings import figures, graded, here, not_told, ok, reading, skip, unknown, warn
 from envcheck.core.model import Finding
 from probes.host import schemas
 from probes.host.schemas import Loader
 
-AUTOLOADS_SINCE = "2.5"  # torch loads its backends' packages on import from then on; release notes of 2.5
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 LIBCUDA = "libcuda.so.1"  # toolkit.preload tells what is wrong with Iluvatar's
 
@@ -79,29 +77,6 @@ def openmp(facts: Facts) -> Iterator[Finding]:
         yield warn(seen_words, words, f"export LD_PRELOAD={seen.openmp[0]}", evidence=shown)
 
 
-def without_driver(facts: Facts) -> Iterator[Finding]:
-    """Where no driver is, as in the build of an image, torch does not load torch_npu by itself."""
-    found, said = facts.packages, facts.environment
-    if found is None or said is None:
-        yield not_told(facts, "ask packages", "ask environment")
-        return
-    torch = found.packages.get("torch", "")
-    if "torch-npu" not in found.packages or versions.at_least(torch, AUTOLOADS_SINCE) is False:
-        yield skip("no torch_npu is loaded with torch here")
-    elif any(v.nodes or v.devices for v in facts.vendors if v.name in NPU):
-        yield ok("the driver that torch_npu wants is here")
-    elif any(gone(facts, v) for v in facts.vendors if v.name in NPU):
-        yield follows("driver.module")
-    elif versions.key(torch) is None:
-        yield unknown("torch-npu is installed, and torch's version could not be told")
-    elif said.get(AUTOLOAD) == "0":
-        yield ok(f"{AUTOLOAD}=0")
-    else:
-        words = "Set it in the build: importing torch fails where the driver's libraries are missing."
-        seen = f"torch {torch} loads torch_npu on import, and no NPU's driver is here"
-        yield warn(seen, words, f"export {AUTOLOAD}=0", evidence=figures("environment", **{AUTOLOAD: "not set"}))
-
-
 CHECKS: tuple[Check, ...] = (
     of_machine(
         "python.preload",
@@ -127,14 +102,5 @@ CHECKS: tuple[Check, ...] = (
         source="PaddleX's NPU page, LightGBM#6509, DALI#5519",
         rule="WARN on aarch64 when wheels brought copies and none is preloaded",
         fix="LD_PRELOAD of one.",
-    ),
-    of_machine(
-        "python.import_without_driver",
-        without_driver,
-        reads="installed packages, the environment, /dev",
-        source="FlagCX#451",
-        rule="WARN when torch-npu is installed, no NPU is here, and autoload is not off",
-        fix=f"{AUTOLOAD}=0 in the build.",
-        frameworks=("torch",),
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.checks.software import compatibility
-from envcheck.checks.software.installed import installed
 from envcheck.core import versions
+from envcheck.core.derived.installed import installed
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.key_value import driver_version
@@ -20,14 +20,14 @@ def driver(facts: Facts, v: VendorFacts) -> Named:
 
 
 def _named(facts: Facts, v: VendorFacts) -> Iterator[Named]:
-    between = compatibility.DRIVERS.get(v.name)
+    between = v.vendor.driver_pair
     if general := compatibility.oldest(between):
         yield general
     if between:
         component, driver = between
         packages = installed(facts)
         here = packages.packages if packages else {}
-        own = toolkit_version(facts, v) if component == "cann" else here.get(component)
+        own = toolkit_version(facts, v) if component == v.vendor.toolkit_component else here.get(component)
         least = compatibility.least(compatibility.pair(component, driver, {component: own, driver: driver_version(v)}))
         if own and least:
             yield least, f"{compatibility.title(component)} {own}"

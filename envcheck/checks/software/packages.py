@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.checks.software.installed import installed, metadata
 from envcheck.collect.questions import LIBAIO
-from envcheck.core.check import NPU, Check, of_machine, of_vendor
-from envcheck.core.facts import Facts, Packages, VendorFacts
-from envcheck.core.findings import figures, not_told, nothing, ok, reading, skip, unknown, warn
+from envcheck.core.check import Check, of_machine
+from envcheck.core.derived.installed import installed, metadata
+from envcheck.core.facts import Facts
+from envcheck.core.findings import figures, not_told, nothing, ok, skip, unknown, warn
 from envcheck.core.model import Finding, Outcome
-
-AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
 def requirements(facts: Facts) -> Iterator[Finding]:
@@ -27,43 +25,6 @@ def requirements(facts: Facts) -> Iterator[Finding]:
         yield warn(f"{found.unmet[0]}{more}", words, f"{found.executable or 'python3'} -m pip check", evidence=shown)
     else:
         yield ok("what is asked for is there")
-
-
-@reading(installed, "ask packages")
-def bitsandbytes(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """No quantised method is prepared that has no path on this device."""
-    if "torch" not in found.packages:
-        yield skip("torch is not installed here")
-    elif "bitsandbytes" in found.packages:
-        words = "Train a LoRA in bf16 instead of QLoRA: the package has no kernels for Ascend."
-        yield warn(
-            f"bitsandbytes {found.packages['bitsandbytes']} is installed, and has no path on an NPU",
-            words,
-            "pip uninstall bitsandbytes",
-            evidence=metadata(found, "bitsandbytes"),
-        )
-    else:
-        yield ok("none is installed")
-
-
-def autoload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """torch loads the device's plugin by itself: without it a training runs on the CPU, and does not say so."""
-    found = installed(facts)
-    if found is None or facts.environment is None:
-        yield not_told(facts, "ask packages", "ask environment")
-    elif "torch" not in found.packages:
-        yield skip("torch is not installed here")
-    elif "torch-npu" not in found.packages:
-        words = "Install the torch-npu that pairs with it: without it torch trains on the CPU."
-        seen = f"torch {found.packages['torch']} without torch-npu"
-        yield warn(seen, words, "envcheck solve --device npu --framework torch", evidence=metadata(found, "torch"))
-    elif facts.environment.get(AUTOLOAD) == "0":
-        words = "Unset it, unless the program imports torch_npu itself."
-        shown = figures("environment", **{AUTOLOAD: "0"})
-        seen = f"{AUTOLOAD} is 0: torch does not load torch-npu by itself"
-        yield warn(seen, words, f"unset {AUTOLOAD}", evidence=shown)
-    else:
-        yield ok("torch loads torch-npu by itself")
 
 
 def megatron(facts: Facts) -> Iterator[Finding]:
@@ -112,26 +73,6 @@ CHECKS: tuple[Check, ...] = (
         rule="WARN when a framework's requirement is absent or of another version",
         fix="Install what is asked for, or give frameworks that contradict each other an environment each.",
         source="LlamaFactory#5763, ms-swift#7948",
-    ),
-    of_vendor(
-        "python.bitsandbytes",
-        bitsandbytes,
-        NPU,
-        reads="installed packages",
-        rule="WARN when it is installed beside an NPU",
-        fix="Train a LoRA in bf16 instead of QLoRA.",
-        source="LlamaFactory#3271, #9465, #10125",
-        frameworks=("llamafactory", "swift"),
-    ),
-    of_vendor(
-        "python.autoload",
-        autoload,
-        NPU,
-        reads="installed packages, the environment",
-        rule="WARN when torch is there without torch-npu, or is told not to load it",
-        fix="Install the pair, unset TORCH_DEVICE_BACKEND_AUTOLOAD.",
-        source="LlamaFactory#6461, transformers#35785, FlagCX#451",
-        frameworks=("llamafactory", "swift"),
     ),
     of_machine(
         "python.megatron",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.checks.software import compatibility
-from envcheck.checks.software.installed import installed, metadata
 from envcheck.compat import judging
 from envcheck.compat.model import Standing, Verdict
 from envcheck.core import versions
-from envcheck.core.check import ILUVATAR, NPU, NVIDIA, Check, of_machine, of_vendor
+from envcheck.core.check import Check, of_machine, of_vendor
+from envcheck.core.derived.installed import installed, metadata
 from envcheck.core.facts import Facts, Packages, VendorFacts
-from envcheck.core.findings import fail, ok, reading, skip, unknown, warn
+from envcheck.core.findings import fail, no_rule, ok, reading, skip, unknown, warn
 from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.key_value import driver_version
 from envcheck.core.model import Finding
@@ -64,7 +64,9 @@ def plugin(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Paddle and the vendor's plugin belong together, and the plugin to the toolkit or driver below."""
     name = v.vendor.plugin or ""
     host, mine = found.packages.get("paddlepaddle"), found.packages.get(name)
-    if not host and not mine:
+    if not name:
+        yield no_rule(v, "plugin of paddle's")
+    elif not host and not mine:
         yield skip("neither paddlepaddle nor its plugin is installed here")
     elif host and not mine:
         words = "Install it from Paddle's own index: without it, training falls back to the CPU silently."
@@ -83,30 +85,18 @@ def plugin(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def _plugin(facts: Facts, v: VendorFacts, found: Packages, host: str, mine: str) -> Finding:
     """The pair first; where that is well, the plugin with the toolkit or the driver that it was built for."""
     name, driver, toolkit = v.vendor.plugin or "", driver_version(v), toolkit_version(facts, v)
-    here = {name: mine, "paddlepaddle": host, "cann": toolkit, "corex-driver": driver}
+    here: dict[str, str | None] = {name: mine, "paddlepaddle": host}
+    here |= {v.vendor.toolkit_component: toolkit, v.vendor.driver_component: driver}
     both = compatibility.pair(name, "paddlepaddle", here)
     shown = metadata(found, "paddlepaddle", name)
     if both and both.standing is not Standing.TESTED and versions.compare(host, mine) != 0:
         return compatibility.finding(both, shown, f"pip install paddlepaddle=={mine}")
-    lower = "cann" if v.name == "npu" else "corex-driver"
-    below = compatibility.pair(name, lower, here)
+    below = compatibility.pair(name, v.vendor.plugin_partner, here)
     if below and below.standing is not Standing.TESTED:
         own = compatibility.finding(below, shown, *compatibility.ACTIVE)
-        return own if lower == "cann" else compatibility.wants_newer(v, own)
+        of_driver = v.vendor.plugin_partner == v.vendor.driver_component
+        return compatibility.wants_newer(v, own) if of_driver else own
     return ok(f"paddlepaddle {host} with {name} {mine}")
-
-
-@reading(installed, "ask packages")
-def device_build(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """Where GPUs are, paddle's GPU build is installed: the CPU build would train on the CPU."""
-    if "paddlepaddle-gpu" in found.packages:
-        yield ok(f"paddlepaddle-gpu {found.packages['paddlepaddle-gpu']}")
-    elif "paddlepaddle" in found.packages:
-        words = "Install the GPU build from Paddle's index instead: this one trains on the CPU."
-        seen = f"paddlepaddle {found.packages['paddlepaddle']} is the CPU build"
-        yield warn(seen, words, "pip uninstall paddlepaddle", evidence=metadata(found, "paddlepaddle"))
-    else:
-        yield skip("no paddle is installed here")
 
 
 @reading(installed, "ask packages")
@@ -126,25 +116,9 @@ def numpy(found: Packages, facts: Facts) -> Iterator[Finding]:
 def _with_numpy(facts: Facts, found: Packages, version: str) -> Iterator[Verdict]:
     """numpy with the packages that compute with it, and with the toolkit."""
     here = {name: found.packages[name] for name in NUMPY_USERS if name in found.packages}
-    toolkit = next((said for v in facts.vendors if v.name == "npu" and (said := toolkit_version(facts, v))), None)
-    below = {"cann": toolkit} if toolkit else {}
+    toolkits = {v.vendor.toolkit_component: toolkit_version(facts, v) for v in facts.vendors}
+    below = {component: version for component, version in toolkits.items() if component and version}
     yield from (v for v in judging.judge({**here, **below, "numpy": version}) if "numpy" in (v.left, v.right))
-
-
-@reading(installed, "ask packages")
-def torch_npu(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """torch and torch-npu are a pair, and the toolkit is one that this torch-npu works with."""
-    torch, mine = (found.packages.get(n) for n in ("torch", "torch-npu"))
-    if not mine:
-        yield skip("torch-npu is not installed here")
-    elif not torch or versions.key(torch) is None or versions.key(mine) is None:
-        yield unknown(f"torch {torch or 'is absent'}, torch-npu {mine}: cannot be compared")
-    else:
-        here = {"torch": torch, "torch-npu": mine, "cann": toolkit_version(facts, v)}
-        verdicts = [compatibility.pair("torch-npu", other, here) for other in ("torch", "cann")]
-        bad = compatibility.worst(verdict for verdict in verdicts if verdict and verdict.standing is Standing.BAD)
-        shown, fix = metadata(found, "torch", "torch-npu"), f"pip install torch=={mine.partition('.post')[0]}"
-        yield compatibility.finding(bad, shown, fix) if bad else ok(f"torch {torch} with torch-npu {mine}")
 
 
 @reading(installed, "ask packages")
@@ -185,20 +159,9 @@ CHECKS: tuple[Check, ...] = (
         plugin,
         reads="installed packages",
         source="PaddleCustomDevice#1460, Paddle#69403",
-        vendors=(*NPU, *ILUVATAR),
         rule="FAIL for a pair that is known bad, or a plugin without paddle; WARN for paddle without its plugin; "
         "UNKNOWN where no table names it with the toolkit or the driver, or with a paddlepaddle of another number",
         fix="The plugin of paddle's version, from Paddle's index.",
-        frameworks=("paddle",),
-    ),
-    of_vendor(
-        "python.device_build",
-        device_build,
-        reads="installed packages",
-        source="LlamaFactory#6461",
-        vendors=NVIDIA,
-        rule="WARN when paddle is the CPU build where GPUs are",
-        fix="The GPU build from Paddle's index.",
         frameworks=("paddle",),
     ),
     of_machine(
@@ -209,16 +172,6 @@ CHECKS: tuple[Check, ...] = (
         rule="FAIL when a table calls it bad with a framework or the toolkit",
         fix="pip install 'numpy<2'.",
         frameworks=("paddle", "torch"),
-    ),
-    of_vendor(
-        "python.torch_npu",
-        torch_npu,
-        reads="installed packages",
-        source="Ascend/pytorch#105, ms-swift#1243",
-        vendors=NPU,
-        rule="FAIL when a table calls torch, torch-npu and CANN a bad pair",
-        fix="The torch of torch-npu's version.",
-        frameworks=("torch",),
     ),
     of_machine(
         "python.triton",

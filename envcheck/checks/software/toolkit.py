@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from envcheck.checks.software import compatibility
 from envcheck.core import versions
-from envcheck.core.check import ILUVATAR, NPU, Check, of_vendor
+from envcheck.core.check import Check, of_vendor
+from envcheck.core.derived.toolkit import in_force
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
     commands,
@@ -15,6 +15,7 @@ from envcheck.core.findings import (
     figures,
     follows,
     in_container,
+    no_rule,
     not_told,
     nothing,
     ok,
@@ -28,27 +29,21 @@ from envcheck.core.installed_versions import toolkit_trees, toolkit_version
 from envcheck.core.key_value import driver_version
 from envcheck.core.model import Answer, Finding, Outcome
 
-TREES = {
-    "npu": ("list /usr/local/Ascend/ascend-toolkit/[0-9]*", "list /usr/local/Ascend/cann-[0-9]*"),
-    "iluvatar": ("list /usr/local/corex*",),
-}
-SET_ENV = "list /usr/local/Ascend/ascend-toolkit/set_env.sh"
-ATB_SET_ENV = "list /usr/local/Ascend/nnal/atb/set_env.sh"
-PRELOADS = "list /usr/local/corex*/lib64/libcuda.so.1"
-CONFIG = "read /usr/local/Ascend/ascend-toolkit/latest/version.cfg"
-
 
 def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The toolkit is installed."""
-    if all(facts.answers.get(key) is None for key in TREES[v.name]):
-        yield not_told(facts, *TREES[v.name])
+    keys = _tree_keys(v)
+    if not keys:
+        yield no_rule(v, "folders of a toolkit")
+    elif all(facts.answers.get(key) is None for key in keys):
+        yield not_told(facts, *keys)
     elif found := toolkit_trees(facts, v):
         yield ok(f"{v.vendor.toolkit} in {', '.join(found)}")
     elif in_container(facts):
         words = "Start from an image that holds it."
         yield fail(f"no {v.vendor.toolkit} in this container", words, _ls(v), evidence=_no_tree(v))
-    elif any(_ended(facts, key) not in (Outcome.EMPTY, Outcome.ABSENT) for key in TREES[v.name]):
-        yield not_told(facts, *TREES[v.name])
+    elif any(_ended(facts, key) not in (Outcome.EMPTY, Outcome.ABSENT) for key in keys):
+        yield not_told(facts, *keys)
     else:
         words = "Install it to train on this host; training in a container needs none here."
         yield warn(f"no {v.vendor.toolkit} on this host", words, _ls(v), evidence=_no_tree(v))
@@ -60,7 +55,7 @@ def single(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if facts.environment is None:
         yield not_told(facts, "ask environment")
         return
-    used = in_force(facts)
+    used = in_force(facts, v)
     if len(used) > 1:
         seen = f"LD_LIBRARY_PATH names {len(used)}: {', '.join(sorted(used))}"
         words = "Keep one: open a new shell and source one set_env.sh."
@@ -68,7 +63,7 @@ def single(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield fail(seen, words, "echo $LD_LIBRARY_PATH | tr : '\\n'", evidence=shown)
     elif len(found) > 1 and not used:
         shown = quote(
-            next((facts.answers.get(key) for key in TREES[v.name] if facts.answers.get(key)), None), found[-1]
+            next((facts.answers.get(key) for key in _tree_keys(v) if facts.answers.get(key)), None), found[-1]
         )
         words = "Source the one that you mean."
         yield warn(f"{len(found)} trees: {', '.join(found)}", words, *commands(v, "toolkit"), evidence=shown)
@@ -78,23 +73,14 @@ def single(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield follows("toolkit.present")
 
 
-def in_force(facts: Facts) -> set[str]:
-    """The trees that the library path names, by their folders' names."""
-    pattern = r"/ascend-toolkit/(\d[^/:]*|latest)|/cann-(\d[^/:]*)|/(corex[^/:]*)"
-    path = (facts.environment or {}).get("LD_LIBRARY_PATH", "")
-    return {next(filter(None, m.groups())) for m in re.finditer(pattern, path)}
-
-
 def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The toolkit's version is known."""
     found = toolkit_version(facts, v)
     if found is None:
-        yield not_told(facts, CONFIG) if toolkit_trees(facts, v) else follows("toolkit.present")
+        yield not_told(facts, *_link_keys(v)[:1]) if toolkit_trees(facts, v) else follows("toolkit.present")
     elif versions.key(found) is None:
         yield unknown(f"{v.vendor.toolkit} {found}: not a version that envcheck can order")
-    elif (oldest := compatibility.oldest(compatibility.TOOLKITS.get(v.name))) and versions.at_least(
-        found, oldest[0]
-    ) is False:
+    elif (oldest := compatibility.oldest(v.vendor.toolkit_pair)) and versions.at_least(found, oldest[0]) is False:
         seen = f"{v.vendor.toolkit} {found} is older than any that the plugins name"
         shown = quote(_told_by(facts, v), found)
         yield warn(seen, f"Install {oldest[0]} or newer.", "envcheck solve", evidence=shown)
@@ -110,7 +96,8 @@ def driver_pair(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
             follows("toolkit.present") if not toolkit_trees(facts, v) else unknown("the toolkit's version is not known")
         )
         return
-    verdict = compatibility.pair("cann", "npu-driver", {"cann": found, "npu-driver": running})
+    toolkit, driver = v.vendor.toolkit_component, v.vendor.driver_component
+    verdict = compatibility.pair(toolkit, driver, {toolkit: found, driver: running})
     if verdict is None:
         yield follows("driver.version")
     else:
@@ -141,52 +128,29 @@ def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield told_by(cause, warn(seen, words, *commands(v, "toolkit"), evidence=shown))
 
 
-def atb(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """NNAL/ATB is installed: importing paddle's plugin fails without libatb.so."""
-    answer = facts.answers.get(ATB_SET_ENV)
-    if not toolkit_trees(facts, v):
-        yield follows("toolkit.present")
-    elif answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
-        yield not_told(facts, ATB_SET_ENV)
-    elif answer.ok:
-        yield ok("nnal/atb/set_env.sh is there")
-    else:
-        words = "Install the NNAL package of the same CANN release, and source its set_env.sh."
-        shown = nothing(ATB_SET_ENV)
-        yield warn("NNAL/ATB is not installed", words, "ls -d /usr/local/Ascend/nnal/atb", evidence=shown)
-
-
-def preload(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
-    """The library that LD_PRELOAD names is there: the loader only warns, and symbols are missing later."""
-    answer = facts.answers.get(PRELOADS)
-    if facts.environment is None or answer is None or answer.outcome not in (Outcome.ANSWERED, Outcome.EMPTY):
-        yield not_told(facts, "ask environment", PRELOADS)
-        return
-    wanted = [p for p in re.split(r"[\s:]+", facts.environment.get("LD_PRELOAD", "")) if p.endswith("libcuda.so.1")]
-    missing = [path for path in wanted if path not in answer.out.split()]
-    if missing:
-        there = next(iter(answer.out.split()), "/usr/local/corex/lib64/libcuda.so.1")
-        shown = figures("environment", LD_PRELOAD=facts.environment["LD_PRELOAD"])
-        seen = f"LD_PRELOAD names {missing[0]}, which is not there"
-        yield fail(seen, "Correct the path.", f"export LD_PRELOAD={there}", evidence=shown)
-    elif wanted:
-        yield ok(f"LD_PRELOAD names {wanted[0]}")
-    else:
-        yield skip("LD_PRELOAD is not set here; the launch sets it")
-
-
 def _told_by(facts: Facts, v: VendorFacts) -> Answer | None:
     """The answer that the toolkit's version is read from."""
-    keys = [*(key for key in v.documents if "ascend-toolkit/latest" in key), *TREES[v.name]]
+    keys = [*(key for key in v.documents if key in _link_keys(v)), *_tree_keys(v)]
     return next((a for key in keys if (a := facts.answers.get(key)) and a.ok), None)
 
 
+def _tree_keys(v: VendorFacts) -> tuple[str, ...]:
+    """The keys of the answers that list the toolkit's folders."""
+    return tuple(question.key for question in v.vendor.toolkit_trees)
+
+
+def _link_keys(v: VendorFacts) -> list[str]:
+    """The keys of the answers about the toolkit that is in force, the file that is its version's first."""
+    link = v.vendor.toolkit_link
+    return [q.key for q in v.vendor.details if link and link in q.key]
+
+
 def _ls(v: VendorFacts) -> str:
-    return " ".join(("ls -d", *(key.removeprefix("list ") for key in TREES[v.name])))
+    return " ".join(("ls -d", *(key.removeprefix("list ") for key in _tree_keys(v))))
 
 
 def _no_tree(v: VendorFacts) -> tuple[str, ...]:
-    return nothing(*TREES[v.name])
+    return nothing(*_tree_keys(v))
 
 
 def _ended(facts: Facts, key: str) -> Outcome:
@@ -200,7 +164,6 @@ CHECKS: tuple[Check, ...] = (
         present,
         reads="toolkit folders",
         source="vllm-ascend#262, llama.cpp#22784",
-        vendors=(*NPU, *ILUVATAR),
         rule="FAIL in a container, WARN on a host, when there is none",
         fix="An image that holds it.",
     ),
@@ -209,7 +172,6 @@ CHECKS: tuple[Check, ...] = (
         single,
         reads="toolkit folders, LD_LIBRARY_PATH",
         source="PaddleX#4749",
-        vendors=(*NPU, *ILUVATAR),
         rule="FAIL when the library path names two; WARN when two are installed and none is in force",
         fix="One set_env.sh in a new shell.",
     ),
@@ -218,7 +180,6 @@ CHECKS: tuple[Check, ...] = (
         version,
         reads="toolkit version files",
         source="CANN release notes",
-        vendors=(*NPU, *ILUVATAR),
         rule="WARN below the oldest that the plugins name",
         fix="Install a newer one.",
     ),
@@ -227,7 +188,6 @@ CHECKS: tuple[Check, ...] = (
         driver_pair,
         reads="toolkit and driver versions",
         source="envcheck's tables of versions, docs/versions.md",
-        vendors=NPU,
         rule="FAIL for a pair that is known bad; UNKNOWN for one that no table names; follows from driver.version "
         "where that tells of the driver",
         fix="Upgrade the driver, or an older image.",
@@ -237,26 +197,7 @@ CHECKS: tuple[Check, ...] = (
         environment,
         reads="the environment",
         source="vllm-ascend#262, gpustack#1101",
-        vendors=(*NPU, *ILUVATAR),
         rule="WARN when the library path names no toolkit; follows from engine.reachable where images would bring it",
         fix="Source set_env.sh in the shell or service that trains.",
-    ),
-    of_vendor(
-        "toolkit.atb",
-        atb,
-        reads="/usr/local/Ascend/nnal",
-        source="Paddle#68398, Paddle#70878",
-        vendors=NPU,
-        rule="WARN when it is not installed",
-        fix="Install NNAL of the same CANN.",
-    ),
-    of_vendor(
-        "toolkit.preload",
-        preload,
-        reads="LD_PRELOAD, /usr/local/corex*",
-        source="ERNIE's Iluvatar page",
-        vendors=ILUVATAR,
-        rule="FAIL when LD_PRELOAD names a libcuda.so.1 that is not there",
-        fix="Correct the path.",
     ),
 )

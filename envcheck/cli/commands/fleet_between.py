@@ -72,7 +72,7 @@ def _tried(asked: dict[str, Any], hosts: Sequence[Host]) -> list[Odd]:
 
 
 def _ports(text: str) -> tuple[int, ...]:
-    from envcheck.checks.host.ports import port_list
+    from envcheck.core.derived.ports import port_list
 
     found = port_list(text)
     if not found or len(found) > PORTS_LIMIT:

@@ -62,6 +62,7 @@ VENDOR = Vendor(
     architectures=("x86_64",),  # the plugin's wheels and the driver's run file: x86_64 alone
     commands={
         "list": ("ixsmi",),
+        "uuids": ("ixsmi -L",),
         "health": ("ixsmi -q -i {id}",),
         "ecc": ("ixsmi -q -i {id}",),
         "topology": ("ixsmi topo -m",),

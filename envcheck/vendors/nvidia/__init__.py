@@ -61,6 +61,7 @@ VENDOR = Vendor(
     idle_memory_mib=1024,  # the driver reserves some 600 MiB of an idle H200; contexts of a monitor come on top
     commands={
         "list": ("nvidia-smi",),
+        "uuids": ("nvidia-smi -L",),
         "health": ("nvidia-smi -q -i {id}",),
         "ecc": ("nvidia-smi -q -d ECC,ROW_REMAPPER -i {id}",),
         "topology": ("nvidia-smi topo -m", "nvidia-smi nvlink --status"),

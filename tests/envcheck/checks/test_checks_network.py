@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from envcheck import checks
-from envcheck.checks.host.ports import port_list
+from envcheck.core.derived.ports import port_list
 from envcheck.core.facts import Facts
 from envcheck.core.model import Answer, Finding, Outcome, Severity
 from envcheck.vendors import VENDORS

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from envcheck import checks
-from envcheck.checks.software import compatibility
 from envcheck.collect import facts
 from envcheck.compat import judging
 from envcheck.core.facts import Facts, Packages
@@ -177,10 +176,10 @@ def test_numpy(
     assert (finding.severity, said in finding.seen) == (severity, True), finding.seen
 
 
-@pytest.mark.parametrize("vendor", sorted(compatibility.DRIVERS))
+@pytest.mark.parametrize("vendor", sorted(name for name in VENDORS if VENDORS[name].devices))
 def test_floor_of_drivers_comes_from_the_tables(machines: dict[str, Facts], vendor: str) -> None:
     """The oldest driver that a table names is ok, an older one is not; the remedy names document and version."""
-    named = judging.oldest(*compatibility.DRIVERS[vendor])
+    named = judging.oldest(*(VENDORS[vendor].driver_pair or ("", "")))
     assert named is not None
     floor = named[0]
 
@@ -193,4 +192,4 @@ def test_floor_of_drivers_comes_from_the_tables(machines: dict[str, Facts], vend
 
 def test_every_vendor_with_cards_has_a_floor() -> None:
     """No vendor's drivers are judged by nothing."""
-    assert set(compatibility.DRIVERS) == {name for name, vendor in VENDORS.items() if vendor.devices}
+    assert [name for name, vendor in VENDORS.items() if vendor.devices and not vendor.driver_pair] == []

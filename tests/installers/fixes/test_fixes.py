@@ -178,7 +178,7 @@ def test_sysctl_in_a_namespace() -> None:
 
 def _asked(reserved: str) -> Facts:
     """Two NPUs' facts, with ports that the system gives out as it does by default."""
-    from envcheck.checks.host import ports
+    from envcheck.core.derived import ports
 
     said = {ports.EPHEMERAL: "32768\t60999", ports.RESERVED: reserved}
     answers = {key: Answer(key, Outcome.ANSWERED if out else Outcome.EMPTY, out) for key, out in said.items()}

@@ -1,53 +1,30 @@
-"""The ports that the vendor's collectives open on the host: legal, and kept for them."""
+"""HCCL's ports on the host: legal, and kept for it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from envcheck.core import versions
-from envcheck.core.check import NPU, Check, of_devices
+from envcheck.core.check import Check, of_devices
+from envcheck.core.derived.ports import (
+    EPHEMERAL,
+    MOST,
+    RESERVED,
+    RESERVING,
+    base,
+    given_out,
+    kept_back,
+    port_list,
+    reserving,
+    used_ports,
+)
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import fail, in_container, not_told, ok, quote, ranges, skip, unknown, warn
-from envcheck.core.installed_versions import toolkit_version
-from envcheck.core.model import Finding, Outcome
+from envcheck.core.model import Finding
 from envcheck.core.vendor import die_id
 
-MOST = 65535
-EPHEMERAL = "read /proc/sys/net/ipv4/ip_local_port_range"
-RESERVED = "read /proc/sys/net/ipv4/ip_local_reserved_ports"
-RESERVING = "net.ipv4.ip_local_reserved_ports"
 HOST_PORTS = "HCCL_HOST_SOCKET_PORT_RANGE"  # goes before HCCL_IF_BASE_PORT, CANN's environment reference
 PORT_LISTS = (HOST_PORTS, "HCCL_NPU_SOCKET_PORT_RANGE")
 BASE_MOST = 65520  # the same reference, HCCL_IF_BASE_PORT
-
-
-@dataclass(frozen=True)
-class Span:
-    """The collectives' ports on the host, first and last; `said` is the variable that was read, `why` it is none."""
-
-    first: int = 0
-    last: int = 0
-    said: str = ""
-    why: str = ""
-
-
-def base(facts: Facts, v: VendorFacts) -> Span:
-    """From the variable, else the default; as many as the toolkit opens, where its version is unknown the most."""
-    vendor, environment = v.vendor, facts.environment or {}
-    text = environment.get(vendor.port_env, "")
-    said = f"{vendor.port_env}={text}" if text else ""
-    first = decimal(text) if text else vendor.port_base
-    if first is None:
-        return Span(said=said, why=f"{text[:40]} is no number")
-    return Span(first, first + span(facts, v) - 1, said)
-
-
-def span(facts: Facts, v: VendorFacts) -> int:
-    toolkit = toolkit_version(facts, v)
-    fits = [n for floor, n in v.vendor.port_spans if not toolkit or versions.at_least(toolkit, floor) is not False]
-    return (fits or [v.vendor.port_spans[0][1]])[0]
 
 
 def port_base(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -101,51 +78,6 @@ def port_range(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok(f"ports {ranges(sorted(wanted))} are kept for HCCL")
 
 
-def used_ports(facts: Facts, v: VendorFacts) -> set[int] | None:
-    """None where the variables say nothing that could be read, or leave the choice to the system."""
-    listed = (facts.environment or {}).get(HOST_PORTS, "")
-    if listed:
-        return None if listed == "auto" else port_list(listed)
-    found = base(facts, v)
-    return None if found.why or not 0 < found.first <= found.last <= MOST else set(range(found.first, found.last + 1))
-
-
-def reserving(facts: Facts, v: VendorFacts) -> str:
-    """The value with these ports and with those that are reserved already."""
-    both = (used_ports(facts, v) or set()) | (kept_back(facts) or set())
-    return as_list(both)
-
-
-def as_list(ports: set[int]) -> str:
-    """As the kernel writes it: 8080,60000-60031."""
-    return ranges(sorted(ports)).replace(" ", "")
-
-
-def given_out(facts: Facts) -> range | None:
-    answer = facts.answers.get(EPHEMERAL)
-    found = re.fullmatch(r"([0-9]{1,5})\s+([0-9]{1,5})", answer.out.strip()) if answer and answer.ok else None
-    return range(int(found[1]), int(found[2]) + 1) if found else None
-
-
-def kept_back(facts: Facts) -> set[int] | None:
-    answer = facts.answers.get(RESERVED)
-    if answer is not None and answer.outcome is Outcome.EMPTY:
-        return set()
-    return port_list(answer.out.strip()) if answer is not None and answer.ok else None
-
-
-def port_list(text: str) -> set[int] | None:
-    """`60000-60031,8080`; None where it is something else, or names a port twice."""
-    found: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", part.strip())
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-        if not 0 < first <= last <= MOST or found & set(range(first, last + 1)):
-            return None
-        found |= set(range(first, last + 1))
-    return found
-
-
 def hccl_ports(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """HCCL_HOST_SOCKET_PORT_RANGE and HCCL_NPU_SOCKET_PORT_RANGE are auto, or ports and ranges that do not overlap."""
     if facts.environment is None:
@@ -165,35 +97,31 @@ def hccl_ports(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield skip("neither is set: HCCL takes 16666 on the card, which one process alone can have")
 
 
-def decimal(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
-
-
 CHECKS: tuple[Check, ...] = (
     of_devices(
         "network.port_base",
         port_base,
+        before="network.master",
         reads="HCCL_IF_BASE_PORT, the cards' physical ids",
         source="vllm-ascend#12318; CANN environment variable reference",
-        vendors=NPU,
         rule="FAIL when it is no number from 1024 to 65520, or the last port lies beyond 65535",
         fix="A lower base, or none.",
     ),
     of_devices(
         "network.port_range",
         port_range,
+        before="network.master",
         reads="ip_local_port_range, ip_local_reserved_ports, HCCL's variables, CANN's version",
         source="vllm-ascend#405; CANN environment variable reference",
-        vendors=NPU,
         rule="WARN when several cards are there and the system may give one of HCCL's ports to another program",
         fix="net.ipv4.ip_local_reserved_ports, also by doctor --fix.",
     ),
     of_devices(
         "network.hccl_ports",
         hccl_ports,
+        before="network.master",
         reads="HCCL_HOST_SOCKET_PORT_RANGE, HCCL_NPU_SOCKET_PORT_RANGE",
         source="vllm-ascend#4725; CANN environment variable reference",
-        vendors=NPU,
         rule="FAIL when one is neither auto nor a list of ports and ranges that do not overlap",
         fix="auto, or a list of ports.",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.core.check import NVIDIA, Check, of_vendor
+from envcheck.core.check import Check, of_vendor
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import fail, follows, in_container, not_told, ok, quote, skip, told_by, unknown
 from envcheck.core.key_value import driver_version
@@ -76,7 +76,6 @@ CHECKS: tuple[Check, ...] = (
         fabric,
         reads="lspci, nvidia-smi -q -x, systemctl, nv-fabricmanager --version",
         source="NVIDIA/NVSentinel#808, DCGM code 108; NVIDIA's fabric manager guide",
-        vendors=NVIDIA,
         rule="FAIL when a GPU has not joined the fabric; where that is not told, when the service is not active or "
         "of another version than the driver",
         fix="Start the service of the driver's version.",

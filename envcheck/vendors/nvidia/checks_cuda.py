@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from envcheck.checks.software import compatibility
-from envcheck.checks.software.installed import installed, metadata
-from envcheck.compat.model import Standing
 from envcheck.core import versions
-from envcheck.core.check import NVIDIA, Check, of_devices
+from envcheck.core.check import Check, VersionTables, of_versions
+from envcheck.core.derived.installed import installed, metadata
 from envcheck.core.facts import Facts, Packages, VendorFacts
 from envcheck.core.findings import graded, here, not_told, ok, quote, reading, skip, unknown
 from envcheck.core.key_value import driver_version
@@ -22,7 +20,7 @@ FIRST = {"8.0": "11.0", "8.6": "11.1", "8.9": "11.8", "9.0": "11.8", "10.0": "12
 
 
 @reading(installed, "ask packages")
-def cuda_build(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
+def cuda_build(found: Packages, facts: Facts, v: VendorFacts, tables: VersionTables) -> Iterator[Finding]:
     """The framework's wheel has code for these cards, and its CUDA is one that the driver carries."""
     name, cuda = _cuda(found)
     answer, driver = facts.answers.get(CAPABILITY), driver_version(v)
@@ -32,17 +30,15 @@ def cuda_build(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Findin
     if not cuda:
         yield unknown(f"{name} {found.packages[name]}: its CUDA could not be told")
         return
-    below = compatibility.pair("cuda", "nvidia-driver", {"cuda": cuda, "nvidia-driver": driver})
-    if below and below.standing is Standing.BAD:
-        yield compatibility.wants_newer(
-            v, replace(compatibility.finding(below, metadata(found, name)), severity=here(facts))
-        )
+    known = {"cuda": cuda, "nvidia-driver": driver}
+    if below := tables.find_bad((("cuda", "nvidia-driver"),), known, metadata(found, name)):
+        yield tables.wants_newer(v, replace(below, severity=here(facts)))
         return
     cards = sorted(set(re.findall(r"^\s*(\d{1,2}\.\d)\s*$", answer.out, re.MULTILINE))) if answer and answer.ok else []
     if not cards:
         yield not_told(facts, CAPABILITY)
         return
-    lacking = next((card for card in cards if _lacks(found, card, cuda)), None)
+    lacking = next((card for card in cards if _lacks(found, card, cuda, tables)), None)
     if lacking:
         words = "Install a build for a newer CUDA: the first kernel ends with 'no kernel image is available'."
         shown = (*metadata(found, name), *quote(answer, lacking))
@@ -52,12 +48,13 @@ def cuda_build(found: Packages, facts: Facts, v: VendorFacts) -> Iterator[Findin
         yield ok(f"CUDA {cuda} for compute capability {', '.join(cards)}")
 
 
-def _lacks(found: Packages, card: str, cuda: str) -> bool:
+def _lacks(found: Packages, card: str, cuda: str, tables: VersionTables) -> bool:
     """CUDA itself, or by the tables paddle's wheel for it."""
     if card in FIRST and versions.at_least(cuda, FIRST[card]) is False:
         return True
-    verdict = compatibility.pair("compute-capability", "cuda", {"compute-capability": card, "cuda": cuda})
-    return "paddlepaddle-gpu" in found.packages and verdict is not None and verdict.standing is Standing.BAD
+    known = {"compute-capability": card, "cuda": cuda}
+    bad = tables.find_bad((("compute-capability", "cuda"),), known, ())
+    return "paddlepaddle-gpu" in found.packages and bad is not None
 
 
 def _cuda(found: Packages) -> tuple[str, str]:
@@ -74,12 +71,12 @@ def _cuda(found: Packages) -> tuple[str, str]:
 
 
 CHECKS: tuple[Check, ...] = (
-    of_devices(
+    of_versions(
         "python.cuda_build",
         cuda_build,
+        needs_devices=True,
         reads="installed packages, compute_cap of nvidia-smi, the driver's version",
         source="Paddle#69096; CUDA's release notes",
-        vendors=NVIDIA,
         rule="FAIL when its CUDA wants a newer driver, or has no code for a card; WARN where containers can be started",
         fix="A build for another CUDA.",
         frameworks=("paddle", "torch"),

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from envcheck.checks.host.network import _unread
-from envcheck.checks.host.ports import decimal
 from envcheck.core import versions
-from envcheck.core.check import NPU, Check, of_devices
+from envcheck.core.check import Check, of_devices
+from envcheck.core.derived.ports import decimal
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import fail, figures, graded, nodes_wanted, not_told, ok, quote, ranges, skip
 from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.model import Finding, Severity
+from envcheck.vendors.ascend.checks_hccn import unread
+from probes.ascend.hccn import read_tls
 
 # CANN's environment reference, 7.0 to 9.0: lowest, highest, a multiple of.
 TIMEOUT = {"HCCL_CONNECT_TIMEOUT": (120, 7200, 1)}
@@ -25,7 +26,6 @@ VALUES = {
 PCIE, ROCE = "HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE"
 PAIRS_SINCE = "9.0"  # from which on the reference calls half a pair that says 0 unsupported
 _ASKED = re.compile(r"run hccn_tool -i \d+ -tls -g")
-_SWITCH = re.compile(r"tls switch\s*\[([01])\]", re.IGNORECASE)
 REFERENCE = "CANN environment variable reference, 7.0 to 9.0"
 
 
@@ -81,7 +81,7 @@ def hccl_intra(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def hccn_tls(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """TLS is on or off alike on all ports of the NPUs: which of the two does not matter on one host."""
     asked = {key: a for key, a in facts.answers.items() if key.startswith("run hccn_tool ") and _ASKED.fullmatch(key)}
-    told = {int(key.split()[3]): state for key, a in asked.items() if (state := _tls(a.text)) is not None}
+    told = {int(key.split()[3]): state for key, a in asked.items() if (state := read_tls(a.text)) is not None}
     if len(set(told.values())) > 1:
         rare = min((0, 1), key=list(told.values()).count)
         odd = [n for n, state in sorted(told.items()) if state == rare]
@@ -95,13 +95,7 @@ def hccn_tls(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield ok(f"{'on' if set(told.values()) == {1} else 'off'} at {len(told)} ports; other nodes must be alike")
     else:
         first = next(iter(asked.values()), None)
-        yield _unread(first) if first else not_told(facts, "run hccn_tool -i 0 -tls -g")
-
-
-def _tls(text: str) -> int | None:
-    """Without a certificate it is off (HCCL's own page on faults)."""
-    found = _SWITCH.search(text)
-    return int(found[1]) if found else 0 if "no certificate" in text.lower() else None
+        yield unread(first) if first else not_told(facts, "run hccn_tool -i 0 -tls -g")
 
 
 def _fits(text: str, low: int, high: int, step: int) -> bool:
@@ -122,36 +116,36 @@ CHECKS: tuple[Check, ...] = (
     of_devices(
         "network.hccl_timeout",
         hccl_timeout,
+        before="network.master",
         reads="HCCL_CONNECT_TIMEOUT",
         source=REFERENCE,
-        vendors=NPU,
         rule="FAIL when it is no whole number from 120 to 7200",
         fix="A number in that range, or unset.",
     ),
     of_devices(
         "network.hccl_values",
         hccl_values,
+        before="network.master",
         reads="HCCL_RDMA_TIMEOUT, _RETRY_CNT, _SL, _TC",
         source=REFERENCE,
-        vendors=NPU,
         rule="FAIL when one is outside its documented range",
         fix="A number in the range, or unset.",
     ),
     of_devices(
         "network.hccl_intra",
         hccl_intra,
+        before="network.master",
         reads="HCCL_INTRA_PCIE_ENABLE, HCCL_INTRA_ROCE_ENABLE, CANN's version",
         source=REFERENCE,
-        vendors=NPU,
         rule="FAIL when both are 1, or one is neither 0 nor 1; for half a pair that says 0 WARN, FAIL from CANN 9.0 on",
         fix="A pair that the reference lists.",
     ),
     of_devices(
         "network.hccn_tls",
         hccn_tls,
+        before="network.master",
         reads="hccn_tool -tls of each die",
         source="FaultDiag AISW_CANN_HCCL_034",
-        vendors=NPU,
         rule="WARN when the ports of this host differ; FAIL when a job of several nodes is named",
         fix="hccn_tool -tls -s enable, alike everywhere.",
     ),
