@@ -31,6 +31,8 @@ ROOT = Path(language.__file__).parents[2]
 ZH = sorted((ROOT / "core/language" / "zh").glob("*.toml"))
 CODE = [
     *(f for f in sorted((ROOT / "checks").rglob("*.py")) if f.stem != "known_issues"),
+    *sorted((ROOT / "vendors").rglob("checks*.py")),
+    *sorted((ROOT / "core" / "derived").glob("*.py")),
     *(ROOT / f"core/{name}.py" for name in ("check", "findings", "key_value", "safe_regex", "toml_file")),
     *(ROOT / f"{name}.py" for name in ("settings/thresholds", "report/check_list", "collect/snapshot")),
     *(ROOT / "deep" / f"{name}.py" for name in ("judge", "session", "cards", "drive")),
