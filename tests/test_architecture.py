@@ -37,6 +37,7 @@ def test_format() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_types() -> None:
     """mypy --strict is content with the four packages."""
     done = run("-m", "mypy")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
@@ -54,13 +54,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def tier_of(item: pytest.Item) -> str:
-    """Return the tier of the nearest mark; without one, `real` or `fast` by the fixtures."""
-    for node in reversed(item.listchain()):
-        for mark in reversed(node.own_markers):  # those of a parameter stand last
-            if mark.name in TIERS:
-                return mark.name
+    """Return the tier of the nearest mark, else `fast`; what uses a fixture of `real` is that, or `extended`."""
+    nodes = reversed(item.listchain())
+    marked = (mark.name for node in nodes for mark in reversed(node.own_markers) if mark.name in TIERS)
+    tier = next(marked, "fast")  # the marks of a parameter stand last
     used = set(getattr(item, "fixturenames", ())) - set(getattr(getattr(item, "callspec", None), "params", ()))
-    return "real" if REAL_FIXTURES & used else "fast"
+    return "real" if tier != "extended" and REAL_FIXTURES & used else tier
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -70,6 +69,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     _running = dict(item.user_properties).get("tier", "")
     yield
     _running = ""
+
+
+def thin_out(keep: int, cases: Iterable[object]) -> list[object]:
+    """Return the cases as parameters: `keep` of them, from the first on evenly spread; the others are `extended`."""
+    given = list(cases)
+    step = -(-len(given) // keep)
+    return [case if not number % step else _extended(case) for number, case in enumerate(given)]
+
+
+def _extended(case: object) -> object:
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.extended)
 
 
 def not_in_fast(what: str) -> None:

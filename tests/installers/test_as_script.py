@@ -25,6 +25,8 @@ from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import Machine, serving, stock, wheel
 from tests.installers.test_boxed import Box
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 MACHINES = {
     "ernie-300b-npu": "atlas-200t-a2-box16",

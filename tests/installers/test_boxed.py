@@ -15,6 +15,7 @@ import pytest
 
 from tests.installers.images.engine_parts import Engine, Registry
 from tests.installers.provision_helpers import serving, wheel
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -163,7 +164,7 @@ def test_an_image_that_was_there_stays(box: Box, python_image_here: str) -> None
     assert box.engine.docker("image", "inspect", python_image_here, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("step", ("image", "container", "packages", "proof"))
+@pytest.mark.parametrize("step", thin_out(1, ("container", "image", "packages", "proof")))
 def test_cut_at_each_step(box: Box, step: str, python_image: str) -> None:
     """SIGKILL while a step is performed; the next run comes to the same end."""
     box.forget(python_image)

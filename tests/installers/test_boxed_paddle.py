@@ -13,6 +13,7 @@ import pytest
 from tests.installers import paddle_parts
 from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import Index, serving
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -119,7 +120,7 @@ def deeply(engine: Engine, folder: Path, device: str) -> None:
     assert told["deep.allreduce"].startswith("OK 16 cards add up rightly")
 
 
-@pytest.mark.parametrize("device", KINDS)
+@pytest.mark.parametrize("device", thin_out(1, KINDS))
 def test_sixteen_cards(engine: Engine, python_image: str, index: Index, tmp_path: Path, device: str) -> None:
     """Each of 16 cards multiplies rightly and all of them add up, as doctor --deep finds, too; then, with an all-reduce
     that does nothing, the same container is refused by its values."""

@@ -21,6 +21,7 @@ from tests.installers.provision_helpers import Machine, recipe_file, serving, st
 from tests.installers.software.source_parts import SETUPTOOLS, archive, needs_gcc, project, setuptools
 from tests.installers.software.test_builds import FILES
 from tests.installers.test_provision_weights import CLIENT, with_weights
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -118,7 +119,7 @@ def wanted(machine: Machine) -> dict[str, object]:
     return state(machine)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", thin_out(2, STEPS))
 def test_cut_at_every_boundary(step: str, machine: Machine, wanted: dict[str, object]) -> None:
     """Killed before a step is begun, and between that and its end on both sides, one after the other: the next run
     comes to what an uncut one leaves, a further one finds nothing to do, and an undo takes all of it back."""

@@ -24,6 +24,7 @@ from tests.installers.provision_helpers import (
     until,
     wheel,
 )
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -128,7 +129,7 @@ def test_json_is_one_document(ready: Machine, machine: Machine) -> None:
     assert json.loads(failed.stdout)["error"]["code"] == 4
 
 
-@pytest.mark.parametrize("step", ("environment", "packages", "proof"))
+@pytest.mark.parametrize("step", thin_out(2, ("environment", "packages", "proof")))
 def test_killed_at_any_step_is_repaired(step: str, made: Path, machine: Machine, index: Index) -> None:
     """After SIGKILL in the middle of a step the next run makes all of it good."""
     if step != "environment":
@@ -162,7 +163,7 @@ def test_killed_while_clearing_is_repaired(ready: Machine) -> None:
     assert ready.versions() == "1.0 1.5"
 
 
-@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+@pytest.mark.parametrize("number", thin_out(1, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)))
 def test_interrupted(number: int, machine: Machine, index: Index) -> None:
     """Ctrl-C, SIGTERM and a closed terminal end pip as well, exit 130, and stand in the journal."""
     index.mode = "slow"
@@ -192,10 +193,13 @@ def test_two_at_once(machine: Machine, index: Index) -> None:
 
 @pytest.mark.parametrize(
     ("package", "told"),
-    (
-        ("gamma", "the index has nothing that fits gamma"),
-        ("alpha ==7", "the index has nothing that fits alpha==7 (it has 1.0, 2.0)"),
-        ("alpha ==2.0", "the packages contradict each other"),
+    thin_out(
+        1,
+        (
+            ("gamma", "the index has nothing that fits gamma"),
+            ("alpha ==7", "the index has nothing that fits alpha==7 (it has 1.0, 2.0)"),
+            ("alpha ==2.0", "the packages contradict each other"),
+        ),
     ),
 )
 def test_index_without_it(package: str, told: str, ready: Machine) -> None:
@@ -216,10 +220,13 @@ def test_index_without_it(package: str, told: str, ready: Machine) -> None:
 
 @pytest.mark.parametrize(
     ("url", "told"),
-    (
-        ("http://127.0.0.1:9", "the index cannot be reached"),
-        ("https://index.invalid", "the index's name does not resolve"),
-        ("http://index.invalid", "plain http"),
+    thin_out(
+        1,
+        (
+            ("http://127.0.0.1:9", "the index cannot be reached"),
+            ("https://index.invalid", "the index's name does not resolve"),
+            ("http://index.invalid", "plain http"),
+        ),
     ),
 )
 def test_no_index(url: str, told: str, ready: Machine) -> None:
@@ -341,13 +348,16 @@ def test_undo_of_a_strangers_folder(machine: Machine, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("standin", "told"),
-    (
-        ("lie", "gave wrong values: process 0 says sums"),
-        ("hang", "did not end in"),
-        ("crash", "the device ran away"),
-        ("version", "announces version 3.1.0, imports as 9.9.9"),
-        ("float", "only 0-dimensional arrays"),
-        ("port", "a port was in use, twice"),
+    thin_out(
+        2,
+        (
+            ("lie", "gave wrong values: process 0 says sums"),
+            ("hang", "did not end in"),
+            ("crash", "the device ran away"),
+            ("version", "announces version 3.1.0, imports as 9.9.9"),
+            ("float", "only 0-dimensional arrays"),
+            ("port", "a port was in use, twice"),
+        ),
     ),
 )
 def test_proof_that_lies(standin: str, told: str, ready: Machine) -> None:

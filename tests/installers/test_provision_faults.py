@@ -18,6 +18,7 @@ from tests.installers.images.registry_faults import Fault, Front, front
 from tests.installers.images.test_image_faults import NOT_HERE
 from tests.installers.provision_helpers import serving, until, wheel
 from tests.installers.test_boxed import Box
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -64,7 +65,7 @@ def box(tight: Engine, shelf: Shelf, tmp_path: Path) -> Iterator[Box]:
     tight.docker("rm", "-f", made.name, check=False)
 
 
-@pytest.mark.parametrize(("fault", "words", "next_words"), LOOKUPS.values(), ids=LOOKUPS)
+@pytest.mark.parametrize(("fault", "words", "next_words"), thin_out(2, LOOKUPS.values()), ids=LOOKUPS)
 def test_refused_beforehand(box: Box, between: Front, fault: Fault, words: str, next_words: str) -> None:
     """What a lookup finds wrong refuses the plan, exit 1, before anything is done; afterwards the plan is as ever."""
     between.faults.append(fault)
@@ -96,7 +97,7 @@ def test_wrong_architecture(box: Box, shelf: Shelf) -> None:
     good(box)
 
 
-@pytest.mark.parametrize(("fault", "words", "next_words"), PULLS.values(), ids=PULLS)
+@pytest.mark.parametrize(("fault", "words", "next_words"), thin_out(2, PULLS.values()), ids=PULLS)
 def test_pull_that_fails(box: Box, shelf: Shelf, fault: Fault, words: str, next_words: str) -> None:
     """What fails during the pull is exit 4; the journal has the reason, no container is there, and the same command
     comes to the end when the fault is gone."""
@@ -184,10 +185,13 @@ def take_source(box: Box, child: subprocess.Popen[str]) -> Callable[[], object]:
 
 @pytest.mark.parametrize(
     ("deed", "code", "words", "last"),
-    (
-        (fill, 4, "the disk filled up", ("image", "failed")),
-        (take_name, 1, "a container that envcheck did not make has the name", ("container", "failed")),
-        (take_source, 4, "tools is not on the host of the engine", ("container", "failed")),
+    thin_out(
+        1,
+        (
+            (fill, 4, "the disk filled up", ("image", "failed")),
+            (take_name, 1, "a container that envcheck did not make has the name", ("container", "failed")),
+            (take_source, 4, "tools is not on the host of the engine", ("container", "failed")),
+        ),
     ),
 )
 def test_while_the_image_comes(
@@ -217,12 +221,15 @@ def test_while_the_image_comes(
 
 @pytest.mark.parametrize(
     ("settings", "code"),
-    (
-        ('{"credsStore": "nobody"}', 0),
-        ("{torn", 0),
-        ('{"auths": 7}', 1),
-        ("[1]", 1),
-        ('{"auths": {"h": {"auth": "!"}}}', 1),
+    thin_out(
+        2,
+        (
+            ('{"credsStore": "nobody"}', 0),
+            ("{torn", 0),
+            ('{"auths": 7}', 1),
+            ("[1]", 1),
+            ('{"auths": {"h": {"auth": "!"}}}', 1),
+        ),
     ),
 )
 def test_dockers_own_settings(box: Box, settings: str, code: int) -> None:

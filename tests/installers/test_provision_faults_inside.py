@@ -22,6 +22,7 @@ from tests.installers.fault_parts import clear, good, lean, meanwhile, untouched
 from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import Index, serving, until, wheel
 from tests.installers.test_boxed import Box
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -95,11 +96,14 @@ def older(version: str, api: str) -> Door:
 
 @pytest.mark.parametrize(
     ("door", "words", "next_words"),
-    (
-        (not_running, "the container engine is not running", "start it, or correct DOCKER_HOST"),
-        (not_permitted, "this user may not use the container engine", "usermod -aG docker"),
-        (older("20.10.9", "1.41"), "Docker 20.10.9 is too old: its seccomp profile", "upgrade to Docker 20.10.10"),
-        (older("1.11.2", "1.23"), "the container engine is too old", "upgrade to Docker 20.10.10"),
+    thin_out(
+        1,
+        (
+            (not_running, "the container engine is not running", "start it, or correct DOCKER_HOST"),
+            (not_permitted, "this user may not use the container engine", "usermod -aG docker"),
+            (older("20.10.9", "1.41"), "Docker 20.10.9 is too old: its seccomp profile", "upgrade to Docker 20.10.10"),
+            (older("1.11.2", "1.23"), "the container engine is too old", "upgrade to Docker 20.10.10"),
+        ),
     ),
     ids=("not running", "no permission", "seccomp", "API"),
 )
@@ -172,11 +176,14 @@ def for_another(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "words"),
-    (
-        (lacking, "the index has nothing that fits second"),
-        (for_another, "the index has nothing that fits second"),
-        (broken, "a downloaded file is damaged"),
-        (changed, "has another hash than it must have"),
+    thin_out(
+        1,
+        (
+            (lacking, "the index has nothing that fits second"),
+            (for_another, "the index has nothing that fits second"),
+            (broken, "a downloaded file is damaged"),
+            (changed, "has another hash than it must have"),
+        ),
     ),
 )
 def test_index_that_fails(box: Box, fault: Callable[[Path], None], words: str, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from installers.recipes import catalogue
 from installers.recipes.container_spec import size_bytes
 from installers.recipes.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 MACHINES = {
     "ernie-300b-npu": "atlas-200t-a2-box16",

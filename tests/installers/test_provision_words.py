@@ -51,6 +51,7 @@ def test_small_files_have_a_size(count: float, said: str) -> None:
     assert mib(count) == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     (("--framework", "swift"), ("--recipe", "qwen-7b-npu-swift", "--method", "rlhf")),
@@ -74,6 +75,7 @@ def test_advice_knows_what_provision_takes(options: tuple[str, ...], tmp_path: P
         assert found.name == "qwen-7b-npu-swift"
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_left(tmp_path: Path) -> None:
     """Ctrl-C at a prompt: the last word stands on a line of its own, and the code is 130."""
     recipes = recipe_file(tmp_path / "recipes", "alpha")
@@ -90,6 +92,7 @@ def test_a_prompt_that_is_left(tmp_path: Path) -> None:
     assert not (tmp_path / "home" / "environments" / "little").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "doubted"), (("sft", True), ("infer", False), (None, False)))
 def test_the_planner_is_asked(method: str | None, doubted: bool, tmp_path: Path) -> None:
     """A named method that the planner does not fit onto the cards that are here is told beside the plan, which it

@@ -232,6 +232,7 @@ def test_a_clone_inside_its_container(tmp_path: Path) -> None:
     assert checkout_undo.undo(tmp_path, entry, []).startswith("kept")
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("worked", (False, True))
 def test_clones_by_the_command(worked: bool, clone: tuple[Path, str], tmp_path: Path) -> None:
     """provision clones, --undo takes the clone back; one in which somebody has worked is named, and stays."""

@@ -18,6 +18,7 @@ from tests.installers import paddle_parts
 from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import serving
 from tests.launch.watching.test_watch_fallen import LAUNCHER
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -235,7 +236,7 @@ def test_launcher_that_failed_in_the_container(trainer: Trainer) -> None:
     assert len(list((trainer.folder / "runs").glob("*/log/worked"))) == 1
 
 
-@pytest.mark.parametrize("sign", (signal.SIGINT, signal.SIGKILL))
+@pytest.mark.parametrize("sign", thin_out(1, (signal.SIGKILL, signal.SIGINT)))
 def test_nothing_in_the_container_outlives_us(trainer: Trainer, sign: signal.Signals) -> None:
     """Interrupted, and even killed outright, envcheck leaves no process in the container."""
     run = trainer.start("--steps", "100000")

@@ -17,6 +17,7 @@ import pytest
 
 from tests.launch.node_parts import Node
 from tests.launch.test_train import left, variables
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -130,7 +131,11 @@ def wait_for_step(folder: Path, number: int, seconds: float = 90) -> None:
 Pair = tuple[Node, Node]
 
 
-@pytest.mark.parametrize("ranks", ((("--rank", "0"), ("--rank", "1")), ((), ())), ids=("given", "automatic"))
+@pytest.mark.parametrize(
+    "ranks",
+    [((("--rank", "0"), ("--rank", "1"))), pytest.param(((), ()), marks=pytest.mark.extended)],
+    ids=("given", "automatic"),
+)
 def test_two_nodes_train(trainer: Trainer, nodes: Pair, tmp_path: Path, ranks: tuple[tuple[str, ...], ...]) -> None:
     """Four processes on two nodes train as one, with ranks that were given and with those that the meeting gives."""
     ends = trainer.both(nodes, tmp_path, *ranks)
@@ -220,7 +225,7 @@ def workers(folder: Path) -> list[psutil.Process]:
     return [p for p in left(folder) if {"-u"} <= set(p.cmdline()[:2]) and p.cmdline()[2].endswith("tiny.py")]
 
 
-@pytest.mark.parametrize("sign", (signal.SIGKILL, signal.SIGSTOP), ids=("killed", "hung"))
+@pytest.mark.parametrize("sign", thin_out(1, (signal.SIGKILL, signal.SIGSTOP)), ids=("killed", "hung"))
 def test_a_worker_falls_out(trainer: Trainer, nodes: Pair, tmp_path: Path, sign: signal.Signals) -> None:
     """A worker that is killed, or that hangs, on one node ends the run on both, each with its own words: who was
     killed, that there is no progress, and on the other node that no worker there failed by itself."""

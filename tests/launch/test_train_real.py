@@ -15,6 +15,7 @@ import pytest
 from tests.launch.node_parts import Node
 from tests.launch.real_parts import Paddle
 from tests.launch.test_train import left
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -140,7 +141,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("version", "device", "shape"), CASES)
+@pytest.mark.parametrize(("version", "device", "shape"), thin_out(2, CASES))
 def test_grid(
     paddles: dict[str, Paddle], version: str, device: str, shape: tuple[int, int, int], tmp_path: Path
 ) -> None:
@@ -165,7 +166,7 @@ def test_grid(
 RANKS = {"given": (("--rank", "0"), ("--rank", "1")), "automatic": ((), ())}
 
 
-@pytest.mark.parametrize(("version", "ranks"), (("3.1", "given"), ("3.3", "automatic")))
+@pytest.mark.parametrize(("version", "ranks"), thin_out(1, (("3.1", "given"), ("3.3", "automatic"))))
 def test_grid_over_two_nodes(
     paddles: dict[str, Paddle], nodes: tuple[Node, Node], tmp_path: Path, version: str, ranks: str
 ) -> None:

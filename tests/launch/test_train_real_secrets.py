@@ -14,6 +14,7 @@ import pytest
 from launch.programs import container_agent
 from tests.launch.real_parts import Paddle
 from tests.launch.test_train import left, record, variables
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -65,7 +66,7 @@ def holding(folder: Path) -> list[Path]:
     return [path for path in folder.glob("runs/**/*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize(("version", "code"), (("3.1", 0), ("3.3", 7)))
+@pytest.mark.parametrize(("version", "code"), thin_out(1, (("3.1", 0), ("3.3", 7))))
 def test_copies_of_the_environment(paddles: dict[str, Paddle], version: str, code: int, tmp_path: Path) -> None:
     """The launcher's copies, in a folder that is ours alone from the start, are gone after a run that went well and
     after one that failed."""

@@ -13,6 +13,7 @@ from launch.job.command import render
 from launch.run import launcher, process_tree
 from launch.run.host import Here
 from tests.launch.real_parts import Paddle
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -64,7 +65,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("version", "case"), [*(("3.1", case) for case in CASES), ("3.3", "fails"), ("3.3", "both")])
+@pytest.mark.parametrize(
+    ("version", "case"), thin_out(2, [*(("3.1", case) for case in CASES), ("3.3", "fails"), ("3.3", "both")])
+)
 def test_who_failed(paddles: dict[str, Paddle], version: str, case: str, tmp_path: Path) -> None:
     """Whatever the launcher's status is, the worker that failed first is named, with its own code and words."""
     does, statuses, rank, code = CASES[case]

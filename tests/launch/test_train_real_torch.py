@@ -170,6 +170,7 @@ def test_worker_that_fails(torch_environment: Path, tmp_path: Path) -> None:
     assert "  | ValueError: this rank has had enough" in done.stderr
 
 
+@pytest.mark.extended
 def test_worker_that_fails_without_its_rank(torch_environment: Path, tmp_path: Path) -> None:
     """Words that nothing says are this worker's are told all the same, and that the workers share the log."""
     made = Torch(torch_environment, tmp_path, "torch_program.py", f'{PLAIN}, "--fails", "1", "--bare"')
@@ -183,6 +184,7 @@ def test_worker_that_fails_without_its_rank(torch_environment: Path, tmp_path: P
     assert "  | ValueError: this rank has had enough" in done.stderr
 
 
+@pytest.mark.extended
 def test_interrupt(plain: Torch, tmp_path: Path) -> None:
     """Ctrl-C ends torchrun and its workers, and nothing is left."""
     with plain.started("--steps", "100000") as child:
@@ -212,6 +214,7 @@ def test_two_nodes(torch_environment: Path, nodes: tuple[Node, Node], tmp_path: 
     assert "rank 3 of 4: the sum of the ranks is 6" in told
 
 
+@pytest.mark.extended
 def test_two_nodes_and_a_worker_is_killed(torch_environment: Path, nodes: tuple[Node, Node], tmp_path: Path) -> None:
     """The node of the killed worker names it by its number there; the other says that none of its own failed by
     itself."""

@@ -18,6 +18,7 @@ def parse(*args: str, given: bytes = b"", env: dict[str, str] | None = None) -> 
     return subprocess.run(argv, input=given, capture_output=True, timeout=60, env=os.environ | (env or {}), check=False)
 
 
+@pytest.mark.slow
 def test_a_file_and_standard_input_give_the_same_document() -> None:
     """FILE, - and no FILE at all are three ways to hand over one text."""
     answers = [

@@ -18,6 +18,8 @@ from envcheck.compat.model import Standing
 from envcheck.report import version_sets
 from tests.envcheck.checks.doctor_helpers import MACHINES, simulated
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 TABLE = loading.table()
 

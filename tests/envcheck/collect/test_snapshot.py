@@ -51,6 +51,7 @@ def test_replay_equals_live(name: str, fault: str) -> None:
     assert report.as_json(checks.run_all(replayed), replayed) == report.as_json(checks.run_all(live), live)
 
 
+@pytest.mark.slow
 def test_commands_end_to_end(tmp_path: Path) -> None:
     """The two commands: a simulated machine recorded, then judged outside of it with the same words and exit code."""
     file = tmp_path / "machine.json"
@@ -89,6 +90,7 @@ def test_link_is_followed_and_a_device_is_no_file(tmp_path: Path) -> None:
     os.close(reader)
 
 
+@pytest.mark.slow
 def test_full_disk_is_a_sentence() -> None:
     """No room for the recording: one sentence and usage, and /dev/full is still what it was."""
     before = os.stat("/dev/full").st_mode  # noqa: PTH116
@@ -99,6 +101,7 @@ def test_full_disk_is_a_sentence() -> None:
     assert os.stat("/dev/full").st_mode == before  # noqa: PTH116
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("doctor",), ("doctor", "--json"), ("snapshot", "-o", "-")])
 def test_full_standard_output_is_a_sentence(arguments: tuple[str, ...]) -> None:
     """A report that finds no room where it is sent to is no bug of ours: a sentence and the documented code."""
@@ -265,6 +268,7 @@ names = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(collectors, st.dictionaries(names, values, max_size=6) | values, max_size=7))
 def test_forged_host_is_judged_without_a_crash(forged: dict[str, object]) -> None:
     """Whatever types a recording claims, each check answers, and none by crashing."""

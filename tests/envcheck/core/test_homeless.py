@@ -55,6 +55,7 @@ def test_the_rest_of_the_machine_is_told(tmp_path: Path) -> None:
     assert done.returncode in (0, 1, 3) and "host" in done.stdout.lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("runs",), ("doctor", "--undo"), ("provision", "--recipe", "tiny-cpu", "--dry-run")])
 def test_what_keeps_something_asks_for_a_place(words: tuple[str, ...], tmp_path: Path) -> None:
     """What keeps files says that it has no place for them, and takes one that is named."""

@@ -45,6 +45,7 @@ def test_program_that_may_not_run(tmp_path: Path) -> None:
     assert (done.status, done.absent) == (126, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
@@ -59,6 +60,7 @@ def test_ends_are_told_apart(code: str, expected: Outcome) -> None:
     assert outcome(code, 1.0).outcome is expected
 
 
+@pytest.mark.slow
 def test_deadline_reaches_grandchildren() -> None:
     """What a hung tool started is ended with it."""
     code = """
@@ -73,6 +75,7 @@ def test_deadline_reaches_grandchildren() -> None:
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.slow
 def test_daemon_that_holds_the_pipe_does_not_hold_us() -> None:
     """A child that closes its output and lives on is ended at the deadline."""
     began = time.monotonic()
@@ -101,6 +104,7 @@ def test_lines_as_they_come() -> None:
     assert sorted(seen) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_interrupt_ends_the_child() -> None:
     """Ctrl-C while a tool runs leaves no child behind."""
     code = """
@@ -155,6 +159,7 @@ def test_questions_run_at_once() -> None:
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 def test_group_is_ended_even_when_it_ignores_sigterm() -> None:
     """A child that ignores SIGTERM is killed."""
     child = process.start(python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"))

@@ -170,7 +170,9 @@ def recipes(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("wishes", ((), ("memory-held",)), ids=("idle", "in use"))
+@pytest.mark.parametrize(
+    "wishes", [pytest.param((), marks=pytest.mark.extended), ("memory-held",)], ids=("idle", "in use")
+)
 def test_a_simulated_machine(wishes: tuple[str, ...], paddle_environment: Path, tmp_path: Path) -> None:
     """Eight cards of a simulated machine, worked on by the real paddle; the one in use is named, and left alone."""
     plugin = faulty(paddle_environment, "npu", tmp_path / "plugin")

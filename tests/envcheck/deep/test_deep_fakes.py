@@ -16,6 +16,7 @@ from envcheck.deep import session
 from envcheck.deep.interpreter import Sizes
 from envcheck.deep.session import Wish
 from tests.envcheck.deep.deep_parts import HASTY, SMALL, cards, door, faulty, left
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -25,7 +26,7 @@ OF_A_CARD = frozenset({"deep.cards", "deep.matmul", "deep.memory", "deep.copy"})
 FAIL, WARN, OK = Severity.FAIL, Severity.WARN, Severity.OK
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=thin_out(1, KINDS))
 def vendor(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -73,10 +74,13 @@ def test_sixteen(vendor: str, paddle_environment: Path, plugins: dict[str, Path]
 
 @pytest.mark.parametrize(
     ("fault", "name", "words"),
-    (
-        ("crash:1", "deep.matmul", "device 1, the product: the process was ended by SIGSEGV"),
-        ("lie:1", "deep.matmul", "device 1: a product is wrong, by up to"),
-        ("hang:1", "deep.matmul", "device 1, the product: did not answer in 12 s"),
+    thin_out(
+        1,
+        (
+            ("crash:1", "deep.matmul", "device 1, the product: the process was ended by SIGSEGV"),
+            ("lie:1", "deep.matmul", "device 1: a product is wrong, by up to"),
+            ("hang:1", "deep.matmul", "device 1, the product: did not answer in 12 s"),
+        ),
     ),
 )
 def test_one_that_fails(
@@ -115,7 +119,7 @@ def test_a_link_that_changes_things(paddle_environment: Path, plugins: dict[str,
     assert "devices 0, 1, the copies between cards: what arrived is not" in failed(found)["deep.peer"]
 
 
-@pytest.mark.parametrize(("vendor", "count"), (("npu", 16), ("iluvatar", 2)))
+@pytest.mark.parametrize(("vendor", "count"), thin_out(1, (("npu", 16), ("iluvatar", 2))))
 def test_all_add_up(
     vendor: str, count: int, paddle_environment: Path, plugins: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -315,6 +315,7 @@ def test_commands_take_nothing_harmful() -> None:
     assert not any("rm -rf" in command for d in evil for command in d.commands)
 
 
+@pytest.mark.slow
 def test_memory_stays_small(tmp_path: Path) -> None:
     """A long log, and a single line of the same size, are read in little memory."""
     long, one = tmp_path / "long.log", tmp_path / "one.log"

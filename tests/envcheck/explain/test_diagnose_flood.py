@@ -151,6 +151,7 @@ def test_known_lines_in_other_words(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     }.items()
 
 
+@pytest.mark.slow
 def test_an_error_among_warnings_of_the_same_words(tmp_path: Path) -> None:
     """A cause that was said as a warning thousands of times is a cause when it is said as an error once."""
     lines = list(flood("[WARNING] {} no space left on device {}"))

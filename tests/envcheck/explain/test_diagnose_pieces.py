@@ -74,6 +74,7 @@ def in_pieces(path: Path, chunks: list[int]) -> Found:
     return joined(scanned(piece, session.index()) for piece in pieces).finished()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(log=LOGS, data=st.data())
 def test_pieces_say_what_the_whole_says(small: None, tmp_path: Path, log: str, data: st.DataObject) -> None:
@@ -151,6 +152,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_any_number_of_processes(logs: Path) -> None:
     """Ranks' logs, a large one, a compressed one that is cut off: one, two, five processes say the same, once."""
     one = run(1, "--json", logs)
@@ -232,6 +234,7 @@ def test_no_worker_is_left(logs: Path, number: int, code: int, group: bool) -> N
     assert all(map(ends, workers))
 
 
+@pytest.mark.slow
 def test_threads_are_not_copied() -> None:
     """A process with another thread does all by itself."""
     code = "import threading, time; from envcheck.explain import workers; "

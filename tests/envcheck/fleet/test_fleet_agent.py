@@ -112,6 +112,7 @@ def test_a_stranger_gets_nothing(talk: Talk) -> None:
     assert heard == b""
 
 
+@pytest.mark.slow
 def test_another_program_is_told_from_ours(talk: Talk) -> None:
     """A port that somebody else answers at is not called open."""
     talk.ask("listen", TOKEN, [])

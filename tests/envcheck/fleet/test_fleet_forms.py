@@ -16,6 +16,8 @@ from envcheck.report.summary import safe
 from tests.envcheck.fleet.fleet_reports import faulty, rendered, strange, well
 from tests.envcheck.report import published
 
+pytestmark = pytest.mark.slow
+
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in the extra `test`")
 xmlschema = pytest.importorskip("xmlschema", reason="xmlschema is in the extra `test`")
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus-client is in the extra `test`")

@@ -304,6 +304,7 @@ def test_no_text(name: str, tmp_path: Path) -> None:
     assert getattr(result.exception, "next_step", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRANGE)
 def test_bounded(name: str) -> None:
     """Nesting, doubling, recursion and repetition end soon, with an answer; nothing of a script is run."""
@@ -323,6 +324,7 @@ YAMLS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", YAMLS)
 def test_yaml_that_means_no_good(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nesting, aliases of aliases and tags that would run something are read, and do nothing."""

@@ -66,6 +66,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_bounded(text: str) -> None:
     """Texts that double, functions that call each other by eval and shells without end come to an end."""

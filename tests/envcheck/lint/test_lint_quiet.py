@@ -24,6 +24,7 @@ from launch.job.script import script
 from launch.written import contents
 from tests.envcheck.checks.doctor_helpers import simulated
 from tests.installers.test_as_script import MACHINES
+from tests.tiers import thin_out
 
 ROOT = Path(__file__).parents[3]
 STRANGE = sorted((ROOT / "tests/data/lint/strange").glob("*.sh"))
@@ -90,7 +91,8 @@ def test_own_trainings(recipe: Recipe, job: Job) -> None:
     assert {name: said(judged(name, text)) for name, text in texts.items()} == {name: [] for name in texts}
 
 
-@pytest.mark.parametrize("name", sorted(MACHINES))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", thin_out(4, sorted(MACHINES)))
 def test_own_provisioning(name: str, tmp_path: Path) -> None:
     """What envcheck provision writes as a script for the recipe's machine is clean there."""
     env = {**os.environ, "ENVCHECK_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
@@ -106,6 +108,7 @@ def test_own_provisioning(name: str, tmp_path: Path) -> None:
     assert Severity.FAIL not in {remark.severity for remark in result.remarks}
 
 
+@pytest.mark.slow
 def test_own_files_by_the_command(tmp_path: Path) -> None:
     """envcheck train --write, then envcheck lint on each of its files: nothing fails, shellcheck included."""
     env = {**os.environ, "ENVCHECK_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}

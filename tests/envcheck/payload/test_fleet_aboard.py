@@ -43,6 +43,7 @@ def test_every_library_travels() -> None:
     assert {name for name in wanted if modules.get(name.lower(), name.replace("-", "_")) not in travels} == set()
 
 
+@pytest.mark.slow
 def test_it_runs_alone(tmp_path: Path) -> None:
     """Unpacked, it answers without this checkout and without any package of this environment, with data and recipes."""
     with zipfile.ZipFile(io.BytesIO(whole.parcel().data)) as archive:

@@ -33,6 +33,7 @@ def ended(child: pexpect.spawn) -> tuple[str, int]:
     return said, child.exitstatus
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "verdict", "code"), [((), "Fit to train.", 0), (("--fault", "shm-small"), "Not fit to train.", 1)]
 )

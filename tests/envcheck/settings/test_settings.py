@@ -173,6 +173,7 @@ def test_evidence_is_quoted_as_a_shell_reads_it(tmp_path: Path) -> None:
     assert found.seen == "echo 'hi there' says what it must not: hi there"
 
 
+@pytest.mark.slow
 def test_pattern_that_never_ends_is_called_off() -> None:
     """A pattern that would search for years costs its deadline, and is no verdict."""
     mine = OwnCheck("own.t", settings.Question("run", ("t",)), "Ask them.", "says", "(a+)+b")

@@ -21,6 +21,8 @@ from envcheck.simulate.machine_file import load, names
 from envcheck.vendors import VENDORS
 from tests.envcheck.simulate.simulation_parts import PARSERS, document, listing, opened, say, told_by
 
+pytestmark = pytest.mark.slow
+
 MACHINES = sorted(names())
 WITH_CARDS = [name for name in MACHINES if load(name).devices]
 

@@ -150,6 +150,7 @@ def without_gcc(folder: Path) -> str:
     return str(folder)
 
 
+@pytest.mark.extended
 def test_locked_takes_no_other_result(machine: Machine, tmp_path: Path) -> None:
     """With --locked a kept result of the lock's sum is taken; where none is kept, or the lock has none, nothing is
     built anew: it is said which file is wanted, and how it comes."""
@@ -206,6 +207,7 @@ def test_for_another_machine(machine: Machine, tmp_path: Path) -> None:
         assert any(name.startswith("tools/setuptools-") for name in members.getnames())
 
 
+@pytest.mark.extended
 def test_in_a_container(
     box: Box,  # noqa: F811
     python_image_here: str,

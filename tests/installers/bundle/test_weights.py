@@ -283,6 +283,7 @@ def test_library_is_absent() -> None:
         weights_fetch.fetched(asked, done)
 
 
+@pytest.mark.slow
 def test_tokens_stay_out_of_arguments() -> None:
     """A token goes by the environment alone, and only what the download needs goes along."""
     env = {"HF_TOKEN": "hf_secret", "https_proxy": "http://p:1", "OTHER": "x"}

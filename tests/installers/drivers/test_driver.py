@@ -18,6 +18,8 @@ from installers.drivers import dialogue, driver
 from installers.drivers.dialogue import DeclinedError, DialogueError
 from tests.installers.drivers.driver_helpers import Bench, archive, host, needs_makeself
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

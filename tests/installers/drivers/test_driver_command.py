@@ -21,6 +21,8 @@ import pytest
 from tests.installers.drivers.driver_command import ROOT, Bench
 from tests.installers.drivers.driver_helpers import archive, needs_makeself
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:

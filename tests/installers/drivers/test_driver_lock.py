@@ -20,6 +20,8 @@ from tests.installers.drivers.driver_command import COMMAND, Bench
 from tests.installers.drivers.driver_helpers import archive, needs_makeself
 from tests.installers.provision_helpers import until
 
+pytestmark = pytest.mark.slow
+
 # SIGKILL behind the installer's end, before anything of it is written down.
 CUT = """
 import os, signal

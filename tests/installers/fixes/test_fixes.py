@@ -49,6 +49,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_stale_variable_in_a_profile(home: Path) -> None:
     """Shown, commented out, and back to the byte, with the file's mode; lines that do more than set one stay."""
     asked = ("--fix", "--only", "host.stale_variables")
@@ -213,6 +214,7 @@ def _told(**said: dict[str, object]) -> dict[str, Answer]:
     return {f"ask {n}": Answer(f"ask {n}", Outcome.ANSWERED, json.dumps(one)) for n, one in said.items()}
 
 
+@pytest.mark.slow
 def test_left_over_process(tmp_path: Path) -> None:
     """An orphan of the caller's own, listed or with a node open, is found and ended; one waited for is not offered.
 

@@ -24,6 +24,8 @@ from installers.seeds.seed import Seed
 from installers.seeds.store import Store
 from tests.installers.provision_helpers import until
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "0123456789abcdef" * 4
 DATA = os.urandom(300_000)
 DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"

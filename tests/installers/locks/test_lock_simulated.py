@@ -17,6 +17,7 @@ from tests.installers.locks.test_lockfile import LOCK
 DIGEST = "sha256:" + 64 * "a"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("architecture", "taken"), (("aarch64", True), ("x86_64", False)))
 def test_processor_of_the_simulated_machine(architecture: str, taken: bool, tmp_path: Path) -> None:
     """On a simulated Atlas 800T A2, which is aarch64, a lock of that processor is planned and any other one refused."""

@@ -241,6 +241,7 @@ def test_somebodys_work(origin: Path, seat: Host, tmp_path: Path) -> None:
     assert (tmp_path / "full" / "said.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_not_there(origin: Path, seat: Host, tmp_path: Path) -> None:
     """No such ref, commit, repository or server: a sentence each, without the password in the address."""
     with serving(origin, smart=True) as (url, _):
@@ -259,6 +260,7 @@ def test_not_there(origin: Path, seat: Host, tmp_path: Path) -> None:
     assert "hunter2" not in f"{caught.value}{caught.value.next_step}{said}{config.read_text()}"
 
 
+@pytest.mark.slow
 def test_editable(origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An editable clone is installed by the seat's own pip; that it is not yet is seen when planning."""
     folder = tmp_path / "venv"
@@ -318,6 +320,7 @@ def test_hostile_address(url: str, seat: Host, tmp_path: Path) -> None:
         there(seat, Checkout("https://h.example/p.git", "v1", "a/../../b"))
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 def test_any_words(text: str) -> None:
     """Whatever git says becomes one sentence and a next step."""

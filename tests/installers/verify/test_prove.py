@@ -17,6 +17,7 @@ from installers.targets.target import Host
 from installers.verify import verify_cards, verify_environment
 from installers.verify.verify_cards import cards, collective, wrong_cards, wrong_values
 from tests.launch.fake_cards import compiled
+from tests.tiers import thin_out
 
 TINY = catalogue.by_name(catalogue.load_all(), "tiny-cpu")
 KINDS = {"npu": "tiny-npu", "iluvatar_gpu": "tiny-iluvatar"}
@@ -43,7 +44,7 @@ def test_real_collective(environment: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=thin_out(1, KINDS))
 def recipe(request: pytest.FixtureRequest, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     """A recipe for four cards of a vendor whose plugin is ours; the script that it sources leads to it."""
     folder = tmp_path_factory.mktemp(request.param)

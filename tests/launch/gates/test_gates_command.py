@@ -24,6 +24,9 @@ from installers.recipes.recipe import Job, Recipe
 from installers.state import environment, state_file
 from tests.launch.gates.test_gates_machines import BOX16, CLOSES, NEWER, NOTED
 from tests.launch.rendering.test_rendered_real import own_address
+from tests.tiers import thin_out
+
+pytestmark = pytest.mark.slow
 
 ENVCHECK = (sys.executable, "-m", "envcheck")
 ROOT = Path(__file__).parents[3]
@@ -148,7 +151,7 @@ def shut(found: dict[str, Any]) -> set[str]:
     return {name for name, gate in found.items() if gate["severity"] == "FAIL"}
 
 
-@pytest.mark.parametrize(("name", "method", "variant", "role"), JOBS)
+@pytest.mark.parametrize(("name", "method", "variant", "role"), thin_out(5, JOBS))
 def test_all_gates_are_open(seats: Seats, name: str, method: str, variant: str, role: str) -> None:
     """Each method of each published system may start on its own machine: exit 0, no gate is closed, none is unknown,
     and what was waived is what a simulation lacks."""
@@ -166,7 +169,9 @@ def gate_of(fault: str, name: str) -> tuple[str, str]:
     return ("doctor", wanted) if "." in wanted else (wanted, "")
 
 
-@pytest.mark.parametrize(("wish", "system"), PAIRS, ids=[f"{fault}-{system[0]}" for fault, system in PAIRS])
+@pytest.mark.parametrize(
+    ("wish", "system"), thin_out(7, PAIRS), ids=[f"{fault}-{system[0]}" for fault, system in PAIRS]
+)
 def test_a_fault_closes_its_gate(seats: Seats, wish: str, system: tuple[str, str, str]) -> None:
     """The gate of the fault is closed with exit 1, its evidence, and what opens it; one that leaves the training able
     to run closes none, and is said."""

@@ -18,6 +18,9 @@ from launch import gates
 from launch.gates.context import Situation
 from launch.planner import recipe_job
 from tests.launch.gates.gate_parts import GIB, SIGHT, of_recipe, situated
+from tests.tiers import thin_out
+
+pytestmark = pytest.mark.slow
 
 ENVCHECK = (sys.executable, "-m", "envcheck")
 ROOT = Path(__file__).parents[3]
@@ -97,7 +100,7 @@ def test_the_right_machine(recipe: str, method: str, machine: str, as_it_is: tup
     assert found["memory"].severity is found["degrees"].severity is found["host"].severity is Severity.OK
 
 
-@pytest.mark.parametrize(("recipe", "method", "machine", "as_it_is"), SYSTEMS)
+@pytest.mark.parametrize(("recipe", "method", "machine", "as_it_is"), thin_out(2, SYSTEMS))
 def test_each_fault_closes_its_gate(recipe: str, method: str, machine: str, as_it_is: tuple[str, ...]) -> None:
     """Each fault of the table closes the gate that it concerns, and with it the way to the launcher."""
     described, told = machine_file.load(machine, None), {}
@@ -114,7 +117,7 @@ def test_each_fault_closes_its_gate(recipe: str, method: str, machine: str, as_i
     assert {fault: closed for fault, closed in told.items() if CLOSES[fault] not in closed} == {}
 
 
-@pytest.mark.parametrize(("recipe", "method", "machine", "as_it_is"), SYSTEMS)
+@pytest.mark.parametrize(("recipe", "method", "machine", "as_it_is"), thin_out(2, SYSTEMS))
 def test_a_fault_that_stops_nothing_is_said(recipe: str, method: str, machine: str, as_it_is: tuple[str, ...]) -> None:
     """What a training survives, and what nobody can tell, closes no gate and is named by gate.doctor."""
     described = machine_file.load(machine, None)

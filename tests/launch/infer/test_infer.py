@@ -20,6 +20,9 @@ from launch.infer.chat_options import Wish
 from launch.infer.session import asking
 from launch.job.request import Request
 from tests.launch.test_train import left, record, variables
+from tests.tiers import thin_out
+
+pytestmark = pytest.mark.slow
 
 ENVCHECK = (sys.executable, "-m", "envcheck")
 TALKERS = Path(__file__).with_name("talkers.py")
@@ -133,13 +136,16 @@ def standin(kind: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("kind", "more", "code", "words"),
-    [
-        ("secret", (), 0, "answered"),
-        ("dies", (), 5, "it ended without an answer, and it ended with status 1"),
-        ("traceback", (), 5, "it answered with a traceback"),
-        ("silent", ("--deadline", "6"), 5, "no answer came in time"),
-        ("never", ("--deadline", "6"), 5, "it did not ask for a question in time"),
-    ],
+    thin_out(
+        2,
+        [
+            ("secret", (), 0, "answered"),
+            ("dies", (), 5, "it ended without an answer, and it ended with status 1"),
+            ("traceback", (), 5, "it answered with a traceback"),
+            ("silent", ("--deadline", "6"), 5, "no answer came in time"),
+            ("never", ("--deadline", "6"), 5, "it did not ask for a question in time"),
+        ],
+    ),
 )
 def test_stand_ins(
     kind: str, more: tuple[str, ...], code: int, words: str, paddle_home: Path, trained: Path, tmp_path: Path

@@ -17,6 +17,7 @@ from envcheck.core import process as runner
 from tests.installers import paddle_parts
 from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import serving
+from tests.tiers import thin_out
 
 pytestmark = pytest.mark.real
 
@@ -184,7 +185,9 @@ def test_typing_into_the_container(talker: Talker) -> None:
     assert talker.gone()
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, 137)])
+@pytest.mark.parametrize(
+    ("sign", "code"), thin_out(1, [(signal.SIGKILL, 137), (signal.SIGINT, 130), (signal.SIGTERM, 130)])
+)
 def test_nothing_in_the_container_outlives_us(talker: Talker, sign: signal.Signals, code: int) -> None:
     """Interrupted while an answer is waited for, and even killed outright, envcheck leaves no process in there."""
     argv = talker.argv("infer", "--run", "latest", "--variant", "standin", "--ask", "Hello")

@@ -15,6 +15,8 @@ from launch.infer import chat_text, dialogue, talks
 from launch.infer.dialogue import Outcome
 from launch.infer.talks import Talk
 
+pytestmark = pytest.mark.slow
+
 TALKERS = Path(__file__).with_name("talkers.py")
 COMMANDS = {
     "llamafactory": ("llamafactory-cli", "chat", "--template", "qwen"),

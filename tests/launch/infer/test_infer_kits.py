@@ -19,6 +19,8 @@ from launch.job.command import render
 from launch.job.request import Request
 from launch.session import look
 
+pytestmark = pytest.mark.slow
+
 RECIPES = catalogue.load_all()
 WHOLE = ["bash", "-c", 'printf %s "stage: \\"SFT\\"\nfine_tuning: \\"Full\\"\n"', "bash", "erniekit", "train"]
 

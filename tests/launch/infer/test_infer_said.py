@@ -13,6 +13,8 @@ import pytest
 from launch.runs import request_note
 from launch.runs.request_note import Said
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -212,6 +212,7 @@ outputs = ["{output}"]
 """
 
 
+@pytest.mark.slow
 def test_a_run_teaches_the_planner(tmp_path: Path) -> None:
     """train records predicted and measured peak, and plan --calibrate corrects by them."""
     (tmp_path / "own").mkdir()

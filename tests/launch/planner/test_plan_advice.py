@@ -14,6 +14,7 @@ from launch.memory.job import Job
 from launch.planner import advice, calibration, layouts, legal, machines, resolve, search, verdict
 from launch.planner.resolve import Machine
 from launch.planner.sweep import sweep
+from tests.tiers import thin_out
 
 NUMBERS = ("cards", "tp", "pp", "vpp", "ep", "cp", "micro_batch", "seq_len", "grad_accum", "lora_rank")
 MODELS = ("300b", "21b", "0.3b", "28b", "qwen2.5-7b", "qwen2.5-72b", "qwen3-30b-a3b", "deepseek-v3", "llama-3-70b",
@@ -48,7 +49,8 @@ def made(model: str, place: tuple[str, int, float], method: str, said: Mapping[s
         return None
 
 
-@pytest.mark.parametrize("said", SAID, ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("said", thin_out(2, SAID), ids=str)
 def test_advice_holds(said: dict[str, Any]) -> None:
     """Every change is legal, fits, and with its options in the command comes to the very figure."""
     tried = 0
@@ -84,7 +86,8 @@ def test_the_quick_question_has_the_same_answer() -> None:
     assert min(told.values()) > 5
 
 
-@pytest.mark.parametrize("said", SAID, ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("said", thin_out(2, SAID), ids=str)
 def test_room_holds(said: dict[str, Any]) -> None:
     """The longest samples, the largest micro batch and the least cards fit; the next larger ones do not surely fit."""
     tried = 0

@@ -111,6 +111,7 @@ def test_clocks(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(abs(g.skew_s) < 0.3 for g in gathered(port, *(replace(node(n), nodes=2) for n in (0, 1)))[0].nodes)
 
 
+@pytest.mark.slow
 def test_a_node_that_does_not_come(port: int) -> None:
     """Within the limit everybody ends, and the missing rank is named to those who came."""
     began = time.monotonic()
@@ -121,6 +122,7 @@ def test_a_node_that_does_not_come(port: int) -> None:
         assert bad(each) == {"nodes.present": "2 of 3 nodes came within 2 s: rank 2 missing"}
 
 
+@pytest.mark.slow
 def test_nobody_leads(port: int) -> None:
     """Without node 0 the others end at the limit and say what they found at its address."""
     met = meeting.meet(node(1), "127.0.0.1", port, 1.5, lambda words: None, leads=False)
@@ -180,6 +182,7 @@ def test_a_launcher_without_a_port(port: int, monkeypatch: pytest.MonkeyPatch) -
     assert [bad(m) for m in met] == [{}, {}]
 
 
+@pytest.mark.slow
 def test_something_else_listens(port: int) -> None:
     """Another service at the master's address is no node 0, and ends at the limit."""
     with socket.create_server(("127.0.0.1", port)) as door:
@@ -202,6 +205,7 @@ def test_something_else_listens(port: int) -> None:
     assert "something else listens there" in bad(met)["nodes.master"]
 
 
+@pytest.mark.slow
 @given(
     st.binary(max_size=400) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(repr).map(str.encode)
 )

@@ -80,6 +80,7 @@ def test_words_of_a_log_move_no_cursor(terminal: bool) -> None:
     assert said == "  | gone0;owned\n  |  31m red   back \n  | OSError: full\n"
 
 
+@pytest.mark.slow
 def test_by_the_command(tmp_path: Path) -> None:
     """A training that fails says what it died of and what to do, on the screen and in its record."""
     recipe = tmp_path / "recipes" / "dies.toml"

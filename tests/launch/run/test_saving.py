@@ -17,6 +17,8 @@ from launch.logs.step import Step
 from launch.run import launcher, process_tree
 from launch.run.host import Here
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("trainer_program.py")
 OPTIONS = (
     "--output_dir", "{output}", "--max_steps", "100000", "--logging_steps", "5", "--save_strategy", "no",

@@ -160,6 +160,7 @@ def torchrun(environment: Path, folder: Path, fails: int, *options: str) -> laun
     return launcher.launch(Here(recipe, None), made, tidy, folder, lambda step: None, 120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ((), ("--log-dir", "{log_dir}", "--redirects", "3")), ids=("one log", "a log each"))
 def test_torchrun(options: tuple[str, ...], torch_environment: Path, tmp_path: Path) -> None:
     """Steps are found where torchrun leaves what its workers say: in its own words, or in files below a folder."""
@@ -169,6 +170,7 @@ def test_torchrun(options: tuple[str, ...], torch_environment: Path, tmp_path: P
     assert [(step.step, step.of) for step in end.steps] == [(n, 5) for n in range(1, 6)]
 
 
+@pytest.mark.slow
 def test_torchrun_whose_worker_fails(torch_environment: Path, tmp_path: Path) -> None:
     """The rank that failed is named, with its own last words from its own file."""
     end = torchrun(torch_environment, tmp_path, 3, "--log-dir", "{log_dir}", "--redirects", "3")

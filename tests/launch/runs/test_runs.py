@@ -21,6 +21,8 @@ from launch.runs import follow, shown
 from launch.runs.run_state import Run
 from tests.launch.test_train import left, record, train, variables
 
+pytestmark = pytest.mark.slow
+
 
 def runs(home: Path, cwd: Path, *more: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "envcheck", "runs", *more]

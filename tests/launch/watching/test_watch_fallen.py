@@ -14,6 +14,8 @@ import pytest
 from launch.programs import container_agent
 from launch.watching import launcher_error
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PORT = 'raise OSError(98, "Address already in use")'
 SHOWN = "import traceback\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    traceback.print_exc()\n"

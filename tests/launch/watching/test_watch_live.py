@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 from envcheck.simulate import faults, machine_file, session
+from tests.tiers import thin_out
+
+pytestmark = pytest.mark.slow
 
 ENVCHECK = (sys.executable, "-m", "envcheck")
 RECIPE = """
@@ -115,10 +118,13 @@ def bench(tmp_path: Path, home: Path) -> Iterator[Bench]:
 
 @pytest.mark.parametrize(
     ("wishes", "name", "words"),
-    [
-        (("health-alarm=1",), "health", ("a card has fallen ill", "card 1 has turned from OK to Alarm")),
-        (("memory-held=61500",), "memory", ("memory is about to run out", "card 0 holds 9", "GiB of 64 GiB")),
-    ],
+    thin_out(
+        1,
+        [
+            (("health-alarm=1",), "health", ("a card has fallen ill", "card 1 has turned from OK to Alarm")),
+            (("memory-held=61500",), "memory", ("memory is about to run out", "card 0 holds 9", "GiB of 64 GiB")),
+        ],
+    ),
 )
 def test_card_turns(bench: Bench, wishes: tuple[str, ...], name: str, words: tuple[str, ...]) -> None:
     """A card that falls ill or fills up under the run ends it: exit 5, what was seen, and the record of it."""

@@ -16,6 +16,8 @@ from launch.logs.step import Step
 from launch.watching.page import Shown, bar, page
 from launch.watching.state import Card, Sample, State
 
+pytestmark = pytest.mark.slow
+
 STEPS = tuple(Step(5 - n / 20, n, of=80, learning_rate=1e-4) for n in range(1, 41))
 CARDS = tuple(
     Card(str(n), 1024 * (n + 30), 65536, 10.0 * n, power_w=300.5, temperature_c=61.0, health="OK") for n in range(16)

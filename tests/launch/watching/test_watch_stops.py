@@ -31,6 +31,8 @@ from launch.watching.cards import Sampler
 from launch.watching.monitor import Monitor
 from tests.launch.fake_cards import compiled
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 NAN = """
 import os, time

@@ -138,6 +138,7 @@ def test_libraries_are_loaded_in_a_child(tmp_path: Path) -> None:
     assert found["last.so"]["loads"] is None and "crashed" in found["last.so"]["error"]
 
 
+@pytest.mark.slow
 def test_a_library_that_hangs_costs_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A constructor that never ends is ended, and told."""
     built(tmp_path, "slow.so", "#include <unistd.h>\n__attribute__((constructor)) static void f(void) { sleep(60); }")

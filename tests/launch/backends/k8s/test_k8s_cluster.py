@@ -12,6 +12,8 @@ import pytest
 from tests.launch.backends.k8s import api_parts, api_small
 from tests.launch.backends.k8s.api_parts import EVERY, JOBS, SWIFT, Api, done, ended
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("kubernetes", reason="the official client is in the extra `k8s`")
 CONFIGS = "/api/v1/namespaces/default/configmaps"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"

@@ -88,12 +88,14 @@ def walked(machine: str, unpacked: Path, folder: Path, first: str = "") -> None:
     assert done.stdout.count("gate.devices") == len(MACHINES[machine])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 def test_gates_need_nothing_that_was_left_out(machine: str, unpacked: Path, tmp_path: Path) -> None:
     """In an image without any package the gates of each vendor's machine are walked to the end."""
     walked(machine, unpacked, tmp_path)
 
 
+@pytest.mark.slow
 def test_gates_where_python_reads_no_toml(unpacked: Path, tmp_path: Path) -> None:
     """What is read by Python's own library from 3.11 on is read by what was sent."""
     walked("bi-v150x8", unpacked, tmp_path, OLDEST)

@@ -14,6 +14,8 @@ import pytest
 from tests.launch.backends.k8s import api_small, k8s_parts
 from tests.launch.backends.k8s.api_parts import EVERY, JOBS, SWIFT, Api, done, ended
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("kubernetes", reason="the official client is in the extra `k8s`")
 
 

@@ -22,6 +22,8 @@ from launch.backends.k8s import status as standing
 from tests.launch.backends.k8s import api_parts, api_small
 from tests.launch.backends.k8s.api_parts import EVERY, JOBS, SWIFT, Api, becomes
 
+pytestmark = pytest.mark.slow
+
 kube_config = pytest.importorskip("kubernetes.config.kube_config", reason="the client is in the extra `k8s`")
 PODS = "/api/v1/namespaces/default/pods"
 STEPS = "".join(f"{{'loss': '{4 - n}.5', 'global_step': '{n}'}}\n" for n in (1, 2, 3))

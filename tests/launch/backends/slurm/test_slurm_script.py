@@ -253,6 +253,7 @@ def envcheck(*words: str, cwd: Path, path: str | None = None) -> subprocess.Comp
 JOB = ("train", "--on", "slurm", "--model", "tiny", "--method", "lora", "--device", "cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "code", "words"),
     [
@@ -274,6 +275,7 @@ def test_refusals(more: tuple[str, ...], code: int, words: str, tmp_path: Path) 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_shown_and_written(tmp_path: Path) -> None:
     """--dry-run prints the script, --json a document that holds it, --write a file; none of them makes a run."""
     shown, said = envcheck(*JOB, "--dry-run", cwd=tmp_path), envcheck(*JOB, "--dry-run", "--json", cwd=tmp_path)
