@@ -12,7 +12,7 @@ from envcheck.core.errors import UntoldError, UsageError
 from envcheck.fleet.hosts import folded
 from launch.catalogue import devices
 from launch.planner import spread
-from launch.planner.cards import Card
+from launch.planner.card_memory import CardMemory
 from launch.planner.resolve import Machine
 from tests.envcheck.fleet import fleet_parts
 from tests.envcheck.fleet.fleet_parts import Fleet, simulate
@@ -25,7 +25,7 @@ JOB = ("--model", "21b", "--method", "lora", "--device", "npu")
 
 def machine(*used_gib: float, vendor: str = "npu") -> Machine:
     """A host with as many cards of 64 GiB, on which so much is in use."""
-    each = tuple(Card(n, n, 64.0, used) for n, used in enumerate(used_gib))
+    each = tuple(CardMemory(n, n, 64.0, used) for n, used in enumerate(used_gib))
     kind = replace(devices.of_vendor("npu"), vendor=vendor, name="910B3")
     return Machine(kind, len(each), 64.0, max(used_gib), each=each)
 
