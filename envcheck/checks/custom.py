@@ -14,7 +14,7 @@ from envcheck.core.facts import Facts
 from envcheck.core.findings import LINE_LIMIT, figures, graded, not_told, ok, plural, quote, unknown, warn
 from envcheck.core.model import Accepted, Answer, Finding, Outcome, Severity
 from envcheck.core.safe_regex import DEADLINE_S, places
-from envcheck.settings import OwnCheck, Settings
+from envcheck.settings.site_settings import OwnCheck, Settings
 
 GROUP = "envcheck.checks"  # an entry point names a Check, or a list of them
 TEXT_LIMIT = 64 << 10  # a pattern is tried on no more: some need time that grows with the square of it

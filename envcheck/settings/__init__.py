@@ -1,73 +1,12 @@
-"""What a site sets for its doctor, in envcheck.toml: waivers, thresholds, checks of its own.
-
-[[waive]]
-check = "host.swap"
-reason = "this host has no other disk"
-expires = 2027-01-31
-
-[thresholds]
-"host.memory.warn_gib" = 4
-
-[[check]]
-name = "own.licence"
-command = ["lmstat", "-a"]
-pattern = "license server UP"
-remedy = "Ask the licence team to start it."
-"""
+"""What a site sets for its doctor, and where its envcheck.toml is looked for."""
 
 from __future__ import annotations
 
-import datetime
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from envcheck.core import paths
-from envcheck.core.model import Question, Severity
-
-NAME = "envcheck.toml"
-
-
-@dataclass(frozen=True)
-class Waiver:
-    """A finding that a person has accepted, with the reason, until (and with) the day that is named."""
-
-    check: str
-    reason: str
-    expires: datetime.date
-
-
-@dataclass(frozen=True)
-class OwnCheck:
-    """A check without code: the command's text must hold `pattern`, and must not hold `unwanted`."""
-
-    name: str
-    question: Question
-    remedy: str
-    says: str
-    pattern: str = ""
-    unwanted: str = ""
-    severity: Severity = Severity.FAIL
-
-
-@dataclass(frozen=True)
-class Settings:
-    """`file` is where they come from, "" for none; `trusted` where the user named it or keeps it at home.
-
-    Commands of a file that merely lies in the working folder are not run: it may have come with a stranger's archive.
-    """
-
-    file: str = ""
-    trusted: bool = True
-    waivers: tuple[Waiver, ...] = ()
-    thresholds: Mapping[str, float] = field(default_factory=dict)
-    checks: tuple[OwnCheck, ...] = ()
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """What the site's own checks ask the machine."""
-        return tuple(check.question for check in self.checks) if self.trusted else ()
+from envcheck.settings.site_settings import NAME, Settings
 
 
 def load(named: str | None = None) -> Settings:
@@ -81,7 +20,7 @@ def load(named: str | None = None) -> Settings:
 
 
 def _read(path: Path, trusted: bool) -> Settings:
-    """Without a file its reader is not imported: it knows all checks, and the machine would be asked later by that."""
+    """Most machines have no file; its reader is imported where there is one, so that the others are asked sooner."""
     from envcheck.settings import file
 
     return file.read(path, trusted)

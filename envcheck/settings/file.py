@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
 from envcheck.core.model import Question, Severity
-from envcheck.settings import NAME, OwnCheck, Settings, Waiver
+from envcheck.settings.site_settings import NAME, OwnCheck, Settings, Waiver
 from envcheck.settings.thresholds import THRESHOLDS
 
 FILE_LIMIT, LIST_LIMIT, TEXT_LIMIT = 256 << 10, 200, 2000

@@ -12,7 +12,7 @@ QUICK_S = 0.3  # a machine's tools answer in this time, or wait for their driver
 
 if TYPE_CHECKING:
     from envcheck.core.facts import Facts, Wanted
-    from envcheck.settings import Settings
+    from envcheck.settings.site_settings import Settings
     from installers.recipes.catalogue import Offer
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from envcheck.core.check import Check
     from envcheck.core.facts import Facts
     from envcheck.core.model import Finding
-    from envcheck.settings import Settings
+    from envcheck.settings.site_settings import Settings
 
 
 @click.command(short_help="What stands between this machine and training.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from envcheck.core.model import Finding, Question
     from envcheck.fleet.evaluate import Bench, Host
     from envcheck.fleet.output import Said
-    from envcheck.settings import Settings
+    from envcheck.settings.site_settings import Settings
 
 ONE_MACHINE = ("deep", "fix", "undo", "watch")
 NEXT = "log in there for that, or leave --hosts out"

@@ -16,7 +16,7 @@ from envcheck.checks.devices import conflicts
 from envcheck.collect import facts
 from envcheck.core.facts import Facts
 from envcheck.core.model import Finding, Outcome, Process, Topology
-from envcheck.settings import Settings, Waiver
+from envcheck.settings.site_settings import Settings, Waiver
 from envcheck.vendors.nvidia import checks_fabric as fabric
 from launch.gates import place
 from tests.envcheck.checks.check_parts import (

@@ -21,7 +21,7 @@ from envcheck.core.facts import Facts
 from envcheck.core.model import Finding, Remedy, Severity
 from envcheck.report import Report, formats, markdown, write
 from envcheck.report.formats import FORMATS
-from envcheck.settings import Settings, Waiver
+from envcheck.settings.site_settings import Settings, Waiver
 from tests.envcheck.report import published
 from tests.envcheck.report.report_helpers import FAULTY, NOW, hostile, report_of
 

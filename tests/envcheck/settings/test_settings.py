@@ -17,8 +17,9 @@ from envcheck.checks import custom
 from envcheck.core import language
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, Host
-from envcheck.core.model import Answer, Finding, Outcome, Severity
-from envcheck.settings import OwnCheck, Settings, Waiver
+from envcheck.core.model import Answer, Finding, Outcome, Question, Severity
+from envcheck.settings import file as settings_file
+from envcheck.settings.site_settings import OwnCheck, Settings, Waiver
 from envcheck.settings.thresholds import THRESHOLDS, least_share, limit
 
 WHOLE = """
@@ -111,7 +112,7 @@ def test_wrong_file_in_chinese(tmp_path: Path, text: str, chinese: None) -> None
 
     assert re.search("[一-鿿]", said) and "没有键 [[" not in said
     assert not re.search(r"\b(must|there is|did you|needs|is empty|is no|at most|or be)\b", said), said
-    assert language.say(settings.file.NEXT).startswith("docs/settings.md 中")
+    assert language.say(settings_file.NEXT).startswith("docs/settings.md 中")
 
 
 def test_threshold_decides() -> None:
@@ -140,7 +141,7 @@ def test_threshold_decides() -> None:
 )
 def test_own_check(answer: Answer | None, severity: Severity) -> None:
     """Right, wrong, absent, unreadable: a tool that is missing is never green."""
-    mine = OwnCheck("own.t", settings.Question("run", ("t",)), "Ask them.", "says", "server UP", "expired")
+    mine = OwnCheck("own.t", Question("run", ("t",)), "Ask them.", "says", "server UP", "expired")
     more = custom.checks(Settings("site.toml", checks=(mine,)))
     found = checks.run_all(Facts(answers={"run t": answer} if answer else {}), ["own.t"], own=more)
 
@@ -176,7 +177,7 @@ def test_evidence_is_quoted_as_a_shell_reads_it(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_pattern_that_never_ends_is_called_off() -> None:
     """A pattern that would search for years costs its deadline, and is no verdict."""
-    mine = OwnCheck("own.t", settings.Question("run", ("t",)), "Ask them.", "says", "(a+)+b")
+    mine = OwnCheck("own.t", Question("run", ("t",)), "Ask them.", "says", "(a+)+b")
     answer = Answer("run t", Outcome.ANSWERED, "a" * 60)
     found = checks.run_all(
         Facts(answers={"run t": answer}), ["own.t"], own=custom.checks(Settings("s", checks=(mine,)))
