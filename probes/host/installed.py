@@ -10,6 +10,7 @@ from typing import Any
 
 from envcheck.core import process
 from probes.host import requirements
+from probes.host.package_names import normalize_name
 
 PACKAGES_LIMIT = 2000
 _ASK = "import json,sys;print(json.dumps(['%d.%d.%d' % sys.version_info[:3], sys.executable, sys.path]))"
@@ -35,11 +36,6 @@ def of_environment(folder: Path) -> dict[str, Any]:
     return {"python": python, "executable": str(folder / "bin" / "python"), **_told(libraries, python)}
 
 
-def normal(name: str) -> str:
-    """A package's one spelling: Paddle_Custom.NPU is paddle-custom-npu."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def _told(folders: Iterable[Path], python: str | None) -> dict[str, Any]:
     found = _packages(folders)
     unmet = requirements.unmet(found, python) if requirements.MATTER & found.keys() else []
@@ -53,7 +49,7 @@ def _packages(folders: Iterable[Path]) -> dict[str, tuple[str, Path]]:
         for entry in sorted(_names(folder)):
             named = _NAMED.match(entry)
             if named and len(found) < PACKAGES_LIMIT:
-                found.setdefault(normal(named["name"]), (named["version"], folder / entry))
+                found.setdefault(normalize_name(named["name"]), (named["version"], folder / entry))
     return found
 
 

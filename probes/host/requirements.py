@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from probes.host.package_names import normalize_name
+
 # Whose requirements decide whether a training starts; others' quarrels are their own.
 MATTER = frozenset(
     {
@@ -42,10 +44,8 @@ def _lacks(wanted: object, found: Mapping[str, tuple[str, Path]]) -> str:
     from packaging.requirements import Requirement
     from packaging.version import InvalidVersion
 
-    from probes.host.installed import normal
-
     assert isinstance(wanted, Requirement)
-    there = found.get(normal(wanted.name))
+    there = found.get(normalize_name(wanted.name))
     if there is None:
         return "none is there"
     try:

@@ -32,7 +32,7 @@ from envcheck.core.key_value import driver_version
 from envcheck.core.model import Device, Finding, Remedy, Severity
 from envcheck.settings.thresholds import least_share
 from envcheck.vendors import VENDORS
-from probes.host.installed import normal
+from probes.host.package_names import normalize_name
 
 MIB_PER_GIB = 1024
 
@@ -231,7 +231,7 @@ def packages(facts: Facts) -> Iterator[Finding]:
     else:
         wrong, untold = [], []
         for name, specifier in wanted.packages:
-            version = found.packages.get(normal(name))
+            version = found.packages.get(normalize_name(name))
             try:
                 fits = version is not None and SpecifierSet(specifier).contains(version, prereleases=True)
             except InvalidSpecifier:
@@ -247,7 +247,7 @@ def packages(facts: Facts) -> Iterator[Finding]:
             )
             shown = figures(
                 f"packages of {found.executable or 'python3'}",
-                **{n: found.packages.get(normal(n), "absent") for n, _ in wanted.packages[:4]},
+                **{n: found.packages.get(normalize_name(n), "absent") for n, _ in wanted.packages[:4]},
             )
             yield (warn if wanted.image else fail)(seen, words, fix, evidence=shown)
         elif untold:
