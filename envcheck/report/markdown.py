@@ -10,6 +10,7 @@ from envcheck.core.facts import VendorFacts
 from envcheck.core.findings import label
 from envcheck.core.language import say
 from envcheck.core.model import Finding, Severity
+from envcheck.report.style import MARKS
 from envcheck.report.summary import (
     Report,
     aside,
@@ -23,7 +24,6 @@ from envcheck.report.summary import (
     train_command,
     verdict,
 )
-from envcheck.report.text import MARKS
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&]|^[#+-])")
 _NUMBERED = re.compile(r"^(\d+)(?=[.)])")

@@ -22,6 +22,7 @@ from envcheck.core.model import Finding, Severity
 from envcheck.core.version import __version__
 from envcheck.report import bars, palette, tiles, topology
 from envcheck.report.page_words import WORDS, words
+from envcheck.report.style import MARKS
 from envcheck.report.summary import (
     Report,
     counted,
@@ -34,7 +35,7 @@ from envcheck.report.summary import (
     train_command,
     verdict,
 )
-from envcheck.report.text import MARKS, area_line, area_state
+from envcheck.report.text import area_line, area_state
 from envcheck.vendors import VENDORS
 
 if TYPE_CHECKING:

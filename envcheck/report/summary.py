@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from envcheck.core.errors import FIT, UNFIT, UNTOLD
 from envcheck.core.facts import Facts, VendorFacts
@@ -14,9 +13,7 @@ from envcheck.core.language import say
 from envcheck.core.language.width import tidy
 from envcheck.core.model import Finding, Remedy, Severity
 from envcheck.core.text import plain
-
-if TYPE_CHECKING:
-    from envcheck.report.text import Style
+from envcheck.report.style import Style
 
 TEXT_LIMIT = 400
 TITLES = {

@@ -7,7 +7,7 @@ stranger.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from envcheck.core.language import say
 from envcheck.core.language.width import columns, wrap
 from envcheck.core.model import Finding, Severity
 from envcheck.core.text import plain
+from envcheck.report.style import Style
 from envcheck.report.summary import (
     Report,
     aside,
@@ -34,23 +35,6 @@ from envcheck.vendors import VENDORS
 
 if TYPE_CHECKING:
     from envcheck.core.check import Check
-
-MARKS = {Severity.OK: "✓", Severity.SKIP: "-", Severity.UNKNOWN: "?", Severity.WARN: "!", Severity.FAIL: "✗"}
-ASCII_MARKS = {**MARKS, Severity.OK: "+", Severity.FAIL: "x"}
-COLOURS = {Severity.OK: "32", Severity.SKIP: "2", Severity.UNKNOWN: "35", Severity.WARN: "33", Severity.FAIL: "31"}
-
-
-@dataclass(frozen=True)
-class Style:
-    """What the terminal can: its width, whether it has UTF-8 and colours."""
-
-    width: int = 80
-    unicode: bool = True
-    colour: bool = False
-
-    def mark(self, severity: Severity) -> str:
-        shown = f"[{(MARKS if self.unicode else ASCII_MARKS)[severity]}]"
-        return f"\x1b[{COLOURS[severity]}m{shown}\x1b[0m" if self.colour else shown
 
 
 def render(report: Report) -> str:

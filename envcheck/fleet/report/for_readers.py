@@ -14,8 +14,8 @@ from envcheck.fleet.hosts import folded
 from envcheck.fleet.report import summary as told
 from envcheck.fleet.report.forms import Asked
 from envcheck.report import markdown, prometheus
+from envcheck.report.style import MARKS
 from envcheck.report.summary import exit_code, safe, summary, verdict
-from envcheck.report.text import MARKS
 
 Samples = Callable[[Host], Iterable[prometheus.Sample]]
 
