@@ -144,7 +144,7 @@ def look(
         sight=sight,
         doctor=tuple(gates.place.of_job(checks.run_all(told), device, bool(stage.container))),
         runs_error=runs_error,
-        holder=holder or process_tree.orphan(runs) or _inside(sight),
+        holder=holder or process_tree.find_orphan(runs) or _inside(sight),
         port=port,
         port_error=None if port is None else sight.ports.get(port),
         stale=environment.stale(sight.environment, made, device),

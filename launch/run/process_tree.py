@@ -150,10 +150,18 @@ def ranks(mark: str) -> dict[int, int]:
     return found
 
 
-def orphan(runs: Path) -> str | None:
+def find_orphan(runs: Path) -> str | None:
     """A process of a run in this folder whose envcheck was killed before it could end it."""
-    found = [process.pid for process, mark in _marked() if mark.startswith(f"{runs}/")]
+    found = [pids[0] for mark, pids in living_marks().items() if mark.startswith(f"{runs}/")]
     return f"{found[0]} (left over from a run that was killed)" if found else None
+
+
+def living_marks() -> dict[str, list[int]]:
+    """The marks of all runs of which something lives on this host, and the processes that bear them."""
+    found: dict[str, list[int]] = {}
+    for process, mark in _marked():
+        found.setdefault(mark, []).append(process.pid)
+    return found
 
 
 def _marked() -> Iterator[tuple[psutil.Process, str]]:

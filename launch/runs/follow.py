@@ -7,15 +7,17 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
 from launch.logs.step import Step, words
+from launch.run import process_tree, record
 from launch.run.watch import Watch
 from launch.runs import known
 from launch.runs.backends import Logs, find_scheduler
-from launch.runs.run_state import LOST, Run
+from launch.runs.run_state import LOST, ORPHANED, Run
 
 LOOK_EVERY_S = 0.3
 STOP_S = 60.0  # a checkpoint may be written first
@@ -98,9 +100,11 @@ def code(run: Run) -> int:
 
 
 def stop(run: Run, wait_s: float = STOP_S) -> Run:
-    """As Ctrl-C does.  UsageError when it does not run, StepError when it does not end in time."""
+    """As Ctrl-C does.  UsageError when it does not run, StepError when it does not end, or not in time."""
     if run.running and (scheduler := find_scheduler(run.said)):
         return scheduler.stop(run, known.read)
+    if run.state == ORPHANED:
+        return _end_orphan(run)
     if not run.running or run.pid is None:
         raise UsageError(f"the run {run.id} does not run: it is {run.state}", "envcheck runs lists those that do")
     try:
@@ -116,3 +120,16 @@ def stop(run: Run, wait_s: float = STOP_S) -> Run:
             return now
         time.sleep(0.2)
     raise StepError(f"the run {run.id} has not ended after {wait_s:.0f} s", f"look at it: ps -fp {run.pid}")
+
+
+def _end_orphan(run: Run) -> Run:
+    """Nobody watches it: its processes are ended from here, and its record is finished."""
+    if mark := known.find_mark(run.folder, run.said):
+        process_tree.end_survivors(Path(mark))
+        if left := process_tree.survivors(Path(mark)):
+            pids = " ".join(str(process.pid) for process in left)
+            raise StepError(f"processes of the run {run.id} are still there: {pids}", f"as their owner: kill -9 {pids}")
+    now = record.time_text(datetime.now(timezone.utc))
+    ended = {"state": "interrupted", "exit": {"code": errors.INTERRUPTED, "status": None}, "ended": now}
+    record.keep(run.folder, {**run.said, **ended})
+    return known.read(run.folder) or run

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import json
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,14 @@ import psutil
 
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
+from launch.run import process_tree
 from launch.run.record import NAME
 from launch.runs import backends
-from launch.runs.run_state import LOST, Run
+from launch.runs.run_state import LOST, ORPHANED, Run
 
 LIMIT = 64 << 20  # bytes of a record; a run of 200,000 steps has 4 MB
 FOLDERS = 1000
+KEPT_S = 1.0  # a look at all processes is as good as new for so long
 
 
 def remember(runs: Path) -> None:
@@ -74,7 +78,21 @@ def read(folder: Path) -> Run | None:
     if said["state"] == "running" and pid is None:
         said = _record(folder) or said
     state = said["state"]
-    return Run(folder, LOST if state == "running" and pid is None else state, pid, said)
+    if state == "running" and pid is None:
+        state = ORPHANED if find_mark(folder, said) else LOST
+    return Run(folder, state, pid, said)
+
+
+def find_mark(folder: Path, said: Mapping[str, Any]) -> str:
+    """The mark of the run's processes that live, "" for none; in a container its folder has another path."""
+    marks = _living_marks(int(time.monotonic() / KEPT_S))
+    boxed = isinstance(said.get("container"), str)
+    return next((mark for mark in marks if mark == str(folder) or (boxed and Path(mark).name == folder.name)), "")
+
+
+@functools.lru_cache(maxsize=1)
+def _living_marks(_moment: int) -> tuple[str, ...]:
+    return tuple(process_tree.living_marks())
 
 
 def _record(folder: Path) -> dict[str, Any] | None:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 QUEUED = "queued"  # at a scheduler, which has not started it yet
-LOST = "lost"  # the record says "running", and nobody runs it: its envcheck was killed, or the machine went down
+# The record says "running", and its envcheck is gone: killed, or the machine went down.
+ORPHANED = "orphaned"  # its processes live
+LOST = "lost"  # nothing lives
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Run:
 
     @property
     def running(self) -> bool:
-        return self.state in ("running", QUEUED)
+        return self.state in ("running", QUEUED, ORPHANED)
 
     def text(self, key: str) -> str:
         value = self.said.get(key)

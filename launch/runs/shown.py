@@ -15,10 +15,13 @@ from launch.logs.step import duration
 from launch.run import run_text
 from launch.run.record import SCHEMA
 from launch.runs.backends import find_backend, find_scheduler
-from launch.runs.run_state import LOST, Run
+from launch.runs.run_state import LOST, ORPHANED, Run
 
 MEMORY = {"a card planned": "predicted", "measured": "measured"}
-STATES = {LOST: "lost: its envcheck was killed, or the machine went down"}
+STATES = {
+    LOST: "lost: its envcheck was killed, or the machine went down",
+    ORPHANED: "orphaned: its envcheck was killed, its processes still run; envcheck runs stop ends them",
+}
 
 
 def as_json(runs: Sequence[Run]) -> str:

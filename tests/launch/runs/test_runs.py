@@ -16,8 +16,10 @@ import pytest
 from click.testing import CliRunner
 
 from envcheck.cli import main
-from launch.run import watch
-from launch.runs import follow, shown
+from launch.job.environment import MARK
+from launch.run import process_tree, watch
+from launch.run.record import NAME
+from launch.runs import follow, known, shown
 from launch.runs.run_state import Run
 from tests.launch.test_train import left, record, train, variables
 
@@ -96,8 +98,8 @@ def test_detached_that_cannot_start(paddle_home: Path, tmp_path: Path) -> None:
     assert record(tmp_path)["state"] == "unstarted"
 
 
-def test_killed_watcher_is_lost(paddle_home: Path, tmp_path: Path) -> None:
-    """A run whose envcheck was killed outright is not told as running, and cannot be stopped any more."""
+def test_killed_watcher_leaves_an_orphan(paddle_home: Path, tmp_path: Path) -> None:
+    """A run whose envcheck was killed outright is told as such, and ended all the same."""
     done = train(paddle_home, tmp_path, "--detach", "--steps", "100000")
     assert done.returncode == 0, done.stderr
     try:
@@ -106,11 +108,43 @@ def test_killed_watcher_is_lost(paddle_home: Path, tmp_path: Path) -> None:
 
         shown = runs(paddle_home, tmp_path, "show", "latest", "--runs", "runs")
         stopped = runs(paddle_home, tmp_path, "stop", "latest", "--runs", "runs", "--yes")
-        assert "lost: its envcheck was killed" in shown.stdout
-        assert (stopped.returncode, "it is lost" in stopped.stderr) == (2, True)
+        assert "orphaned: its envcheck was killed" in shown.stdout
+        assert stopped.returncode == 0, stopped.stderr
+        assert not left(tmp_path)
     finally:
         for process in left(tmp_path):
             process.kill()
+
+
+def test_runs_and_the_gate_know_the_same_processes(tmp_path: Path) -> None:
+    """What lives of a run whose envcheck is gone is what the next train's gate names; stopped, nothing lives."""
+    run = tmp_path / "runs" / "20261121-091500-light"
+    run.mkdir(parents=True)
+    gone = {"pid": 1 << 22, "pid_began": 1.0}  # no kernel gives such a number out
+    (run / NAME).write_text(json.dumps({"state": "running", **gone}))
+    worker = subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: str(run)})
+    try:
+        orphan, holder = known.find(str(run), None), process_tree.find_orphan(run.parent)
+        ended = follow.stop(orphan)
+    finally:
+        worker.kill()
+        worker.wait()
+
+    assert (orphan.state, orphan.running) == ("orphaned", True)
+    assert holder is not None
+    assert holder.startswith(f"{worker.pid} ")
+    assert ended.state == "interrupted"
+    assert process_tree.find_orphan(run.parent) is None
+
+
+def test_nothing_lives_of_a_lost_run(tmp_path: Path) -> None:
+    """Neither its envcheck nor a worker: the run is lost, and the folder is free."""
+    run = tmp_path / "runs" / "20261121-091500-light"
+    run.mkdir(parents=True)
+    (run / NAME).write_text('{"state": "running", "pid": 4194304, "pid_began": 1.0}')
+
+    assert known.find(str(run), None).state == "lost"
+    assert process_tree.find_orphan(run.parent) is None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from launch.run import record, run_text
 from launch.run.first_failure import Failed
 from launch.run.launcher import Ending
 from launch.runs import follow, known, shown
-from launch.runs.run_state import LOST, QUEUED, Run
+from launch.runs.run_state import LOST, ORPHANED, QUEUED, Run
 from launch.watching import page, rules
 from tests.envcheck.core.language import language_parts
 from tests.envcheck.core.language.test_language import TABLES, lacking
@@ -29,7 +29,7 @@ from tests.launch.watching.test_watch_screen import SHOWN
 STEPS = tuple(Step(5 - n / 20, n, of=80, learning_rate=1e-4, tokens_per_s_card=812.5) for n in range(1, 41))
 FILES = [Path(module.__file__) for module in (run_text, shown, known, follow, step, page)]
 SAYERS = {**language_parts.SAYERS, "say": (0,)}
-STATES = (*run_text._HOW, "running", QUEUED, LOST, "refused")
+STATES = (*run_text._HOW, "running", QUEUED, ORPHANED, LOST, "refused")
 LABELS = (
     *(
         "run",
