@@ -53,14 +53,15 @@ class Vendor:
     uncorrectable errors, `error_code_key` the key of the kind health.  `health_words` are the tool's words for a
     device's health; `ecc_optional`: cards without counters are nothing to wonder about.
 
-    `device_type` is paddle's name for the device, `launch_option` the launcher's, `chips_per_card` how many devices the
-    tool lists for a card that is bought.  Cards come into a container by names of `cdi_kind`, by the engine's
-    `runtime`, which reads `runtime_env`, by docker's --gpus (`owns_gpus_option`), or, where `nodes_suffice`, by the
-    nodes alone.  The collectives of several devices open ports on the host: those that `port_list_env` lists, else from
-    `port_base` or what `port_env` says on, as many as `port_spans` has for the toolkit's version (newest first).
-    `mixes`: they work in one job with other vendors' cards; cards that `module_link` joins are a module, and over two
-    modules the collectives want pairs of cards.  `order_variable`: the variable, and its value, that makes programs
-    count as the tool does.  `busy_errors` are the error codes when two programs are on one card.
+    `device_type` is paddle's name for the device, `launch_option` the launcher's; `torch_device` is torch's name for
+    it, `torch_plugin` the package that brings it, `torch_backend` the one of its collectives; `chips_per_card` how many
+    devices the tool lists for a card that is bought.  Cards come into a container by names of `cdi_kind`, by the
+    engine's `runtime`, which reads `runtime_env`, by docker's --gpus (`owns_gpus_option`), or, where `nodes_suffice`,
+    by the nodes alone.  The collectives of several devices open ports on the host: those that `port_list_env` lists,
+    else from `port_base` or what `port_env` says on, as many as `port_spans` has for the toolkit's version (newest
+    first).  `mixes`: they work in one job with other vendors' cards; cards that `module_link` joins are a module, and
+    over two modules the collectives want pairs of cards.  `order_variable`: the variable, and its value, that makes
+    programs count as the tool does.  `busy_errors` are the error codes when two programs are on one card.
 
     A program opens `control_nodes` beside the cards' own; the driver is `kernel_modules` (patterns), any of which shows
     it, and `libraries`: (name, documented place), tried by name first, of which the driver brings `driver_libraries`
@@ -100,6 +101,9 @@ class Vendor:
     order_variable: tuple[str, str] = ("", "")
     device_type: str = ""
     launch_option: str = ""
+    torch_device: str = ""
+    torch_plugin: str = ""
+    torch_backend: str = ""
     chips_per_card: int = 1
     plugin: str | None = None
     plugin_index: str = ""

@@ -121,7 +121,7 @@ def _program(door: Door, folder: str) -> str:
 
 
 def _asked(door: Door, sizes: Sizes, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {"kit": door.kit, "kind": door.kind, **vars(sizes), **asked}
+    return {**door.framework, **vars(sizes), **asked}
 
 
 class _Silence:

@@ -35,9 +35,10 @@ class Seat(Protocol):
 
 @dataclass(frozen=True)
 class Door:
-    """A way to a Python that has the framework: `kind` is its name of the device, `wrap` sources what it needs,
-    `launch` is the framework's launcher for a folder and a count of ranks.  `stop` ends a command that runs there,
-    where it is `shared` with all else that we have running there."""
+    """A way to a Python that has the framework: `kind` is its name of the device, which `module` registers with torch,
+    `backend` that of torch's collectives; `wrap` sources what it needs, `launch` is the framework's launcher for a
+    folder and a count of ranks.  `stop` ends a command that runs there, where it is `shared` with all else that we have
+    running there."""
 
     seat: Seat
     title: str
@@ -48,6 +49,14 @@ class Door:
     launch: Callable[[str, int], Sequence[str]]
     wrap: Callable[[Sequence[str]], Sequence[str]] = tuple
     shared: bool = False
+    module: str = ""
+    backend: str = ""
+
+    @property
+    def framework(self) -> dict[str, str]:
+        """What program.py is told of it."""
+        told = {"kit": self.kit, "kind": self.kind, "module": self.module, "backend": self.backend}
+        return {key: value for key, value in told.items() if value}
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Any
 class Kit:
     """`index` counts its devices of this kind."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, asked: dict[str, Any]) -> None:
         import paddle
 
-        self.kind, self.p, self.version, self.index = kind, paddle, str(paddle.__version__), 0
+        self.kind, self.p, self.version, self.index = asked["kind"], paddle, str(paddle.__version__), 0
 
     def count(self) -> int:
         if self.kind == "gpu":

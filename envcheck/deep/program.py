@@ -1,9 +1,10 @@
 """Works on cards and says what came out; run by the Python that trains, never imported by envcheck.
 
 Usage: program.py ASKED, a JSON object: `what` is look, cards, peer or allreduce; `kit` paddle or torch; `kind` the
-framework's name of the device.  Each answer is a line ENVCHECK {...}; `allreduce`, started once for each rank by the
-framework's launcher, writes FOLDER/rank-N.json instead.  Judges nothing.  Must run with Python 3.8 and stand alone but
-for the file of its framework, paddle_kit.py or torch_kit.py, in the same folder.
+framework's name of the device; for torch, `module` registers it, and `backend` is that of its collectives.  Each answer
+is a line ENVCHECK {...}; `allreduce`, started once for each rank by the framework's launcher, writes FOLDER/rank-N.json
+instead.  Judges nothing.  Must run with Python 3.8 and stand alone but for the file of its framework, paddle_kit.py or
+torch_kit.py, in the same folder.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def main(asked: Figures) -> None:
     faulthandler.enable()
     faulthandler.dump_traceback_later(asked["start_s"], exit=True)
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (PYTHONSAFEPATH leaves it out)
-    kit = importlib.import_module(f"{asked['kit']}_kit").Kit(asked["kind"])
+    kit = importlib.import_module(f"{asked['kit']}_kit").Kit(asked)
     faulthandler.dump_traceback_later(asked["patience_s"], exit=True)
     if asked["what"] == "allreduce":
         return all_reduce(kit, asked)

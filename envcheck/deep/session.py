@@ -164,7 +164,7 @@ def _fitting(chosen: Chosen, sizes: Sizes) -> Sizes:
 
 def _by_hand(chosen: Chosen, door: Door, sizes: Sizes, test: str, cards: Sequence[int]) -> str:
     """The same once more, on the first of these cards or of all; "" for what a launcher starts."""
-    common = {"kit": door.kit, "kind": door.kind, **vars(sizes)}
+    common = {**door.framework, **vars(sizes)}
     if test == "peer":
         unit = list(cards) or [chosen.pairs[0].one, chosen.pairs[0].other]
         asked: dict[str, Any] = {"what": "peer", "units": [unit]}

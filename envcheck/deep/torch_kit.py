@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
 
 class Kit:
-    """`index` counts devices of this kind; torch_npu gives it the kind npu."""
+    """`index` counts devices of this kind; the module that is asked for registers it with torch."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, asked: dict[str, Any]) -> None:
         import torch
 
-        if kind == "npu":
-            import torch_npu  # noqa: F401 (registers the device)
-        self.kind, self.t, self.version, self.index = kind, torch, str(torch.__version__), 0
-        self.module = getattr(torch, kind)
+        if asked.get("module"):
+            importlib.import_module(asked["module"])
+        self.kind, self.t, self.version, self.index = asked["kind"], torch, str(torch.__version__), 0
+        self.module, self.backend = getattr(torch, self.kind), asked.get("backend")
 
     def count(self) -> int:
         return 1 if self.kind == "cpu" else int(self.module.device_count())
@@ -63,7 +64,7 @@ class Kit:
         import torch.distributed as dist
 
         self.select(self.own())
-        dist.init_process_group({"npu": "hccl", "cuda": "nccl"}.get(self.kind, "gloo"))
+        dist.init_process_group(self.backend)
         return dist.get_rank(), dist.get_world_size()
 
     def all_reduce(self, tensor: Any) -> None:

@@ -1,11 +1,13 @@
 """Started once per process by the framework's launcher: adds up vectors across processes, writes down the sums.
 
-Usage: allreduce.py KIT TYPE FOLDER SEED, KIT paddle or torch.  Judges nothing: envcheck compares FOLDER/rank-N.json
-with the values that it computes itself.
+Usage: allreduce.py KIT TYPE MODULE BACKEND FOLDER SEED, KIT paddle or torch; MODULE registers the devices with torch
+("": torch has them), BACKEND is that of torch's collectives.  Judges nothing: envcheck compares FOLDER/rank-N.json with
+the values that it computes itself.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -13,7 +15,7 @@ import sys
 Answer = tuple[int, int, list[float], float]  # rank, world, sums, a half
 
 
-def by_paddle(kind: str, seed: int) -> Answer:
+def by_paddle(kind: str, module: str, backend: str, seed: int) -> Answer:
     import paddle
     import paddle.distributed as dist
 
@@ -28,13 +30,13 @@ def by_paddle(kind: str, seed: int) -> Answer:
     return rank, world, mine.numpy().tolist(), half
 
 
-def by_torch(kind: str, seed: int) -> Answer:
+def by_torch(kind: str, module: str, backend: str, seed: int) -> Answer:
     import torch
     import torch.distributed as dist
 
-    if kind == "npu":
-        import torch_npu  # noqa: F401 (registers the device)
-    dist.init_process_group({"npu": "hccl", "cuda": "nccl"}.get(kind, "gloo"))
+    if module:
+        importlib.import_module(module)
+    dist.init_process_group(backend)
     rank, world = dist.get_rank(), dist.get_world_size()
     place = kind if kind == "cpu" else f"{kind}:{os.environ['LOCAL_RANK']}"
     mine = torch.tensor(vector(rank, seed), device=place)
@@ -46,13 +48,13 @@ def vector(rank: int, seed: int) -> list[float]:
     return [float((rank + 1) * (seed + i)) for i in range(64)]
 
 
-def main(kit: str, kind: str, folder: str, seed: int) -> None:
-    rank, world, sums, half = {"paddle": by_paddle, "torch": by_torch}[kit](kind, seed)
+def main(kit: str, kind: str, module: str, backend: str, folder: str, seed: str) -> None:
+    rank, world, sums, half = {"paddle": by_paddle, "torch": by_torch}[kit](kind, module, backend, int(seed))
     path = os.path.join(folder, f"rank-{rank}.json")  # noqa: PTH118
     with open(path + ".new", "w") as file:  # noqa: PTH123
-        json.dump({"rank": rank, "world": world, "seed": seed, "sums": sums, "half": half}, file)
+        json.dump({"rank": rank, "world": world, "seed": int(seed), "sums": sums, "half": half}, file)
     os.replace(path + ".new", path)  # noqa: PTH105
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(*sys.argv[1:7])

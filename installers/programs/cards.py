@@ -1,11 +1,13 @@
 """Multiplies matrices on one card after the other and writes how far each product is from the processor's.
 
-Usage: cards.py KIT TYPE, KIT paddle or torch.  Prints one line: ENVCHECK {"type", "types", "cards": [error, ...]}, an
-error as a share of the product's largest value.  Judges nothing.
+Usage: cards.py KIT TYPE MODULE, KIT paddle or torch; MODULE registers the devices with torch ("": torch has them).
+Prints one line: ENVCHECK {"type", "types", "cards": [error, ...]}, an error as a share of the product's largest value.
+Judges nothing.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -18,7 +20,7 @@ Product = Callable[[int, Any, Any], Any]
 SIZE = 256
 
 
-def paddle_cards(kind: str) -> tuple[list[str], int, Product]:
+def paddle_cards(kind: str, module: str) -> tuple[list[str], int, Product]:
     import paddle
 
     types = [*paddle.device.get_all_custom_device_type(), *(["gpu"] if paddle.device.is_compiled_with_cuda() else [])]
@@ -34,22 +36,22 @@ def paddle_cards(kind: str) -> tuple[list[str], int, Product]:
     return types, count, product
 
 
-def torch_cards(kind: str) -> tuple[list[str], int, Product]:
+def torch_cards(kind: str, module: str) -> tuple[list[str], int, Product]:
     import torch
 
-    if kind == "npu":
-        import torch_npu  # noqa: F401 (registers the device)
-    module = getattr(torch, kind)
+    if module:
+        importlib.import_module(module)
+    devices = getattr(torch, kind)
 
     def product(index: int, a: Any, b: Any) -> Any:
         place = f"{kind}:{index}"
         return (torch.tensor(a, device=place) @ torch.tensor(b, device=place)).cpu().numpy()
 
-    return [kind] if module.is_available() else [], module.device_count(), product
+    return [kind] if devices.is_available() else [], devices.device_count(), product
 
 
-def main(kit: str, kind: str) -> None:
-    types, count, product = {"paddle": paddle_cards, "torch": torch_cards}[kit](kind)
+def main(kit: str, kind: str, module: str) -> None:
+    types, count, product = {"paddle": paddle_cards, "torch": torch_cards}[kit](kind, module)
     errors = []
     for index in range(count):
         draw = numpy.random.default_rng(index + 1)
@@ -61,4 +63,4 @@ def main(kit: str, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:4])

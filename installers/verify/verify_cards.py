@@ -14,6 +14,7 @@ from typing import Any
 
 from envcheck.core.errors import StepError
 from envcheck.core.process import CommandResult
+from envcheck.core.vendor import Vendor
 from envcheck.vendors import VENDORS
 from installers import programs
 from installers.recipes.recipe import Recipe
@@ -27,6 +28,22 @@ Prove = Callable[[Recipe, Seat, Mapping[str, str]], str]
 
 
 @dataclass(frozen=True)
+class DeviceNames:
+    """What a library calls a vendor's devices; the package that brings them ("": the library itself has them), its
+    module ("": the library finds it by itself), and the backend of their collectives ("": the library chooses)."""
+
+    type: str
+    plugin: str = ""
+    module: str = ""
+    backend: str = ""
+
+
+def _by_torch(vendor: Vendor) -> DeviceNames:
+    module = vendor.torch_plugin.replace("-", "_")
+    return DeviceNames(vendor.torch_device or vendor.name, vendor.torch_plugin, module, vendor.torch_backend)
+
+
+@dataclass(frozen=True)
 class Kit:
     """A library that trains: the packages that bring it, the frameworks that stand on it (whose images hold it), its
     names of the vendors' devices, how it is launched."""
@@ -34,11 +51,11 @@ class Kit:
     name: str
     packages: tuple[str, ...]
     frameworks: tuple[str, ...]
-    types: Mapping[str, str]
+    devices: Mapping[str, DeviceNames]
     module: str
 
-    def type_of(self, device: str) -> str:
-        return self.types.get(device, device)
+    def names_of(self, device: str) -> DeviceNames:
+        return self.devices.get(device) or DeviceNames(device)
 
 
 KITS = (
@@ -46,14 +63,14 @@ KITS = (
         "paddle",
         ("paddlepaddle", "paddlepaddle-gpu"),
         ("erniekit", "flagcx"),
-        {name: vendor.device_type for name, vendor in VENDORS.items()},
+        {name: DeviceNames(vendor.device_type or name, vendor.plugin or "") for name, vendor in VENDORS.items()},
         "paddle.distributed.launch",
     ),
     Kit(
         "torch",
         ("torch",),
         ("llamafactory", "swift", "ms-swift"),
-        {"nvidia": "cuda", "iluvatar": "cuda"},
+        {name: _by_torch(vendor) for name, vendor in VENDORS.items()},
         "torch.distributed.run",
     ),
 )
@@ -90,7 +107,8 @@ def look(recipe: Recipe, seat: Seat, env: Mapping[str, str]) -> Mapping[str, Any
     assert kit
     program = f"{seat.fresh('cards')}/cards.py"
     seat.write(program, (FOLDER / "cards.py").read_text())
-    done = started(recipe, seat, (program, kit.name, kit.type_of(recipe.device)), env, CARDS_S)
+    names = kit.names_of(recipe.device)
+    done = started(recipe, seat, (program, kit.name, names.type, names.module), env, CARDS_S)
     line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "")
     if done.hung:
         raise StepError(
@@ -153,7 +171,8 @@ def _launch(recipe: Recipe, seat: Seat, env: Mapping[str, str], own: str, seed: 
     assert kit
     program = f"{own}/allreduce.py"
     seat.write(program, (FOLDER / "allreduce.py").read_text())
-    asked = [kit.name, kit.type_of(recipe.device), own, str(seed)]
+    names = kit.names_of(recipe.device)
+    asked = [kit.name, names.type, names.module, names.backend, own, str(seed)]
     argv = ["-m", kit.module, *launcher_options(kit, recipe.device, own, count), program, *asked]
     return started(recipe, seat, argv, env, COLLECTIVE_S)
 

@@ -27,8 +27,6 @@ from installers.verify.verify_cards import KITS, Kit, kit_of, launcher_options, 
 
 ASK_S = 30.0
 ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
-# What a kit wants beside itself, by vendor; paddle's plugins stand in the vendors' table.
-BESIDE = {("torch", "npu"): "torch-npu"}
 
 
 @dataclass(frozen=True)
@@ -111,8 +109,8 @@ def _kit(packages: frozenset[str], vendor: str, recipe: Recipe | None) -> Kit | 
     """The recipe's, else the first that is whole for this vendor's cards."""
     mine = kit_of(recipe) if recipe else None
     for kit in (mine,) if mine else KITS:
-        beside = VENDORS[vendor].plugin if kit.name == "paddle" else BESIDE.get((kit.name, vendor))
-        if packages & set(kit.packages) and (beside is None or beside in packages):
+        plugin = kit.names_of(vendor).plugin
+        if packages & set(kit.packages) and (not plugin or plugin in packages):
             return kit
     return None
 
@@ -134,7 +132,9 @@ def surroundings(host: Host, kit: Kit, vendor: str) -> dict[str, str]:
         for k, v in host.surroundings().items()
         if k not in astray and not k.upper().startswith(verify_environment.STRAY)
     }
-    plugin = {"PADDLE_XCCL_BACKEND": kit.type_of(vendor)} if kit.name == "paddle" and VENDORS[vendor].plugin else {}
+    plugin = (
+        {"PADDLE_XCCL_BACKEND": kit.names_of(vendor).type} if kit.name == "paddle" and VENDORS[vendor].plugin else {}
+    )
     return {**kept, **plugin, "OMP_NUM_THREADS": "1"}
 
 
@@ -161,7 +161,10 @@ def made(
         "PYTHONWARNINGS": "ignore",
         "GLOG_minloglevel": "1",
     }
-    return Door(seat, title, kit.name, kit.type_of(vendor), whole, stop, launch, wrap)
+    names = kit.names_of(vendor)
+    return Door(
+        seat, title, kit.name, names.type, whole, stop, launch, wrap, module=names.module, backend=names.backend
+    )
 
 
 @contextlib.contextmanager

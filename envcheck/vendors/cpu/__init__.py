@@ -14,4 +14,6 @@ VENDOR = Vendor(
     node_pattern="",
     devices=(),
     device_type="cpu",
+    torch_device="cpu",
+    torch_backend="gloo",
 )

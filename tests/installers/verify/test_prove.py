@@ -66,7 +66,7 @@ def tried(recipe: Recipe, environment: Path, *proofs: verify_cards.Prove) -> lis
 
 def test_every_card(recipe: Recipe, environment: Path) -> None:
     """Four cards multiply and add up together, by the plugin that was just made."""
-    kind = verify_cards.KITS[0].type_of(recipe.device)
+    kind = verify_cards.KITS[0].names_of(recipe.device).type
 
     assert tried(recipe, environment, cards, collective) == [
         f"4 cards of type {kind} multiplied rightly",
