@@ -34,12 +34,12 @@ OURS = """
 import atexit, contextlib, gc, json, re, sys, time
 gc.set_threshold(50_000)  # this and the next as envcheck.cli.main does it
 atexit.register(gc.freeze)
-from installers import telling
+from installers.output.plan_text import Screen
 from installers.containers import container
 from installers.recipes.container_spec import Spec
 from installers.images import engine, image, image_pull, reference, registry
 seen = engine.look()
-with contextlib.closing(engine.connect(seen)) as client, telling.Screen() as screen:
+with contextlib.closing(engine.connect(seen)) as client, Screen() as screen:
     found = registry.resolve([reference.parse(sys.argv[1])], seen, image.credentials(client))
     assert image.here(client, found) is None and image.room(found, seen) is None
     image_pull.pull(client, found, screen.show)

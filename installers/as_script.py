@@ -17,12 +17,12 @@ from envcheck.core.secrets import redact
 from installers.container_plan import TITLES
 from installers.containers.compare import Action, Standing
 from installers.containers.compare import as_script as container_lines
-from installers.plan.model import Plan, Step, root
 from installers.recipes.container_spec import Spec
 from installers.recipes.docker_cli import shell_words
 from installers.recipes.recipe import Build, Recipe
 from installers.software.checkouts import public
 from installers.software.sources import pins
+from installers.steps.model import Plan, Step, root
 
 WIDTH = 110
 BOXED_LIMITS = "/var/tmp/envcheck-limits.txt"  # in the container

@@ -14,11 +14,11 @@ from installers.containers.container_options import Wish
 from installers.images import engine, engine_lock
 from installers.plan import host_facts
 from installers.plan.accelerator import Cards
-from installers.plan.model import Plan
 from installers.recipes.recipe import Recipe
 from installers.software.builds import Ground
 from installers.state.progress import Report
-from installers.steps import Work
+from installers.steps.model import Plan
+from installers.steps.work import Work
 from installers.targets.exec_files import InsideFiles
 from installers.targets.exec_target import Inside
 

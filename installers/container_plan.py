@@ -16,12 +16,15 @@ from installers.containers.spec_from_recipe import Drawn
 from installers.images.image import UNPACKED
 from installers.plan import preconditions
 from installers.plan.accelerator import Cards
-from installers.plan.model import Obstacle, Plan, Step, Where, groups, install, lacking, proof, there_already
+from installers.plan.requirement import Obstacle
 from installers.recipes.by_hand import driver_by_hand, driver_fits
-from installers.recipes.recipe import Recipe
+from installers.recipes.recipe import Recipe, by_index
 from installers.software import sources
 from installers.state.environment import digest, proven, within
 from installers.state.state_file import TEARING
+from installers.steps import from_sources
+from installers.steps import weights as weights_step
+from installers.steps.model import Plan, Step, Where, install, lacking, proof, there_already
 
 TITLES = {
     Action.CREATE: ("make and start the container {0}", "there is none of that name"),
@@ -49,7 +52,7 @@ def plan(
     where = Where(f"the container {drawn.spec.name}", f"docker exec {drawn.spec.name} {recipe.interpreter}")
     steps = [*_pull(recipe, sight, supply), *_container(sight, drawn), *_inside(recipe, sight, where, role, supply)]
     so = tuple(_satisfied(recipe, sight, drawn, driver, bool(steps), supply))
-    steps += weights_plan.steps(recipe, weights, supply)
+    steps += weights_step.steps(recipe, weights, supply)
     so = (*so, *sources.so(recipe, sight.sources, role), *weights_plan.so(weights, supply))
     python = sight.environment.python if sight.environment else ""
     unfit = tuple(preconditions.obstacles(recipe, cards, role))
@@ -132,10 +135,10 @@ def _inside(recipe: Recipe, sight: Sight, where: Where, role: str, supply: Suppl
     again = bool(env and (env.torn or (env.mark and env.mark.doing in TEARING)))
     steps = [
         install(group, env.packages if env else {}, where, again, env is not None, supply.wheels or (), supply.name)
-        for group in groups(recipe)
+        for _, group in by_index(recipe.packages)
         if env is None or again or lacking(group, env.packages, supply.wheels or ())
     ]
-    steps += sources.steps(recipe, sight.sources, role)
+    steps += from_sources.steps(recipe, sight.sources, role)
     yield from steps
     if steps or env is None or not proven(supply.recipe, env):
         yield proof(recipe, bool(sight.mark))

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Protocol
 
 from envcheck.core.errors import EnvcheckError, StepError
-from installers import steps
 from installers.bundle import lock_notes
 from installers.locks import lockfile
-from installers.plan.model import Plan, Step
 from installers.recipes.recipe import Recipe
 from installers.software import builds
 from installers.software.packages import PipError
 from installers.state import environment, journal, lock, state_file
 from installers.state.progress import Event, Report
-from installers.steps import Work
+from installers.steps import perform
+from installers.steps.model import Plan, Step
+from installers.steps.work import Work
 
 Ask = Callable[[Plan], bool]
 APART = ("weights",)  # what is cut off there leaves the environment as it was proved
@@ -159,7 +159,7 @@ def _one(step: Step, work: Work) -> str:
     """The step, its beginning and its end in the journal, whatever the end."""
     try:  # the beginning, too: a Ctrl-C right behind it is told as one
         journal.write(work.folder, step.name, "begun", what=step.title)
-        done = steps.do(step, work)
+        done = perform.do(step, work)
     except BaseException as err:
         failed = isinstance(err, Exception)
         with contextlib.suppress(
@@ -194,7 +194,7 @@ def _keep_lock(work: Work) -> None:
     recipe, there = work.terms.recipe, work.seat.environment()
     before, commits = lock_notes.load(work.folder, recipe), lock_notes.commits(work.recipe, work.seat)
     made = builds.results(work.seat, builds.of_role(work.recipe, work.role))
-    settled = lock_notes.settled(before, there.packages, there.python, steps.boxed_image(work), commits, made)
+    settled = lock_notes.settled(before, there.packages, there.python, perform.boxed_image(work), commits, made)
     lockfile.write(lock_notes.path(work.folder), settled)
 
 

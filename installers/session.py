@@ -21,8 +21,8 @@ from installers.bundle.sources import Supply
 from installers.containers.container_options import Wish
 from installers.output.plan_text import Screen, as_text, as_values
 from installers.plan import accelerator, host_facts
-from installers.plan.model import Plan
 from installers.recipes.recipe import Recipe
+from installers.steps.model import Plan
 from installers.venv_environment import Hosted
 
 

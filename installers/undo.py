@@ -10,8 +10,8 @@ from pathlib import Path
 
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
-from installers import checkout_undo, steps
 from installers.state import environment, journal, lock, state_file, venv_parts
+from installers.steps import checkout_undo
 
 Entry = Mapping[str, object]
 BY_HAND = "delete it yourself if it is not needed"
@@ -88,7 +88,7 @@ def undo(folder: Path) -> tuple[str, ...]:
         state_file.save(folder, replace(ours, doing="undo" if parts else ours.doing))
         told = tuple(filter(None, (_back(folder, entry) for entry in reversed(journal.made(folder)))))
         for path in parts:
-            steps.remove(path)
+            venv_parts.remove(path)
         return (*told, *(f"{folder / name}: kept, it is not of the environment" for name in stay), *_own_notes(folder))
 
 
@@ -97,8 +97,8 @@ def _own_notes(folder: Path) -> tuple[str, ...]:
     own, note = state_file.folder_of(folder), state_file.note_of(folder)
     for path in sorted(own.iterdir(), key=lambda path: path.name == "state.json"):
         if path.name != "lock":
-            steps.remove(path)
-    steps.remove(own)
+            venv_parts.remove(path)
+    venv_parts.remove(own)
     if note:
         note.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # what else is there stays

@@ -10,9 +10,8 @@ from pathlib import Path
 from installers import venv_plan
 from installers.bundle import weights_plan
 from installers.bundle.sources import Supply
-from installers.plan import host_facts
+from installers.plan import accelerator, host_facts
 from installers.plan.accelerator import Cards
-from installers.plan.model import Plan
 from installers.recipes.recipe import Recipe
 from installers.software import sources
 from installers.software.builds import Ground
@@ -20,7 +19,8 @@ from installers.software.sources import Sources
 from installers.state import environment
 from installers.state.environment import Kind
 from installers.state.progress import Report
-from installers.steps import Work
+from installers.steps.model import Plan
+from installers.steps.work import Work
 from installers.targets.target import Host
 
 
@@ -50,6 +50,7 @@ class Hosted:
             host_facts.read(self.folder, self.recipe.libraries, [each.directory for each in self.recipe.checkouts]),
             in_container=self.by_hand,
             driver=self.driver,
+            architecture=accelerator.architecture_here() if self.by_hand else "",
             seen=(sources.unknown if ready else _unseen)(self.recipe, ground, self.role),
             role=self.role,
             supply=self.supply,

@@ -13,25 +13,17 @@ from installers.bundle.sources import Supply
 from installers.plan import preconditions
 from installers.plan.accelerator import Cards
 from installers.plan.host_facts import Place
-from installers.plan.model import (
-    SMALL_MIB,
-    SPARE_MIB,
-    Obstacle,
-    Plan,
-    Step,
-    Where,
-    groups,
-    install,
-    lacking,
-    proof,
-    there_already,
-)
+from installers.plan.package_sizes import SMALL_MIB
+from installers.plan.requirement import Obstacle
 from installers.recipes.by_hand import by_hand, driver_fits
-from installers.recipes.recipe import Library, Package, Recipe
+from installers.recipes.recipe import Library, Package, Recipe, by_index
 from installers.software import sources
 from installers.software.sources import Sources
 from installers.state.environment import Environment, Kind, digest, fits, proven, within
 from installers.state.state_file import TEARING
+from installers.steps import from_sources
+from installers.steps import weights as weights_step
+from installers.steps.model import SPARE_MIB, Plan, Step, Where, install, lacking, proof, there_already
 
 
 def plan(
@@ -41,6 +33,7 @@ def plan(
     *,
     in_container: bool = False,
     driver: str | None = None,
+    architecture: str = "",
     seen: Sources | None = None,
     role: str = "",
     supply: Supply | None = None,
@@ -49,12 +42,13 @@ def plan(
 ) -> Plan:
     """What has to be done to `env`; `in_container`: packages belong into the recipe's image, none are put here.
 
-    `driver` is the version of the accelerator's driver, None where nobody could tell; `seen` are clones and builds,
+    `driver` is the version of the accelerator's driver, None where nobody could tell; `architecture`
+    the processor's, for the image that a person pulls; `seen` are clones and builds,
     `role` is this node's where the recipe has several.  With a `supply`, `recipe` is the narrowed one.  `cards` are
     judged where they are given.
     """
     seen, supply, weights = seen or Sources(), supply or Supply(recipe), weights or weights_plan.Seen()
-    hands = tuple(by_hand(recipe, in_container, env.folder, driver))
+    hands = tuple(by_hand(recipe, in_container, env.folder, driver, architecture))
     so = (f"driver {driver}, {recipe.driver_minimum} or newer is wanted",) if driver_fits(recipe, driver) else ()
     if in_container:
         return Plan(recipe.name, env.folder, (), so, hands)
@@ -62,18 +56,18 @@ def plan(
     again = not rebuild and bool(env.torn or (env.mark and env.mark.doing in TEARING))
     there: Mapping[str, str] = {} if rebuild else env.packages
     steps = list(_base(recipe, env, place, rebuild))
-    for group in groups(recipe):
+    for _, group in by_index(recipe.packages):
         if again or lacking(group, there, supply.wheels or ()):
             steps.append(install(group, there, _where(env), again, locked=supply.wheels or (), source=supply.name))
     for library in recipe.libraries:
         package = Package(library.package, library.specifier)
         if library.name in place.lacking and (again or not fits(package, there)):
             steps.append(_lend(library, package, env, again))
-    steps += sources.steps(recipe, seen, role)
+    steps += from_sources.steps(recipe, seen, role)
     if steps or not proven(supply.recipe, env):
         steps.append(proof(recipe, bool(env.mark)))
     anew = bool(steps)
-    steps += weights_plan.steps(recipe, weights, supply)
+    steps += weights_step.steps(recipe, weights, supply)
     steps = [_by_root(step, env, place) for step in steps]
     so = (*so, *sources.so(recipe, seen, role), *weights_plan.so(weights, supply))
     satisfied = so if again else (*so, *_satisfied(recipe, env, rebuild, anew, supply))

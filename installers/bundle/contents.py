@@ -7,7 +7,6 @@ import email
 import hashlib
 import importlib.metadata
 import importlib.util
-import itertools
 import os
 import platform
 import re
@@ -25,8 +24,9 @@ from envcheck.core import paths, process
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.secrets import redact
 from envcheck.core.version import __version__
+from installers.bundle.build_requirements import LEGACY, required
 from installers.locks.lockfile import Commit, Wheel
-from installers.recipes.recipe import Checkout, Package, Recipe
+from installers.recipes.recipe import Checkout, Package, Recipe, by_index
 from installers.software import pip_words
 from installers.software.packages import UNSET, keep
 from installers.state import checksums
@@ -85,12 +85,6 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def groups(recipe: Recipe) -> list[tuple[str, tuple[Package, ...]]]:
-    """Index and packages, neighbours together: as they will be installed."""
-    found = itertools.groupby(recipe.packages, key=lambda package: package.index)
-    return [(index, tuple(packages)) for index, packages in found]
-
-
 def wheels(recipe: Recipe, aim: Target, folder: Path, report: Report, clones: Mapping[str, Path]) -> tuple[Wheel, ...]:
     """The recipe's packages and all that they need, and what clones need, as wheels in `folder`/wheels; what builds the
     clones in `folder`/tools.  `clones` are git bundles by the clone's folder."""
@@ -98,7 +92,7 @@ def wheels(recipe: Recipe, aim: Target, folder: Path, report: Report, clones: Ma
     into.mkdir()
     editable = [clones[each.directory] for each in recipe.checkouts if each.editable]
     more = tuple(Package(line) for bundle in editable for line in _of_clone(bundle, aim, folder, report))
-    for index, packages in (*groups(recipe), *((("", more),) if more else ())):
+    for index, packages in (*by_index(recipe.packages), *((("", more),) if more else ())):
         others = [p.name.partition("[")[0] + p.specifier for p in recipe.packages if p not in packages]
         limits = [*others, *(f"{w.name}=={w.version}" for w in known.values() if w.name not in map(_bare, others))]
         _pip(aim, into, [p.name + p.specifier for p in packages], limits, index, folder, report)
@@ -108,8 +102,6 @@ def wheels(recipe: Recipe, aim: Target, folder: Path, report: Report, clones: Ma
 
 def _of_clone(bundle: Path, aim: Target, folder: Path, report: Report) -> Iterator[str]:
     """What a project says that it needs: its wheel is made here for that, though it be for another machine."""
-    from installers.bundle.wheel_builder import LEGACY, required
-
     place, made, tools = folder / f"of-{bundle.stem}", folder / f"made-{bundle.stem}", folder / "tools"
     _git("clone", "--quiet", "--", str(bundle), str(place), what=bundle.name)
     if said := _failed(_run(("wheel", "--no-deps", f"--wheel-dir={made}", str(place)), folder, report)):

@@ -23,8 +23,8 @@ from installers.images import image
 from installers.images.engine import Engine
 from installers.locks import lockfile
 from installers.locks.lockfile import Built, Commit, Image, Lock, Wheel
-from installers.plan.model import SIZES_MIB, SMALL_MIB
-from installers.recipes.recipe import Recipe
+from installers.plan.package_sizes import SIZES_MIB, SMALL_MIB
+from installers.recipes.recipe import Recipe, by_index
 from installers.state.progress import Event, Report
 
 EXPORT_S = 3600.0  # Docker 20.10 copies all layers to its disk before it says the first byte
@@ -92,7 +92,7 @@ def plan(recipe: Recipe, architecture: str, path: Path, source: Source | None) -
     if recipe.image:
         image = _image(recipe, architecture, source)
         parts.append(image.part)
-    for index, packages in contents.groups(recipe):
+    for index, packages in by_index(recipe.packages):
         names = ", ".join(p.name + p.specifier for p in packages)
         size = sum(SIZES_MIB.get(p.name, SMALL_MIB) for p in packages)
         parts.append(

@@ -1,8 +1,8 @@
 """A bundle on the machine that shall use it: all of it is checked before anything is changed, then it is taken apart.
 
-found = bundle_read.verify(path, architecture, report)      # raises BundleError; writes nothing
-parts = bundle_read.unpack(found)                           # recipe, lock, wheels, clones below ENVCHECK_HOME
-for chunk in bundle_read.image_stream(found, report): ...   # what the engine's load wants
+found = read_bundle.verify(path, architecture, report)      # raises BundleError; writes nothing
+parts = read_bundle.unpack(found)                           # recipe, lock, wheels, clones below ENVCHECK_HOME
+for chunk in read_bundle.image_stream(found, report): ...   # what the engine's load wants
 """
 
 from __future__ import annotations

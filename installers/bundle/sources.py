@@ -12,7 +12,7 @@ from installers.bundle.read_bundle import Bundle, Parts, unpack
 from installers.locks import lockfile, lockfile_use
 from installers.locks.lockfile import Lock, Wheel
 from installers.plan import accelerator
-from installers.plan.model import Obstacle
+from installers.plan.requirement import Obstacle
 from installers.recipes.recipe import Recipe
 
 BUNDLE = "bundle"  # the seat's folder for files of a bundle
@@ -67,6 +67,11 @@ class Supply:
     @property
     def wheels(self) -> tuple[Wheel, ...] | None:
         return self.lock.wheels if self.lock else None
+
+    @property
+    def built_files(self) -> Path | None:
+        """What the bundle brings of builds."""
+        return self.parts.builds if self.parts else None
 
     @cached_property
     def parts(self) -> Parts | None:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.core.units import GIB, MIB, gib
+from envcheck.core.units import gib
 from installers.bundle import weights, weights_fetch
 from installers.bundle.sources import Supply
 from installers.bundle.weights import Checked
 from installers.bundle.weights_fetch import Fetch
 from installers.plan import host_facts
-from installers.plan.model import Obstacle, Step
+from installers.plan.requirement import Obstacle
 from installers.recipes.container_spec import placed
 from installers.recipes.recipe import Mount, Recipe
 
@@ -101,25 +101,6 @@ def _shown(folder: Path, mounts: tuple[Mount, ...]) -> str:
     if mount is None or root is None:
         return ""
     return posixpath.normpath(posixpath.join(mount.target, folder.resolve().relative_to(root).as_posix()))
-
-
-def steps(recipe: Recipe, seen: Seen, supply: Supply) -> Iterator[Step]:
-    if not supply.fetch or (seen.checked and seen.checked.whole):
-        return
-    assert recipe.weights
-    size = recipe.weights.size_gib
-    first, hubs = seen.fetches[0], " or ".join(each.hub for each in seen.fetches)
-    where = seen.path or "the hub's own cache" + (", which goes with the container" if seen.boxed else "")
-    left = max(0, round(((size or 0) * GIB - seen.there_bytes) / MIB))
-    yield Step(
-        "weights",
-        f"fetch the weights of {first.repository} from {hubs}",
-        f"{seen.there_bytes / GIB:.1f} GiB of them are there" if seen.there_bytes else "they are not there",
-        f"fills {where}",
-        f"rm -r {seen.host}" if seen.host else "not needed",
-        left,
-        weights=seen,
-    )
 
 
 def so(seen: Seen, supply: Supply) -> Iterator[str]:

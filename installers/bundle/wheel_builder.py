@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from envcheck.core import toml_file
-from envcheck.core.errors import EnvcheckError, StepError
+from envcheck.core.errors import StepError
+from installers.bundle.build_requirements import required
 from installers.locks.lockfile import Built, Commit, Wheel
-from installers.recipes.recipe import Checkout, Package, Recipe
+from installers.recipes.recipe import Checkout, Package, Recipe, by_index
 from installers.recipes.recipe import Mount as Mounted
 from installers.software import build_cache, builds, checkouts, packages, solver
 from installers.software.build_cache import Kept
@@ -39,7 +39,6 @@ OLD_PIP = "pip>=22.2"
 VENV_S = 300.0
 DAY_S = 86400  # a container that a killed run leaves ends by itself
 TOOLS_LIMIT = 30  # rounds in which pip names what else builds a clone
-LEGACY = ("setuptools>=40.8.0", "wheel")  # what pip takes where a project names nothing
 
 
 @dataclass
@@ -130,9 +129,7 @@ def cook(kitchen: Kitchen, recipe: Recipe, commits: Sequence[Commit], bundles: M
     the clone's folder."""
     for name in ("wheels", "tools", "builds"):
         (kitchen.folder / name).mkdir()
-    from installers.bundle.contents import groups
-
-    for index, group in groups(recipe):
+    for index, group in by_index(recipe.packages):
         _packages(kitchen, recipe, group, index)
     pinned = {each.directory: each.commit for each in commits}
     for checkout in recipe.checkouts:
@@ -235,15 +232,6 @@ def _tools(kitchen: Kitchen, place: str) -> None:
             pip.run("wheel", f"--wheel-dir={folder}", lacking[-1])
     for name in seat.names(folder):
         kitchen.ground.files.bring(f"{folder}/{name}", kitchen.folder / "tools" / name)
-
-
-def required(pyproject: str) -> tuple[str, ...]:
-    """What a project says that builds it."""
-    try:
-        said = toml_file.table(pyproject, "pyproject.toml", "").get("build-system", {}).get("requires")
-    except (EnvcheckError, AttributeError):
-        said = None
-    return tuple(each for each in said if isinstance(each, str)) if isinstance(said, list) else LEGACY
 
 
 def _builds(kitchen: Kitchen, recipe: Recipe, pinned: Mapping[str, str]) -> tuple[Built, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from envcheck.core import errors
 from envcheck.core.secrets import redact
 from installers.containers.inspect_document import Defaults, of_inspect, of_spec
-from installers.plan.model import Obstacle
+from installers.plan.requirement import Obstacle
 from installers.recipes.container_spec import RECIPE_LABEL, Spec
 from installers.recipes.docker_cli import shell_words
 

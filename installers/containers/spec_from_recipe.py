@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from envcheck.core.vendor import Vendor
 from envcheck.vendors import VENDORS
-from installers.plan.model import Obstacle
+from installers.plan.requirement import Obstacle
 from installers.recipes.container_spec import Spec, as_written, node, placed
 from installers.recipes.recipe import Container, Mount, Recipe
 

@@ -25,7 +25,7 @@ from installers.drivers.download import Fetched, Tell
 from installers.drivers.download_http import name_of, published_sum
 from installers.drivers.patterns import contains
 from installers.drivers.preconditions import Case, Verdict, judge
-from installers.plan.model import Obstacle
+from installers.plan.requirement import Obstacle
 from installers.recipes.recipe import Driver, DriverFile, Recipe
 from installers.state import checksums
 

@@ -14,9 +14,10 @@ from envcheck.core.language import say
 from envcheck.fleet.runner import Did
 from envcheck.report.summary import safe
 from installers.output.plan_text import as_text
-from installers.plan.model import Obstacle, Plan, Step
+from installers.plan.requirement import Obstacle
 from installers.recipes.by_hand import ByHand
 from installers.state import journal
+from installers.steps.model import Plan, Step
 
 TEXT_LIMIT = 4000  # characters of one of its sentences
 WIDEST = 100_000  # columns, so that nothing is folded

@@ -7,8 +7,7 @@ import ipaddress
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.fleet.background import Beside
@@ -16,50 +15,36 @@ from envcheck.fleet.hosts import folded
 from envcheck.payload import attachments
 from envcheck.report.summary import safe
 from installers.hosts.parse_plan import Looked, reason
+from installers.hosts.request import HostsRequest, SeedNode
 from installers.seeds import seed as seeds
 from installers.seeds.seed import Seed
-
-if TYPE_CHECKING:
-    from installers.hosts.session import Asked
 
 OPTION, FILE = "--seeding", (seeds.NAME,)
 _PORT = re.compile(r"[0-9]{1,5}")
 NEXT = "name another --seed-node, or leave it out: each host then pulls for itself"
 
 
-@dataclass(frozen=True)
-class Node:
-    """As a person named it; `port` 0: one that the system chooses."""
-
-    name: str
-    port: int = 0
-
-    @property
-    def words(self) -> str:
-        return f"--seed-node {self.name}{f':{self.port}' if self.port else ''}"
-
-
 class NoSeedError(EnvcheckError):
     """The named host does not pass the image on."""
 
 
-def node(text: str, hosts: Sequence[str]) -> Node:
+def node(text: str, hosts: Sequence[str]) -> SeedNode:
     """UsageError where it is none of the hosts."""
     name, _, port = text.rpartition(":")
-    found = Node(text) if text in hosts or not _PORT.fullmatch(port) else Node(name, int(port))
+    found = SeedNode(text) if text in hosts or not _PORT.fullmatch(port) else SeedNode(name, int(port))
     if found.name not in hosts or found.port >= 1 << 16:
         why = f"--seed-node {text[:80]!r} is none of the hosts that are asked for ({folded(hosts)[:200]})"
         raise UsageError(why, "name one of them, or NODE:PORT")
     return found
 
 
-def others(node: Node, seen: Sequence[Looked]) -> list[str]:
+def others(node: SeedNode, seen: Sequence[Looked]) -> list[str]:
     """Hosts that lack the image, but for the one that is named."""
     lacking = [one.host for one in seen if one.able and one.plan and any(s.name == "image" for s in one.plan.steps)]
     return [host for host in lacking if host != node.name]
 
 
-def words(node: Node, seen: Sequence[Looked]) -> str:
+def words(node: SeedNode, seen: Sequence[Looked]) -> str:
     """For people, below the plan."""
     to = others(node, seen)
     if not to:
@@ -68,7 +53,7 @@ def words(node: Node, seen: Sequence[Looked]) -> str:
 
 
 @contextlib.contextmanager
-def served(asked: Asked, able: Sequence[Looked]) -> Iterator[Asked]:
+def served(asked: HostsRequest, able: Sequence[Looked]) -> Iterator[HostsRequest]:
     """What the hosts are asked while the named one passes the image on; where nobody needs it there, as it was.
 
     NoSeedError.
@@ -84,7 +69,7 @@ def served(asked: Asked, able: Sequence[Looked]) -> Iterator[Asked]:
         beside.close()
 
 
-def _given(asked: Asked, seed: Seed) -> Asked:
+def _given(asked: HostsRequest, seed: Seed) -> HostsRequest:
     return replace(
         asked, words=(*asked.words, OPTION, FILE), carried=attachments.added(asked.carried, seeds.NAME, seed.packed)
     )

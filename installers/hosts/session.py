@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
 
@@ -20,39 +19,16 @@ from envcheck.core.signals import unheard
 from envcheck.fleet import runner
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.runner import Did
-from envcheck.payload.carrying import Parcel
-from envcheck.payload.remote_command import Word
 from envcheck.report.summary import safe
 from installers.hosts import hosts_text, resume_state, seeding
 from installers.hosts.hosts_text import End
 from installers.hosts.parse_plan import Looked, document, line_of, looked, reason
+from installers.hosts.request import HostsRequest
 
 BEGINS = "-> "  # what telling.Screen writes before a step
 
 
-@dataclass(frozen=True)
-class Asked:
-    """`words` go to each host, `said` is how a person wrote them; `carried` are files that they name."""
-
-    hosts: tuple[str, ...]
-    words: tuple[Word, ...]
-    said: str
-    carried: Parcel | None = None
-    fanout: int = 64
-    deadline_s: float = 120.0
-    forget: bool = False
-    dry_run: bool = False
-    yes: bool = False
-    as_json: bool = False
-    resume: bool = False
-    seed: seeding.Node | None = None
-
-    def order(self, hosts: Sequence[str], *more: str, deadline_s: float | None = None) -> runner.Order:
-        words = dict.fromkeys(hosts, ("provision", *more, "--json", *self.words))
-        return runner.Order(words, self.carried, self.fanout, deadline_s, self.forget)
-
-
-def provision(asked: Asked) -> int:
+def provision(asked: HostsRequest) -> int:
     hosts = resume_state.missing(asked.said, list(asked.hosts)) if asked.resume else list(asked.hosts)
     if not hosts:
         click.echo(say("every host is done"), err=asked.as_json)
@@ -76,12 +52,12 @@ def provision(asked: Asked) -> int:
     return _finish(asked, list(found.values()), _result(ended))
 
 
-def look(asked: Asked, hosts: Sequence[str], stops: runner.Stops) -> list[Looked]:
+def look(asked: HostsRequest, hosts: Sequence[str], stops: runner.Stops) -> list[Looked]:
     order = asked.order(hosts, "--dry-run", deadline_s=asked.deadline_s)
     return [looked(did) for did in runner.do(order, lambda host, line: None, stops=stops)]
 
 
-def perform(asked: Asked, able: Sequence[Looked], stops: runner.Stops) -> list[End]:
+def perform(asked: HostsRequest, able: Sequence[Looked], stops: runner.Stops) -> list[End]:
     """Each host to its end, whatever becomes of the others; their lines as they come, with the host's name."""
     at: dict[str, str] = {}
 
@@ -96,7 +72,7 @@ def perform(asked: Asked, able: Sequence[Looked], stops: runner.Stops) -> list[E
     return [_end(did, by_host[did.host], at.get(did.host, ""), stops) for did in runner.do(order, hear, stops=stops)]
 
 
-def _performed(asked: Asked, able: Sequence[Looked], stops: runner.Stops) -> list[End]:
+def _performed(asked: HostsRequest, able: Sequence[Looked], stops: runner.Stops) -> list[End]:
     """With an image that one of them passes on, where that was asked for; where it does not, nobody begins."""
     try:
         with seeding.served(asked, able) as given:
@@ -137,7 +113,7 @@ def _result(ended: Sequence[End]) -> str:
     return "done" if states <= set(hosts_text.WELL) else "failed"
 
 
-def _show(asked: Asked, seen: Sequence[Looked]) -> None:
+def _show(asked: HostsRequest, seen: Sequence[Looked]) -> None:
     """Whoever is asked must have seen it; a program reads it in the document."""
     if asked.as_json and asked.dry_run:
         return
@@ -149,7 +125,7 @@ def _show(asked: Asked, seen: Sequence[Looked]) -> None:
         click.echo(say(seeding.words(asked.seed, seen)), err=asked.as_json)
 
 
-def _agreed(asked: Asked, count: int) -> bool:
+def _agreed(asked: HostsRequest, count: int) -> bool:
     if asked.yes:
         return True
     if not sys.stdin.isatty():
@@ -157,7 +133,7 @@ def _agreed(asked: Asked, count: int) -> bool:
     return click.confirm(say(f"Do this on {count} host{'s' if count > 1 else ''}?"), err=asked.as_json)
 
 
-def _finish(asked: Asked, found: Sequence[End], result: str, whole: bool = True) -> int:
+def _finish(asked: HostsRequest, found: Sequence[End], result: str, whole: bool = True) -> int:
     """`whole`: with how each host stands; a plan alone has said it."""
     code = errors.INTERRUPTED if result == "interrupted" else hosts_text.code(found)
     if asked.as_json:

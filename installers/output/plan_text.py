@@ -15,8 +15,8 @@ from envcheck.core.language.width import wrap
 from envcheck.core.signals import unheard
 from envcheck.core.units import MIB, mib
 from installers.output import container_text
-from installers.plan.model import Plan, Step, root
 from installers.state.progress import Event
+from installers.steps.model import Plan, Step, root
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -13,7 +13,7 @@ from envcheck.core.units import mib
 from envcheck.settings.thresholds import least_share
 from envcheck.vendors import VENDORS
 from installers.plan.accelerator import Cards
-from installers.plan.model import Obstacle
+from installers.plan.requirement import Obstacle
 from installers.recipes.recipe import Job, Recipe, wanted
 
 MIB_PER_GIB = 1024

@@ -1,8 +1,10 @@
-"""What a plan says of one thing that is to be put in place: the words of a Step, before it has a name."""
+"""What a plan says of one thing that it needs: it is to be put in place, it is so already, or it is in the way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from envcheck.core import errors
 
 
 @dataclass(frozen=True)
@@ -23,3 +25,12 @@ class So:
     """It is so already; in words."""
 
     words: str
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why nothing can be begun at all, what to do about it, and the exit code."""
+
+    why: str
+    remedy: str
+    code: int = errors.UNFIT

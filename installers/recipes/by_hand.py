@@ -25,12 +25,12 @@ class ByHand:
     root: bool = False
 
 
-def by_hand(recipe: Recipe, in_container: bool, folder: Path, driver: str | None) -> Iterator[ByHand]:
+def by_hand(
+    recipe: Recipe, in_container: bool, folder: Path, driver: str | None, architecture: str
+) -> Iterator[ByHand]:
     """`in_container`: the packages go into the image's Python, so they are a person's as well; `driver` is here."""
-    from installers.plan import accelerator
-
     yield from driver_by_hand(recipe, driver)
-    image = recipe.image and in_container and reference(recipe.image, accelerator.architecture_here())
+    image = recipe.image and in_container and reference(recipe.image, architecture)
     if image:
         yield ByHand(
             "image",

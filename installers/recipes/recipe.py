@@ -6,7 +6,8 @@ A TOML value may stand alone or as {value, source, seed_value, reason}: the data
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -341,3 +342,9 @@ def wanted(recipe: Recipe, job: Job) -> Wanted:
         environment={**recipe.environment, **job.environment},
         sources={key: note.source for key, note in recipe.notes.items()},
     )
+
+
+def by_index(packages: Iterable[Package]) -> list[tuple[str, tuple[Package, ...]]]:
+    """Index and packages: neighbours of one index go to pip together, so that it can weigh them against each other."""
+    found = itertools.groupby(packages, key=lambda package: package.index)
+    return [(index, tuple(group)) for index, group in found]

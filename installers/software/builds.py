@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
@@ -30,9 +30,6 @@ from installers.software.build_cache import Files, HostFiles, Kept
 from installers.state import checksums
 from installers.targets.target import Host, Seat, answer, last_lines
 
-if TYPE_CHECKING:
-    from installers.bundle.sources import Supply
-
 NOWHERE = Host(Path("/nowhere"))  # the seat of what nobody has looked at
 LOOK_S = 60.0
 TELL_S = 5.0  # between two lines of a build that are shown; the log has all
@@ -42,6 +39,21 @@ Line = Callable[[str], None]
 _GLOB = (
     "import glob, json, os, sys; os.chdir(sys.argv[1]); print('ENVCHECK ' + json.dumps(sorted(glob.glob(sys.argv[2]))))"
 )
+
+
+class LockedFiles(Protocol):
+    """What a lock lets in, and the bundle that brings it."""
+
+    @property
+    def lock(self) -> Lock | None: ...
+
+    @property
+    def name(self) -> str:
+        """The bundle's, "" where there is none."""
+
+    @property
+    def built_files(self) -> Path | None:
+        """The folder in which a bundle's results of builds lie, each named after its sum; None without a bundle."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,7 @@ class Ground:
     seat: Seat
     files: Files = field(default_factory=HostFiles)
     cache: Path | None = None
-    supply: Supply | None = None
+    supply: LockedFiles | None = None
 
     @property
     def lock(self) -> Lock | None:
@@ -105,7 +117,7 @@ def there(ground: Ground, build: Build, commit: str, before: Sequence[str] = ())
     return replace(known, cached=not whole and bool(build_cache.find(key, ground.cache)))
 
 
-def unseen(build: Build, supply: Supply) -> State:
+def unseen(build: Build, supply: LockedFiles) -> State:
     """As far as a lock tells while nobody can look."""
     return _by_lock(Ground(NOWHERE, supply=supply), build, State(""), {})
 
@@ -119,8 +131,8 @@ def _by_lock(ground: Ground, build: Build, known: State, noted: Mapping[str, obj
     if known.whole and here == wanted:
         return known
     refused = "" if wanted else f"the lock has no result of the build {build.name}"
-    bundled = supply.name if wanted and supply.bundle else ""
-    cached = bool(wanted) and bool(supply.bundle or (known.key and _of_lock(ground, build, known.key)))
+    bundled = supply.name if wanted else ""
+    cached = bool(wanted) and bool(supply.name or (known.key and _of_lock(ground, build, known.key)))
     if wanted and known.key and not cached:
         first = min(wanted)
         refused = f"{build.name}: the lock has {first[0]} with SHA-256 {first[1]}, which this machine has not kept"
@@ -135,8 +147,8 @@ def _of_lock(ground: Ground, build: Build, key: str) -> tuple[Kept, ...]:
     """The lock's very files, from the bundle or from this host's cache; none where they are in neither."""
     assert ground.lock and ground.supply
     wanted = _wanted(ground.lock, build)
-    if parts := ground.supply.parts:
-        kept = tuple(Kept(path, parts.builds / sha256, sha256) for path, sha256 in sorted(wanted))
+    if folder := ground.supply.built_files:
+        kept = tuple(Kept(path, folder / sha256, sha256) for path, sha256 in sorted(wanted))
         return kept if all(checksums.sha256(each.file) == each.sha256 for each in kept) else ()
     kept = build_cache.find(key, ground.cache)
     return kept if {(each.path, each.sha256) for each in kept} == wanted else ()

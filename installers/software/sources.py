@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from envcheck.core.errors import EnvcheckError
 from installers.locks.lockfile import Commit
-from installers.plan.model import Obstacle, Step
-from installers.plan.requirement import Need, So
+from installers.plan.requirement import Need, Obstacle, So
 from installers.recipes.recipe import Build, Checkout, Recipe
 from installers.software import builds, checkouts
-from installers.software.builds import Ground, State
+from installers.software.builds import Ground, LockedFiles, State
 from installers.software.checkouts import Clone, Terms
 from installers.software.packages import Note
 from installers.targets.target import Seat
-
-if TYPE_CHECKING:
-    from installers.bundle.sources import Supply
 
 
 @dataclass(frozen=True)
@@ -49,14 +44,6 @@ def needs(recipe: Recipe, seen: Sources, role: str) -> Iterator[tuple[Need | So,
         yield checkouts.need(checkout, seen.clones.get(checkout.directory, Clone())), checkout, None
     for build in builds.of_role(recipe, role):
         yield builds.need(build, seen.builds.get(build.name, State(""))), None, build
-
-
-def steps(recipe: Recipe, seen: Sources, role: str) -> Iterator[Step]:
-    for need, checkout, build in needs(recipe, seen, role):
-        if isinstance(need, Need):
-            name = "clone" if checkout else "build"
-            words = (need.title, need.why or need.obstacle, need.changes or "nothing", need.undo)
-            yield Step(name, *words, need.size_mib, checkout=checkout, build=build)
 
 
 def so(recipe: Recipe, seen: Sources, role: str) -> Iterator[str]:
@@ -100,7 +87,7 @@ def unknown(recipe: Recipe, ground: Ground, role: str) -> Sources:
         return unseen(recipe, ground.supply, role)
 
 
-def unseen(recipe: Recipe, supply: Supply | None, role: str) -> Sources:
+def unseen(recipe: Recipe, supply: LockedFiles | None, role: str) -> Sources:
     """Where nobody can look yet; of a lock's builds it is known whether they are to be had."""
     locked = supply if supply and supply.lock else None
     known = builds.of_role(recipe, role) if locked else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from installers.state import state_file
@@ -17,6 +18,14 @@ def own(folder: Path) -> list[Path]:
         return []
     named = [folder / name for name in NAMES if _there(folder / name)]
     return [path for path in (folder / ".gitignore",) if _venvs(path)] + named
+
+
+def remove(path: Path) -> None:
+    """A link is removed, never followed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def others(folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 COMMAND = """
 import os, signal, sys
-from installers import journal
+from installers.state import journal
 wanted, when, write = (sys.argv[1], sys.argv[2]), sys.argv[3], journal.write
 def cut(environment, step, event, **more):
     if (step, event) == wanted and when == "before":

@@ -16,11 +16,11 @@ from installers import as_script
 from installers.container_plan import TITLES
 from installers.containers.compare import Action
 from installers.containers.spec_from_recipe import Drawn
-from installers.plan.model import Plan, Step
 from installers.recipes import catalogue
 from installers.recipes.container_spec import as_written
 from installers.recipes.recipe import Build, Container, Mount, Package, Recipe
 from installers.state import environment
+from installers.steps.model import Plan, Step
 from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import Machine, serving, stock, wheel
 from tests.installers.test_boxed import Box

@@ -11,10 +11,11 @@ from typing import cast
 import pytest
 
 from envcheck.core.errors import StepError
-from installers import execute, steps
-from installers.plan.model import Plan, Step
+from installers import execute
 from installers.recipes.recipe import Recipe
-from installers.steps import Work
+from installers.steps import perform
+from installers.steps.model import Plan, Step
+from installers.steps.work import Work
 
 START = Step("container", "start the container", "it is there and does not run", "starts it", "docker stop")
 
@@ -37,7 +38,7 @@ class Fading:
 def test_a_container_that_does_not_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is started once, not for ever, and what happened is said with what to do."""
     started: list[str] = []
-    monkeypatch.setattr(steps, "do", lambda step, work: started.append(step.name) or "runs")
+    monkeypatch.setattr(perform, "do", lambda step, work: started.append(step.name) or "runs")
 
     with pytest.raises(StepError) as refused:
         execute.provision(Fading(tmp_path / "own"), ask=lambda plan: True, report=lambda event: None)

@@ -14,9 +14,9 @@ from envcheck.cli.commands.provision import provision
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
 from installers.images import reference
-from installers.plan import model
-from installers.plan.model import Where
 from installers.recipes.recipe import Package
+from installers.steps import model
+from installers.steps.model import Where
 from tests.installers.provision_helpers import recipe_file
 
 

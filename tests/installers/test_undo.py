@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from envcheck.core.errors import UsageError
-from installers import checkout_undo, undo
+from installers import undo
 from installers.software.checkouts import Git
 from installers.state import environment, journal, state_file, venv_parts
 from installers.state.environment import Kind
 from installers.state.state_file import Mark
+from installers.steps import checkout_undo
 from installers.targets.target import Host
 from tests.installers.provision_helpers import Machine, recipe_file, serving, stock
 

@@ -164,6 +164,7 @@ def _many(asked: dict[str, Any]) -> int:
     """The same verb on other machines."""
     from envcheck.payload import attachments
     from installers.hosts import seeding, session
+    from installers.hosts.request import HostsRequest
 
     given = fleet_words.written(("dry_run", "yes", "as_json", "resume", "verbose", "seed_node", "seeding"))
     carried = {name: places.given(given[name], name) for name in CARRIED if name in given}
@@ -171,7 +172,7 @@ def _many(asked: dict[str, Any]) -> int:
     only = {name: asked[name] for name in ("fanout", "forget", "dry_run", "yes", "as_json", "resume")}
     hosts, seed = fleet_words.hosts(asked), asked["seed_node"]
     return session.provision(
-        session.Asked(
+        HostsRequest(
             hosts, words, said, attachments.packed(carried), deadline_s=asked["deadline"], **only,
             seed=seeding.node(seed, hosts) if seed else None,
         )

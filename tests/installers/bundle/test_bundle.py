@@ -291,10 +291,10 @@ def test_disk_full(tmp_path: Path) -> None:
     code = f"""
 import resource, signal
 from pathlib import Path
-from installers.bundle import bundle_tar
+from installers.bundle import tar
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-with bundle_tar.Writer(Path({str(tmp_path / "x.tar")!r})) as writer:
+with tar.Writer(Path({str(tmp_path / "x.tar")!r})) as writer:
     writer.add("recipe.toml", (bytes(1 << 18) for _ in range(16)))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

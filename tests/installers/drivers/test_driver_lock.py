@@ -25,8 +25,8 @@ pytestmark = pytest.mark.slow
 # SIGKILL behind the installer's end, before anything of it is written down.
 CUT = """
 import os, signal
-from installers.drivers import driver_lock
-driver_lock.keep = lambda *a: os.kill(os.getpid(), signal.SIGKILL)
+from installers.drivers import lock_entries
+lock_entries.keep = lambda *a: os.kill(os.getpid(), signal.SIGKILL)
 """
 
 

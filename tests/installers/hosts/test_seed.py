@@ -16,6 +16,7 @@ import pytest
 
 from envcheck.core.errors import StepError, UsageError
 from installers.hosts import seeding
+from installers.hosts.request import SeedNode
 from installers.images.manifest import Part
 from installers.images.registry_link import Refusal
 from installers.seeds import forward, layers, seed, server
@@ -232,9 +233,9 @@ def test_the_name_of_a_host() -> None:
     """NODE or NODE:PORT, one of those that are asked for."""
     hosts = ("node01", "node02", "fd00::1")
 
-    assert seeding.node("node02", hosts) == seeding.Node("node02")
-    assert seeding.node("node01:7501", hosts) == seeding.Node("node01", 7501)
-    assert seeding.node("fd00::1", hosts) == seeding.Node("fd00::1")
+    assert seeding.node("node02", hosts) == SeedNode("node02")
+    assert seeding.node("node01:7501", hosts) == SeedNode("node01", 7501)
+    assert seeding.node("fd00::1", hosts) == SeedNode("fd00::1")
     for text in ("node03", "node01:70000", "node01:", "node01:\u00b2", "", "node[01-02]"):
         with pytest.raises(UsageError, match="is none of the hosts"):
             seeding.node(text, hosts)

@@ -20,6 +20,7 @@ from envcheck.payload import attachments
 from installers import hosts as provisioning
 from installers.hosts import hosts_text
 from installers.hosts.hosts_text import End
+from installers.hosts.request import HostsRequest
 from launch.backends import ssh as training
 from launch.backends.ssh import node, session
 from launch.backends.ssh.node import Node
@@ -83,7 +84,7 @@ def test_how_hosts_ended_is_chinese() -> None:
 
 def test_how_a_training_over_hosts_ended_is_chinese(capsys: pytest.CaptureFixture[str]) -> None:
     """Gates of all hosts, how each ended, and which was the first."""
-    asked = session.Asked(("a", "b"), (), "")
+    asked = HostsRequest(("a", "b"), (), "")
     broken = Said("a")
     broken.status = 255
     did = {"a": [connectivity.broken(broken)]}

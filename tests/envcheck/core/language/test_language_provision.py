@@ -14,15 +14,16 @@ from envcheck.core import language
 from envcheck.core.language import width
 from installers.images import engine_problems
 from installers.output.plan_text import MARGIN, as_text
-from installers.plan.model import Obstacle, Plan
+from installers.plan.requirement import Obstacle
 from installers.recipes import catalogue
+from installers.steps.model import Plan
 from tests.envcheck.core.language import language_parts
 from tests.envcheck.core.language.test_language import TABLES, lacking
 from tests.envcheck.core.language.test_language_reports import ENGLISH
 
 ROOT = Path(installers.__path__[0])
 FILES = [
-    *(ROOT / f"{name}.py" for name in ("plan/model", "venv_plan", "recipes/by_hand", "session", "output/plan_text")),
+    *(ROOT / f"{name}.py" for name in ("steps/model", "venv_plan", "recipes/by_hand", "session", "output/plan_text")),
     ROOT / "bundle" / "make.py",
     ROOT / "images" / "engine_problems.py",
     *(ROOT / f"{name}.py" for name in ("containers/compare", "output/container_text")),

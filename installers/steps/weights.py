@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from envcheck.core.errors import StepError
-from envcheck.core.units import GIB, gib
+from envcheck.core.units import GIB, MIB, gib
 from installers.bundle import weights, weights_fetch
+from installers.bundle.sources import Supply
 from installers.bundle.weights_fetch import Fetch
 from installers.bundle.weights_plan import Seen
+from installers.recipes.recipe import Recipe
 from installers.state.progress import Event, Report
-
-if TYPE_CHECKING:
-    from installers.steps import Work
+from installers.steps.model import Step
+from installers.steps.work import Work
 
 POLL_S = 5.0  # the folder of a large model has some hundred files, on a disk that has enough to do
+
+
+def steps(recipe: Recipe, seen: Seen, supply: Supply) -> Iterator[Step]:
+    if not supply.fetch or (seen.checked and seen.checked.whole):
+        return
+    assert recipe.weights
+    size = recipe.weights.size_gib
+    first, hubs = seen.fetches[0], " or ".join(each.hub for each in seen.fetches)
+    where = seen.path or "the hub's own cache" + (", which goes with the container" if seen.boxed else "")
+    left = max(0, round(((size or 0) * GIB - seen.there_bytes) / MIB))
+    yield Step(
+        "weights",
+        f"fetch the weights of {first.repository} from {hubs}",
+        f"{seen.there_bytes / GIB:.1f} GiB of them are there" if seen.there_bytes else "they are not there",
+        f"fills {where}",
+        f"rm -r {seen.host}" if seen.host else "not needed",
+        left,
+        weights=seen,
+    )
 
 
 def perform(seen: Seen, work: Work) -> str:

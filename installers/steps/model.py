@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from envcheck.core import errors
 from envcheck.core.secrets import redact
+from installers.plan.package_sizes import SIZES_MIB, SMALL_MIB
+from installers.plan.requirement import Obstacle
 from installers.recipes.by_hand import ByHand
 from installers.recipes.recipe import Build, Checkout, Library, Package, Recipe
 from installers.state.environment import Environment, fits
@@ -23,24 +23,12 @@ if TYPE_CHECKING:
     from installers.images.manifest import Found
     from installers.locks.lockfile import Wheel
 
-# Installed size, with dependencies and the download beside it.  paddlepaddle: 860 MB + 223 MB, 3.1.0, measured.
-# paddlepaddle-gpu: computed, the wheel and NVIDIA's libraries are several GB packed and unpacked.
-# torch: 970 MB + 220 MB, 2.13.0 for CPUs, measured.  Others are small beside these.
-SIZES_MIB = {
-    "paddlepaddle": 1100,
-    "torch": 1200,
-    "paddle-custom-npu": 300,
-    "paddle-iluvatar-gpu": 300,
-    "numpy": 100,
-    "paddlepaddle-gpu": 10_000,
-}
-SMALL_MIB = 10
 SPARE_MIB = 50
 
 
 @dataclass(frozen=True)
 class Step:
-    """One deed.  `name` says which (installers.steps performs it); the rest is for people.
+    """One deed.  `name` says which (installers.steps.perform does it); the rest is for people.
 
     `root` is why root alone can do it, "" where anybody can (who may use the engine's socket is no root).  `moves` is
     the image from which the pulled one takes its tag.
@@ -79,15 +67,6 @@ class Where:
 
 
 @dataclass(frozen=True)
-class Obstacle:
-    """Why nothing can be begun at all, what to do about it, and the exit code."""
-
-    why: str
-    remedy: str
-    code: int = errors.UNFIT
-
-
-@dataclass(frozen=True)
 class Plan:
     """`steps` are done here; `satisfied` is so already; `by_hand` a person must see to; each of `obstacles` stops all.
 
@@ -112,11 +91,6 @@ class Plan:
     @property
     def size_mib(self) -> int:
         return sum(step.size_mib for step in self.steps)
-
-
-def groups(recipe: Recipe) -> list[tuple[Package, ...]]:
-    """Neighbours of one index go to pip together, so that it can weigh them against each other; order is kept."""
-    return [tuple(group) for _, group in itertools.groupby(recipe.packages, key=lambda package: package.index)]
 
 
 def lacking(group: tuple[Package, ...], there: Mapping[str, str], locked: Sequence[Wheel]) -> tuple[Package, ...]:

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envcheck.core.errors import EnvcheckError
 from installers.containers import container
@@ -15,10 +15,8 @@ from installers.recipes.recipe import Checkout
 from installers.software import checkouts
 from installers.software.checkouts import Git
 from installers.state import journal
+from installers.steps.work import Work
 from installers.targets.target import Host
-
-if TYPE_CHECKING:
-    from installers.steps import Work
 
 # What our own steps leave in a clone: an editable installation's notes, and what Python compiles.
 KNOWN = 200  # entries that a build leaves beside what was cloned

@@ -3,76 +3,36 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
 from envcheck.core.errors import StepError
-from installers import checkout_undo, programs, weights_step
+from installers import programs
 from installers.bundle import from_bundle, lock_notes
-from installers.bundle.sources import Supply
 from installers.containers import container
 from installers.images import image, image_pull
 from installers.images.engine import MACHINES
 from installers.locks import lockfile_use
 from installers.locks.lockfile import Image
-from installers.plan.host_facts import Place
-from installers.plan.model import Step
-from installers.recipes.recipe import Recipe
 from installers.seeds import layers
-from installers.seeds.seed import Seed
 from installers.software import checkouts, packages, sources
-from installers.software.builds import Ground
 from installers.state import environment, journal, progress, state_file, venv_parts
-from installers.targets.target import Seat
+from installers.steps import checkout_undo, weights
+from installers.steps.model import Step
+from installers.steps.work import Work
 from installers.verify import verify_environment
-
-if TYPE_CHECKING:
-    import docker
 
 SWEEP = Path(programs.__path__[0]) / "sweep.py"
 SWEEP_S = 120.0
 VENV_DEADLINE_S = 300.0  # 4 s on two cores; ensurepip unpacks pip on a slow network disk in a minute
 
 
-@dataclass(frozen=True)
-class Work:
-    """What the steps of one run share; `client` where there is a container, `seed` where a host passes its image on."""
-
-    recipe: Recipe
-    folder: Path
-    place: Place
-    ground: Ground
-    report: progress.Report
-    client: docker.DockerClient | None = None
-    role: str = ""
-    supply: Supply | None = None
-    seed: Seed | None = None
-
-    @property
-    def terms(self) -> Supply:
-        return self.supply or Supply(self.recipe)
-
-    @property
-    def seat(self) -> Seat:
-        return self.ground.seat
-
-    @property
-    def own(self) -> Path:
-        return state_file.folder_of(self.folder)
-
-    def say(self, text: str) -> None:
-        self.report(progress.Event("say", text))
-
-
 def clear(step: Step, work: Work) -> str:
     """Remove the environment, which the plan has made sure that envcheck made; other things in the folder stay."""
     for path in venv_parts.own(work.folder):
-        remove(path)
+        venv_parts.remove(path)
     return f"emptied {work.folder}"
 
 
@@ -156,14 +116,6 @@ def boxed_image(work: Work) -> Image | None:
     about = (made_of and image.named(work.client, made_of)) or {}
     name = work.terms.recipe.image.references.get(MACHINES.get(str(about.get("Architecture")), ""), name)
     return Image(name, digest, "" if digest else str(told.get("Image") or ""))
-
-
-def remove(path: Path) -> None:
-    """A link is removed, never followed."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def remember(folder: Path, *, added: set[str]) -> None:
@@ -259,7 +211,7 @@ def _noting(work: Work) -> packages.Note:
 
 def fetch_weights(step: Step, work: Work) -> str:
     assert step.weights
-    return weights_step.perform(step.weights, work)
+    return weights.perform(step.weights, work)
 
 
 def _not_running(step: Step, work: Work) -> str | None:

@@ -1,0 +1,48 @@
+"""What the steps of one run share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from installers.bundle.sources import Supply
+from installers.plan.host_facts import Place
+from installers.recipes.recipe import Recipe
+from installers.seeds.seed import Seed
+from installers.software.builds import Ground
+from installers.state import progress, state_file
+from installers.targets.target import Seat
+
+if TYPE_CHECKING:
+    import docker
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the steps of one run share; `client` where there is a container, `seed` where a host passes its image on."""
+
+    recipe: Recipe
+    folder: Path
+    place: Place
+    ground: Ground
+    report: progress.Report
+    client: docker.DockerClient | None = None
+    role: str = ""
+    supply: Supply | None = None
+    seed: Seed | None = None
+
+    @property
+    def terms(self) -> Supply:
+        return self.supply or Supply(self.recipe)
+
+    @property
+    def seat(self) -> Seat:
+        return self.ground.seat
+
+    @property
+    def own(self) -> Path:
+        return state_file.folder_of(self.folder)
+
+    def say(self, text: str) -> None:
+        self.report(progress.Event("say", text))
