@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from envcheck.explain import triggers
+from envcheck.explain import prefilter
 
 LAST = (
     b"Traceback (most recent call last):\n"
@@ -64,12 +64,12 @@ def strange(rng: random.Random) -> str:
 
 def nearly(rng: random.Random) -> str:
     """Words that begin as ours do and end otherwise; by chance some have another one in them."""
-    return " ".join(rng.choice(triggers.WORDS)[:-1] + "q" + word(rng, 4) for _ in range(12))
+    return " ".join(rng.choice(prefilter.WORDS)[:-1] + "q" + word(rng, 4) for _ in range(12))
 
 
 def alarming(rng: random.Random) -> str:
     """One of our words in each line, among words that nobody knows."""
-    return " ".join((word(rng), word(rng), rng.choice(triggers.WORDS), *rng.choices(WORDS, k=9)))
+    return " ".join((word(rng), word(rng), rng.choice(prefilter.WORDS), *rng.choices(WORDS, k=9)))
 
 
 def prose(rng: random.Random) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from envcheck.explain.triggers import CHINESE
+from envcheck.explain.prefilter import CHINESE
 
 PATIENCE = 200  # lines of the same known words that are looked at before the rest are taken to be like them
 ALIKE = 20_000  # gists of such lines that are remembered

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from envcheck.explain.model import Entry
-from envcheck.explain.needles import may, needles, rarity, zeros
+from envcheck.explain.prefilter import find_needles, mask_digits, may_match, rate_rarity
 from envcheck.explain.text import PRINTABLE
 from envcheck.explain.words import Words
 
@@ -57,9 +57,9 @@ class Index:
         """Of each pattern the rarest words, one of which stands in every line that is of it; and whose each is."""
         whose: dict[str, list[re.Pattern[str]]] = {TRACEBACK: [re.compile(re.escape(TRACEBACK), re.IGNORECASE)]}
         for entry in self.entries.values():
-            near = frozenset(map(zeros, entry.near))
+            near = frozenset(map(mask_digits, entry.near))
             for pattern in entry.match:
-                for word in max((*needles(pattern), near), key=rarity):
+                for word in max((*find_needles(pattern), near), key=rate_rarity):
                     whose.setdefault(word, []).append(pattern)
         return Words([word.encode() for word in whose], swift=True), tuple(map(tuple, whose.values()))
 
@@ -82,11 +82,11 @@ class Index:
         near = {entry.name: entry for entry in self._of_words(low)}
         if not near or _QUOTES.match(text):
             return
-        low = zeros(low)
-        if may(_TOLD, low) and _TOLD.match(text):
+        low = mask_digits(low)
+        if may_match(_TOLD, low) and _TOLD.match(text):
             near = {name: entry for name, entry in near.items() if name in SPOKEN}
         found = [(entry, _matched(entry, text, low, around)) for entry in near.values()]
-        if any(groups is not None for _, groups in found) and not (may(_NONE, low) and _NONE.search(text)):
+        if any(groups is not None for _, groups in found) and not (may_match(_NONE, low) and _NONE.search(text)):
             yield from ((entry, groups) for entry, groups in found if groups is not None)
 
     def traits(self, line: bytes) -> tuple[object, ...]:
@@ -105,11 +105,11 @@ class Index:
 def _may(line: bytes, patterns: Iterable[re.Pattern[str]]) -> bool:
     """Whether all that must stand in it for one of them does; the line is ASCII."""
     low = line.lower().decode("ascii")
-    return any(may(pattern, low) for pattern in patterns)
+    return any(may_match(pattern, low) for pattern in patterns)
 
 
 def _excepted(entry: Entry, text: str, low: str) -> bool:
-    return bool(entry.unless and may(entry.unless, low) and entry.unless.search(text))
+    return bool(entry.unless and may_match(entry.unless, low) and entry.unless.search(text))
 
 
 # What stands before a line: ranks, times, levels, names of pods, units and programs.
@@ -130,7 +130,7 @@ def _search(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def _matched(entry: Entry, text: str, low: str, around: Callable[[], str]) -> dict[str, str] | None:
-    found = next((m for pattern in entry.match if may(pattern, low) and (m := _search(pattern, text))), None)
+    found = next((m for pattern in entry.match if may_match(pattern, low) and (m := _search(pattern, text))), None)
     if found is None or _excepted(entry, text, low):
         return None
     if entry.needs and not entry.needs.search(around()):

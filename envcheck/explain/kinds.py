@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.explain.triggers import DIGITS
+from envcheck.explain.prefilter import DIGITS
 
 WINDOW = 2048  # bytes of a line in which codes are sought
 # Figures that tell two lines apart: codes of CANN, CUDA, DCMI, exit statuses.  All others do not.

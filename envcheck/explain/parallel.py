@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.explain import reading, triggers, workers
+from envcheck.explain import prefilter, reading, workers
 from envcheck.explain.found import Found, joined
 from envcheck.explain.index import Index
 from envcheck.explain.scan import Scan
@@ -71,7 +71,7 @@ def scanned(piece: Piece, index: Index) -> Found:
 
 def _answers(some: Sequence[Piece], index: Index, processes: int) -> Mapping[Piece, _Answer]:
     list(index.possible([b"error"]))  # what is made when it is first asked for is made once for all
-    triggers.hot([b"error"])
+    prefilter.select_lines([b"error"])
     with screen.progress("reading", len(some), ticking=False) as ended:
         found = workers.shared(lambda at: _answer(some[at], index), len(some), processes, ended)
     return {some[at]: answer for at, answer in found.items()}

@@ -15,8 +15,8 @@ from envcheck.explain.index import Index
 from envcheck.explain.kinds import WINDOW, codes, kind
 from envcheck.explain.log_level import is_mild
 from envcheck.explain.model import Evidence, Raised
+from envcheck.explain.prefilter import DIGITS, select_lines
 from envcheck.explain.text import readable
-from envcheck.explain.triggers import DIGITS, hot
 
 # Lines (without digits) that were found dull or looked at, and their bytes; then they are forgotten and begun anew.
 KNOWN, ROOM = 100_000, 16 << 20
@@ -93,7 +93,9 @@ class Scan:
         if self._flood:
             fresh, quiet = list(new), set[bytes]()
         else:
-            fresh, quiet = self._alarmed(block, keys, new) if self._alarm else self._loud(block, keys, hot(new))
+            fresh, quiet = (
+                self._alarmed(block, keys, new) if self._alarm else self._loud(block, keys, select_lines(new))
+            )
         gists = self._gists.of(fresh)
         kinds = set(gists)
         alike = self._alike & kinds
@@ -105,7 +107,7 @@ class Scan:
         if passed:
             fresh = [key for key in fresh if key not in passed]
         if self._flood:
-            fresh, quiet = self._loud(block, keys, hot(fresh))
+            fresh, quiet = self._loud(block, keys, select_lines(fresh))
         found = set(fresh)
         if passed or quiet:
             self._pass_over(block, keys, passed | quiet)
@@ -126,11 +128,11 @@ class Scan:
         possible = self._possible(block, keys, new)
         quiet, last = new - possible, list[bytes]()
         for at in range(len(keys), 0, -2 * ODD):
-            last += hot(key for key in keys[max(0, at - 2 * ODD) : at] if key in quiet)
+            last += select_lines(key for key in keys[max(0, at - 2 * ODD) : at] if key in quiet)
             if len(last) >= ODD:
                 break
         self._alarm = len(last) >= ODD
-        return hot(possible), set(last)
+        return select_lines(possible), set(last)
 
     def _possible(self, block: bytes, keys: list[bytes], asked: set[bytes]) -> set[bytes]:
         """Those that an entry may know."""

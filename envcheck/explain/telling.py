@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from envcheck.explain.found import Found
 from envcheck.explain.model import Evidence
-from envcheck.explain.triggers import DIGITS
+from envcheck.explain.prefilter import DIGITS
 
 SHOWN = 10
 _LAST = re.compile(r"^(?:\[[^\]]{1,40}\]:? ?){0,2}[A-Za-z_][\w.]{0,100}(?:Error|Exception|Interrupt|Exit|Failure)\b")

@@ -11,7 +11,7 @@ import pytest
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
 from envcheck.explain import catalogue, codes, order, session
-from envcheck.explain.triggers import has_trigger
+from envcheck.explain.prefilter import has_trigger
 
 DATA = Path(__file__).parents[2] / "data" / "diagnose"
 LINES = {

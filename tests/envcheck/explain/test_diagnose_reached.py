@@ -7,7 +7,7 @@ import re
 import pytest
 
 from envcheck.explain import codes, session
-from envcheck.explain.triggers import has_trigger
+from envcheck.explain.prefilter import has_trigger
 from tests.envcheck.explain.pattern_texts import texts
 from tests.envcheck.explain.test_diagnose_catalogue import ENTRIES, LINES
 

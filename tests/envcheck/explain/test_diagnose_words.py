@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envcheck.explain import catalogue, session, triggers
+from envcheck.explain import catalogue, prefilter, session
 from envcheck.explain.found import Found
-from envcheck.explain.needles import may, needles, zeros
+from envcheck.explain.prefilter import find_needles, mask_digits, may_match
 from envcheck.explain.words import Words
 from tests.envcheck.explain.diagnose_helpers import SAID
 
-SOUGHT = tuple(word.encode(code) for word in (*triggers.WORDS, *triggers.CHINESE) for code in ("utf-8", "gb18030"))
+SOUGHT = tuple(word.encode(code) for word in (*prefilter.WORDS, *prefilter.CHINESE) for code in ("utf-8", "gb18030"))
 # Without the letters that are s, i and k in another case to patterns, but not to lower().
 ALPHABET = st.characters(codec="utf-8", exclude_characters="\u017f\u0131\u0130\u212a")
 PATTERNS = tuple(pattern for entry in catalogue.entries() for pattern in entry.match)
@@ -44,10 +44,12 @@ def way(request: pytest.FixtureRequest) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "plain":
             patch.setattr(builtins, "__import__", without)
-        triggers._all.cache_clear()
+        prefilter._all.cache_clear()
         session.index.cache_clear()
-        yield (triggers._all()._automaton is None) == (request.param == "plain") or pytest.fail("not the way asked for")
-    triggers._all.cache_clear()
+        yield (prefilter._all()._automaton is None) == (request.param == "plain") or pytest.fail(
+            "not the way asked for"
+        )
+    prefilter._all.cache_clear()
     session.index.cache_clear()
 
 
@@ -57,7 +59,7 @@ def test_the_lines_with_a_word(way: object, keys: list[bytes]) -> None:
     """Those lines in which one of the words stands are found, whole and in their order, and no others."""
     slow = [key for key in keys if any(word in key.lower() for word in SOUGHT)]
 
-    assert triggers.hot(keys) == slow
+    assert prefilter.select_lines(keys) == slow
 
 
 @settings(max_examples=100, deadline=None)
@@ -94,13 +96,13 @@ def told(scan: Found) -> dict[str, tuple[int, bool, list[int]]]:
 
 def test_each_pattern_has_needles() -> None:
     """No pattern of the catalogue is tried on lines that have none of its words."""
-    assert [pattern.pattern for pattern in PATTERNS if not needles(pattern)] == []
+    assert [pattern.pattern for pattern in PATTERNS if not find_needles(pattern)] == []
 
 
 @pytest.mark.parametrize("pattern", ("a{0,3}b?c", "(?:ab|)c", "(?:ab|\\w)", "[ab]", "(?!ab)\\w", "(?=ab)\\w", "a|b?"))
 def test_what_may_be_missing_is_no_needle(pattern: str) -> None:
     """What a pattern can do without, or with other letters, is not asked for."""
-    assert {word for some in needles(re.compile(pattern)) for word in some} <= {"c"}
+    assert {word for some in find_needles(re.compile(pattern)) for word in some} <= {"c"}
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -110,7 +112,7 @@ def test_what_a_pattern_finds_has_its_needles(data: st.DataObject) -> None:
     pattern = data.draw(st.sampled_from(PATTERNS))
     text = data.draw(st.from_regex(pattern, alphabet=ALPHABET))
 
-    assert may(pattern, zeros(text.lower()))
+    assert may_match(pattern, mask_digits(text.lower()))
 
 
 def test_recorded_lines_have_their_needles() -> None:
@@ -118,7 +120,7 @@ def test_recorded_lines_have_their_needles() -> None:
     found = [(pattern, line) for line in SAID for pattern in PATTERNS[::7] if pattern.search(line)]
 
     assert len(found) > 50
-    assert [line for pattern, line in found if not may(pattern, zeros(line.lower()))] == []
+    assert [line for pattern, line in found if not may_match(pattern, mask_digits(line.lower()))] == []
 
 
 @settings(max_examples=40, deadline=None)
@@ -127,6 +129,6 @@ def test_no_entry_loses_a_line_in_a_flood(way: object, lines: list[str]) -> None
     """Lines that are asked together whether any entry may know them: those that one knows are among the answer."""
     index = session.index()
     known = [line for line in lines if any(index.of(line))]
-    asked = [zeros(line).encode() for line in lines]
+    asked = [mask_digits(line).encode() for line in lines]
 
-    assert {zeros(line).encode() for line in known} <= set(index.possible(asked))
+    assert {mask_digits(line).encode() for line in known} <= set(index.possible(asked))
