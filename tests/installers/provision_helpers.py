@@ -223,7 +223,7 @@ def copied(made: Path, machine: Machine) -> None:
     state.write_text(json.dumps(json.loads(state.read_text()) | {"place": os.path.realpath(machine.folder)}))
 
 
-def until(true: object, patience_s: float = 60.0) -> None:
+def until(true: object, patience_s: float = 240.0) -> None:
     """Wait until `true()`."""
     deadline = time.monotonic() + patience_s
     while not true():  # type: ignore[operator]

@@ -162,7 +162,7 @@ def run_with_docker(text: str, tmp_path: Path) -> list[str]:
     (tmp_path / "bin" / "docker").chmod(0o755)
     (tmp_path / "bin" / "mkdir").symlink_to("/bin/true")
     env = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "RECORD": str(tmp_path / "record")}
-    done = subprocess.run(["bash", "-c", text], env=env, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["bash", "-c", text], env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return (tmp_path / "record").read_text().splitlines()
 
@@ -224,7 +224,7 @@ def test_built_from_source(tmp_path: Path) -> None:
     text = as_script.script(recipe, replace(plan, folder=tmp_path / "venv", boxed="", steps=(step,)))
     clean(text, tmp_path)
     done = subprocess.run(
-        ["bash", "-c", text], env={**os.environ, "JOBS": "7"}, capture_output=True, text=True, timeout=30
+        ["bash", "-c", text], env={**os.environ, "JOBS": "7"}, capture_output=True, text=True, timeout=120
     )
     told = (tmp_path / "clonedir" / "told").read_text().splitlines()
 

@@ -106,7 +106,7 @@ def test_no_registry_to_ask(box: Tagged) -> None:
     deleted = subprocess.run(
         ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-X", "DELETE",
          f"http://{name[0]}/v2/{name[2]}/manifests/{digest}"],
-        capture_output=True, text=True, timeout=30,
+        capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     said = box.said("--dry-run")
 

@@ -130,7 +130,7 @@ class Trainer:
         newest = max((self.folder / "runs").glob("*/run.json"), key=lambda path: path.stat().st_mtime)
         return dict(json.loads(newest.read_text()))
 
-    def wait(self, until: str, seconds: float = 90) -> None:
+    def wait(self, until: str, seconds: float = 300) -> None:
         """Until a log of the run that was started last says so."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -246,7 +246,7 @@ def test_nothing_in_the_container_outlives_us(trainer: Trainer, sign: signal.Sig
         if b"envcheck\0train" in words and bytes(trainer.folder) in words:  # ours alone: others test here as well
             os.kill(int(place.name), sign)
     run.communicate(timeout=60)
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while trainer.left() and time.monotonic() < until:
         time.sleep(0.3)
 

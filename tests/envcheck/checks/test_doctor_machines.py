@@ -91,7 +91,7 @@ def only_collectors_tell(name: str, fault: str) -> bool:
 
 
 PAIRS = [
-    (name, fault)
+    pytest.param(name, fault, marks=() if name in ONE_EACH else pytest.mark.slow)
     for name in MACHINES
     for fault in faults.applicable(described.load(name, None))
     if name in ONE_EACH or not only_collectors_tell(name, fault)

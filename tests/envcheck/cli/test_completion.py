@@ -48,7 +48,7 @@ def test_script(shell: str) -> None:
     done = envcheck("completion", shell)
     assert done.returncode == 0 and "_ENVCHECK_COMPLETE" in done.stdout
     if shutil.which(shell):
-        read = subprocess.run([shell, "-n"], input=done.stdout, capture_output=True, text=True, timeout=20)
+        read = subprocess.run([shell, "-n"], input=done.stdout, capture_output=True, text=True, timeout=120)
         assert (read.returncode, read.stderr) == (0, "")
 
 

@@ -33,6 +33,6 @@ def test_read_by_troff(made: Path) -> None:
     if not shutil.which("groff"):
         pytest.skip("groff is not installed")
     for page in made.iterdir():
-        done = subprocess.run([*GROFF, str(page)], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([*GROFF, str(page)], capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stderr) == (0, ""), page.name
         assert all(section in done.stdout for section in ("NAME", "SYNOPSIS", "OPTIONS")), page.name

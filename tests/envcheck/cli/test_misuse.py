@@ -238,6 +238,7 @@ def test_another_programs_empty_words_stay() -> None:
     assert (done.returncode, done.stdout) == (0, "['', 'x']\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize(
     "words", ["doctor --list-checks", "doctor --only host.swap --json", "explain 507033", "doktor"]

@@ -23,7 +23,7 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", textwrap.dedent(code)]
 
 
-def outcome(code: str, timeout_s: float = 10.0) -> Answer:
+def outcome(code: str, timeout_s: float = 60.0) -> Answer:
     return machine.live()(Question("run", tuple(python(code)), timeout_s))
 
 
@@ -40,7 +40,7 @@ def test_program_that_may_not_run(tmp_path: Path) -> None:
     tool = tmp_path / "tool"
     tool.write_text("#!/bin/sh\n")
 
-    done = process.run([str(tool)], timeout_s=5)
+    done = process.run([str(tool)], timeout_s=60)
 
     assert (done.status, done.absent) == (126, False)
 
@@ -68,7 +68,7 @@ def test_deadline_reaches_grandchildren() -> None:
         print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid, flush=True)
         time.sleep(60)
     """
-    done = process.run(python(code), timeout_s=2)
+    done = process.run(python(code), timeout_s=8)
 
     assert done.hung
     pid = int(done.out)
@@ -79,10 +79,10 @@ def test_deadline_reaches_grandchildren() -> None:
 def test_daemon_that_holds_the_pipe_does_not_hold_us() -> None:
     """A child that closes its output and lives on is ended at the deadline."""
     began = time.monotonic()
-    done = process.run(python("import os, time; os.close(1); os.close(2); time.sleep(60)"), timeout_s=1)
+    done = process.run(python("import os, time; os.close(1); os.close(2); time.sleep(600)"), timeout_s=1)
 
     assert done.hung
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 300
 
 
 def test_output_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_interrupt_ends_the_child() -> None:
             sys.exit(len(psutil.Process().children(recursive=True)))
         sys.exit(99)
     """
-    assert subprocess.run(python(code), timeout=30).returncode == 0
+    assert subprocess.run(python(code), timeout=300).returncode == 0
 
 
 def test_no_standard_input() -> None:
@@ -150,20 +150,26 @@ def test_recorded_machine_says_what_was_never_asked() -> None:
 
 
 def test_questions_run_at_once() -> None:
-    """Twenty questions of half a second take far less than ten seconds."""
-    questions = [Question("run", ("sleep", f"0.5{n:02}"), 5) for n in range(20)]
-    began = time.monotonic()
-    answers = machine.ask_all(machine.live(), questions)
+    """As many questions as there are threads are out before the first of them is answered."""
+    together = threading.Barrier(machine.THREADS)
 
-    assert len(answers) == 20
-    assert time.monotonic() - began < 5
+    def ask(question: Question) -> Answer:
+        together.wait(60)
+        return Answer(question.key, Outcome.ANSWERED)
+
+    questions = [Question("run", ("tool", str(n)), 60) for n in range(2 * machine.THREADS)]
+
+    assert len(machine.ask_all(ask, questions)) == len(questions)
 
 
 @pytest.mark.slow
-def test_group_is_ended_even_when_it_ignores_sigterm() -> None:
+def test_group_is_ended_even_when_it_ignores_sigterm(tmp_path: Path) -> None:
     """A child that ignores SIGTERM is killed."""
-    child = process.start(python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"))
-    time.sleep(0.5)
+    deaf = "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    child = process.start(python(f"{deaf}; pathlib.Path({str(tmp_path / 'deaf')!r}).touch(); time.sleep(600)"))
+    until = time.monotonic() + 60
+    while not (tmp_path / "deaf").exists() and time.monotonic() < until:
+        time.sleep(0.05)
     process.end(child, grace_s=0.5)
 
     assert child.returncode == -signal.SIGKILL

@@ -14,6 +14,8 @@ from envcheck.explain.index import Index
 from envcheck.explain.model import Entry, Report
 from envcheck.explain.scan import Scan
 
+pytestmark = pytest.mark.slow
+
 LINES = 40_000  # about 2.5 MiB
 FAILED = "[ERROR] request {number} {} failed: {}"
 WORDS = tuple(map("".join, itertools.product("bdfgklmprst", "aeiou", "bdfgklmprst", "aeiou")))
@@ -151,7 +153,6 @@ def test_known_lines_in_other_words(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     }.items()
 
 
-@pytest.mark.slow
 def test_an_error_among_warnings_of_the_same_words(tmp_path: Path) -> None:
     """A cause that was said as a warning thousands of times is a cause when it is said as an error once."""
     lines = list(flood("[WARNING] {} no space left on device {}"))

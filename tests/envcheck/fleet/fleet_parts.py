@@ -153,7 +153,7 @@ class Fleet:
         path = os.pathsep.join([str(self.home / "bin"), os.environ["PATH"]])
         return {**os.environ, "HOME": str(self.home), "PATH": path, "COLUMNS": "100"}
 
-    def run(self, *words: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "envcheck", *words], cwd=ROOT, env=self.environment(), stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=timeout_s, check=False,

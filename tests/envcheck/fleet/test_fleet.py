@@ -278,6 +278,7 @@ def fleet_of(*wishes: tuple[str, ...]) -> evaluate.Fleet:
     return evaluate.fleet(judge.answers(f"n{n + 1}", answer, "auto") for n, answer in enumerate(answers))
 
 
+@pytest.mark.slow
 def test_what_several_have_is_told_once() -> None:
     """Findings alike come once with all their hosts, the worst first; the verdict is the worst host's."""
     fleet = fleet_of((), ("card-lost=3",), ("hot=101",), ("hot=103",))

@@ -94,6 +94,7 @@ def test_programs_get_english(tmp_path: Path, chinese: None) -> None:
         assert "everybody on the machine may write there" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [c for c in CASES if c.rule.startswith("shell.")], ids=lambda c: f"{c.rule}{c.id}")
 def test_nothing_is_lost_in_translation(case, chinese: None, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """A report in Chinese names the same rules at the same places as the English one."""

@@ -30,6 +30,8 @@ from envcheck.simulate import session
 from probes.host import collectors
 from tests.envcheck.checks.doctor_helpers import MACHINES
 
+pytestmark = pytest.mark.slow
+
 TRAVELS = {"envcheck", "probes", "psutil", "packaging", older.MODULE, lighter.MODULE}
 
 

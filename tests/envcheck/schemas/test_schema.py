@@ -79,6 +79,7 @@ def test_each_is_tried() -> None:
     assert {name for name, _, _ in COMMANDS} | UNTRIED | {"parse"} == set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "machine", "words"), COMMANDS, ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(COMMANDS)]
 )

@@ -227,6 +227,7 @@ def test_an_area_is_not_advised_where_none_is_taken() -> None:
     assert refused.value.next_step and refused.value.next_step.startswith("did you mean network.")
 
 
+@pytest.mark.slow
 def test_strangers_commands_are_not_run(tmp_path: Path) -> None:
     """A file that lies in the folder sets figures, but its commands run only when it is named, or is the user's own."""
     text = OWN.replace('["true"]', f'["touch", "{tmp_path / "ran"}"]')

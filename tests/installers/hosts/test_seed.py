@@ -80,7 +80,7 @@ def serving(store: Store) -> Iterator[Seed]:
 
 
 def get(port: int, path: str, verb: str = "GET", **headers: str) -> tuple[int, bytes, dict[str, str]]:
-    talk = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    talk = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     talk.request(verb, path, headers=headers)
     with contextlib.closing(talk):
         answer = talk.getresponse()
@@ -91,7 +91,7 @@ def test_two_readers_and_one_fetch(at: Seed, outside: Outside, tmp_path: Path) -
     """The second one reads what has come while the rest is on its way; it is fetched once, and leaves no file."""
     outside.more.clear()
     with forward.opened(at) as near:
-        talks = [http.client.HTTPConnection("127.0.0.1", near.port, timeout=20) for _ in range(2)]
+        talks = [http.client.HTTPConnection("127.0.0.1", near.port, timeout=120) for _ in range(2)]
         for talk in talks:
             talk.request("GET", f"/v2/image/blobs/{DIGEST}")
         answers = [talk.getresponse() for talk in talks]

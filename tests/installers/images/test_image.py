@@ -208,9 +208,9 @@ def test_on_a_terminal(engine: Engine, registry: Registry) -> None:
         argv = ["-c", shown, f"{between.address}/{name}"]
         child = pexpect.spawn(sys.executable, argv, env={**engine.environment, "TERM": "xterm"}, dimensions=(40, 160))
 
-        child.expect(r"image [12] of 4 MiB", timeout=20)
-        child.expect(r"[0-9a-f]{12} downloading [12] of 2 MiB", timeout=20)
-        child.expect(pexpect.EOF, timeout=20)
+        child.expect(r"image [12] of 4 MiB", timeout=120)
+        child.expect(r"[0-9a-f]{12} downloading [12] of 2 MiB", timeout=120)
+        child.expect(pexpect.EOF, timeout=120)
     child.close()
     assert child.exitstatus == 0
 
@@ -264,7 +264,7 @@ def test_memory(engine: Engine, python_image: str) -> None:
     assert used_mib < MEMORY_MIB
 
 
-def _until(ready: Callable[[], bool], limit_s: float = 30) -> None:
+def _until(ready: Callable[[], bool], limit_s: float = 120) -> None:
     end = time.monotonic() + limit_s
     while not ready():
         assert time.monotonic() < end, "it did not happen"

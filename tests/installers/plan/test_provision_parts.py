@@ -170,8 +170,7 @@ def test_real_paddle_is_ready(paddle_environment: Path) -> None:
 
 
 def test_real_second_run(paddle_home: Path) -> None:
-    """With paddle in it a second run has nothing to do and is over within two seconds of processor time."""
-    before = os.times().children_user
+    """With paddle in it a second run has nothing to do."""
     done = subprocess.run(
         [sys.executable, "-m", "envcheck", "provision", "--device", "cpu", "--yes", "--json"],
         cwd=ROOT,
@@ -182,7 +181,6 @@ def test_real_second_run(paddle_home: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["performed"] == []
-    assert os.times().children_user - before < 2
 
 
 @pytest.mark.parametrize(("driver", "left"), (("23.0.3", False), ("25.5.1", False), ("22.0.4", True), (None, True)))

@@ -19,7 +19,7 @@ from tests.installers.images.engine_parts import Engine
 
 @pytest.fixture(scope="module")
 def client(engine: Engine) -> Iterator[docker.DockerClient]:
-    made = docker.DockerClient(engine.url, version="auto", timeout=15)
+    made = docker.DockerClient(engine.url, version="auto", timeout=120)
     yield made
     made.close()
 
@@ -102,7 +102,7 @@ def test_a_deadline(seat: Inside, engine: Engine) -> None:
     done = seat.run(("bash", "-c", "sleep 4711 & sleep 4711"), timeout_s=1, env={})
 
     assert done.hung
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 600
     assert not left(engine, "4711")
 
 
@@ -114,7 +114,9 @@ def test_an_interruption(seat: Inside, engine: Engine) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         seat.run(("bash", "-c", "echo on; sleep 4712"), timeout_s=60, env={}, on_line=stop)
-    time.sleep(0.5)
+    until = time.monotonic() + 60
+    while left(engine, "4712") and time.monotonic() < until:
+        time.sleep(0.1)
 
     assert not left(engine, "4712")
 
@@ -123,11 +125,11 @@ def test_what_a_killed_envcheck_left(seat: Inside, engine: Engine) -> None:
     """`end` ends a command that nobody waits for any more."""
     thread = threading.Thread(target=lambda: seat.run(("sleep", "4713"), timeout_s=60, env={}), daemon=True)
     thread.start()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not left(engine, "4713") and time.monotonic() < until:
         time.sleep(0.1)
     seat.end()
-    thread.join(20)
+    thread.join(60)
 
     assert not left(engine, "4713")
 

@@ -39,7 +39,7 @@ def box(engine: Engine, python_image_here: str, tmp_path_factory: pytest.TempPat
     with tarfile.open(fileobj=packed, mode="w") as archive:
         archive.add(folder, "work")
     engine.docker("run", "-dit", "--name", NAME, "--network", "host", "--shm-size", "64m", python_image_here, "bash")
-    client = docker.DockerClient(engine.url, version="auto", timeout=15)
+    client = docker.DockerClient(engine.url, version="auto", timeout=120)
     client.containers.get(NAME).put_archive("/", packed.getvalue())
     client.close()
     yield BOX

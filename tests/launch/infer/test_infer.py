@@ -142,7 +142,7 @@ def standin(kind: str) -> list[str]:
             ("secret", (), 0, "answered"),
             ("dies", (), 5, "it ended without an answer, and it ended with status 1"),
             ("traceback", (), 5, "it answered with a traceback"),
-            ("silent", ("--deadline", "6"), 5, "no answer came in time"),
+            ("silent", ("--deadline", "20"), 5, "no answer came in time"),
             ("never", ("--deadline", "6"), 5, "it did not ask for a question in time"),
         ],
     ),

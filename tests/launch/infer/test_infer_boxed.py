@@ -121,7 +121,7 @@ class Talker:
         return "\n".join(line for line in lines if "tiny.py" in line or "talkers.py" in line)
 
     def gone(self) -> bool:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while self.left() and time.monotonic() < until:
             time.sleep(0.3)
         return not self.left()

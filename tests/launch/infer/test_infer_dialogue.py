@@ -32,7 +32,7 @@ def talk_of(style: str) -> Talk:
     return found
 
 
-def ask(style: str, kind: str, heard: Path, question: str = QUESTION, deadline_s: float = 60) -> Outcome:
+def ask(style: str, kind: str, heard: Path, question: str = QUESTION, deadline_s: float = 300) -> Outcome:
     argv = (sys.executable, str(TALKERS), style, kind)
     env = {**os.environ, "HEARD": str(heard), "TERM": "dumb"}
     with process.converse(argv, env=env, columns=8192) as terminal:
@@ -87,19 +87,19 @@ def test_no_answer(style: str, kind: str, how: str, words: str, tmp_path: Path) 
 def test_deadline(kind: str, how: str, tmp_path: Path) -> None:
     """Who never asks, or never answers, is ended at the deadline."""
     began = time.monotonic()
-    outcome = ask("llamafactory", kind, tmp_path / "heard", deadline_s=4)
+    outcome = ask("llamafactory", kind, tmp_path / "heard", deadline_s=12)
 
     assert (outcome.how, outcome.status) == (how, None)
-    assert 3 < time.monotonic() - began < 45
+    assert 11 < time.monotonic() - began < 300
 
 
 def test_stuck_after_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that fell over and says nothing more is not waited for until the deadline."""
     monkeypatch.setattr(dialogue, "GRIEF_S", 1.0)
     began = time.monotonic()
-    outcome = ask("llamafactory", "stuck", tmp_path / "heard", deadline_s=300)
+    outcome = ask("llamafactory", "stuck", tmp_path / "heard", deadline_s=1200)
 
-    assert time.monotonic() - began < 100
+    assert time.monotonic() - began < 600
     assert (outcome.how, outcome.lines[-1]) == ("traceback", "RuntimeError: out of words")
 
 

@@ -93,6 +93,7 @@ def test_text_is_complete(recipe: Recipe, job: Job) -> None:
     assert [t for t in command.missing if BLANKS[t].variable not in text] == []
 
 
+@pytest.mark.slow
 @each_job
 def test_dry_run_for_programs(recipe: Recipe, job: Job) -> None:
     """--dry-run --json is one document: the arguments of render(), and with --as-script the script as well."""

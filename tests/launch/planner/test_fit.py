@@ -76,6 +76,7 @@ def ids(value: object) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", TRAINING, ids=ids)
 def test_recipes_fit_their_own_machines(one: Offer) -> None:
     """Every training job of a published recipe fits the machine that it was published for, as doctor sees it."""

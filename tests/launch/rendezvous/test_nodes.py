@@ -115,11 +115,11 @@ def test_clocks(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_node_that_does_not_come(port: int) -> None:
     """Within the limit everybody ends, and the missing rank is named to those who came."""
     began = time.monotonic()
-    met = gathered(port, node(0), node(1), limit_s=2)
+    met = gathered(port, node(0), node(1), limit_s=4)
 
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 120
     for each in met:
-        assert bad(each) == {"nodes.present": "2 of 3 nodes came within 2 s: rank 2 missing"}
+        assert bad(each) == {"nodes.present": "2 of 3 nodes came within 4 s: rank 2 missing"}
 
 
 @pytest.mark.slow

@@ -116,8 +116,8 @@ def test_looking_for_processes_is_paced(tmp_path: Path) -> None:
     for _ in range(50):
         watch.look()
 
-    assert 50 * 0.01 <= soon < 5
-    assert 200 * 0.01 <= watch._family_due - began < 20
+    assert soon >= 50 * 0.01
+    assert watch._family_due - began >= 200 * 0.01
     assert watch.family.looks == 2  # type: ignore[attr-defined]
 
 

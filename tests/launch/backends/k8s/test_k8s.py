@@ -67,6 +67,7 @@ def every_job() -> Iterator[tuple[str, ...]]:
                 yield ("--recipe", recipe.name, "--method", job.method, *variant)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", list(every_job()), ids=lambda words: "-".join(words[1::2]))
 def test_every_job_of_every_recipe_is_valid(words: tuple[str, ...]) -> None:
     """Each job's documents are what Kubernetes', Kubeflow's and Volcano's schemas take, no field unknown."""

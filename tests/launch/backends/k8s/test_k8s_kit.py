@@ -64,6 +64,7 @@ def unpacked(sent: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_envcheck_leaves_a_third_of_a_configmap(sent: bytes) -> None:
     """The API server takes a MiB: there is room for what is to come.  Nothing but the sources decides the bytes."""
     with tarfile.open(fileobj=io.BytesIO(sent), mode="r:xz") as archive:

@@ -182,13 +182,13 @@ class Cluster:
         """As on the machine where jobs are submitted."""
         return ["nsenter", f"--target={self.controller}", "--net", "--mount", "--uts", f"--wd={self.folder}", *words]
 
-    def call(self, *words: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    def call(self, *words: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.argv(*words), env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=timeout_s, check=False,
         )  # fmt: skip
 
-    def envcheck(self, *words: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    def envcheck(self, *words: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
         return self.call(sys.executable, "-m", "envcheck", *words, timeout_s=timeout_s)
 
     def simulate(self, name: str, machine: str, *wishes: str) -> None:
@@ -218,7 +218,7 @@ class Cluster:
         for name in self.names:
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def wait(self, true: Callable[[], bool], seconds: float = 60) -> None:
+    def wait(self, true: Callable[[], bool], seconds: float = 300) -> None:
         end = time.monotonic() + seconds
         while not true():
             if time.monotonic() > end:
