@@ -19,6 +19,8 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from tests.tiers import not_in_fast
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -88,6 +90,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
 @contextmanager
 def serving(folder: Path, address: str = "127.0.0.1") -> Iterator[Index]:
+    not_in_fast("pip with an index")
     index = Index(folder, address)
     threading.Thread(target=index.serve_forever, daemon=True).start()
     try:

@@ -166,7 +166,7 @@ def test_interrupted(number: int, machine: Machine, index: Index) -> None:
     run = machine.start("--yes")
     until(lambda: doing(machine) == "packages" and index.asked > 1)
     run.send_signal(number)
-    code = run.wait(30)
+    code = run.wait(300)
 
     assert code == 130
     assert alive(machine) == []
@@ -183,7 +183,7 @@ def test_two_at_once(machine: Machine, index: Index) -> None:
 
     assert second.returncode == 1
     assert f"another envcheck (process {first.pid}) is working" in second.stderr
-    assert first.wait(60) == 0
+    assert first.wait(300) == 0
     assert machine.versions() == "1.0 1.5"
 
 

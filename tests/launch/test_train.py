@@ -159,7 +159,7 @@ def test_interrupt_ends_all(paddle_home: Path, tmp_path: Path) -> None:
         second = train(paddle_home, tmp_path, "--steps", "5")
         running = left(tmp_path)
         child.send_signal(signal.SIGINT)
-        code = child.wait(60)
+        code = child.wait(300)
 
     assert (second.returncode, "gate.alone" in second.stderr, str(child.pid) in second.stderr) == (1, True, True)
     assert len(running) >= 3  # the launcher and its two workers

@@ -94,7 +94,7 @@ def test_copies_after_an_interrupt(paddles: dict[str, Paddle], tmp_path: Path) -
             time.sleep(0.2)
         held = holding(tmp_path)
         child.send_signal(signal.SIGINT)
-        code = child.wait(60)
+        code = child.wait(300)
 
     assert held
     assert (code, record(tmp_path)["state"]) == (130, "interrupted")

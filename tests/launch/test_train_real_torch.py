@@ -191,7 +191,7 @@ def test_interrupt(plain: Torch, tmp_path: Path) -> None:
         wait_for_step(tmp_path, child)
         running = left(tmp_path)
         child.send_signal(signal.SIGINT)
-        code = child.wait(60)
+        code = child.wait(300)
 
     assert len(running) >= 3
     assert (code, record(tmp_path)["state"]) == (130, "interrupted")

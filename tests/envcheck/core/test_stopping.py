@@ -49,7 +49,7 @@ def test_closed_terminal(paddle_home: Path, tmp_path: Path) -> None:
         wait_for(b" of 2000", ours)
         os.close(ours)
         child.send_signal(signal.SIGHUP)  # the kernel's, to the session whose terminal it was
-        code = child.wait(60)
+        code = child.wait(300)
 
     assert code == 130
     assert (record(tmp_path)["state"], record(tmp_path)["exit"]["code"]) == ("interrupted", 130)
@@ -65,7 +65,7 @@ def test_nohup(paddle_home: Path, tmp_path: Path) -> None:
         wait_for(b"step 1 of", ours)
         os.close(ours)
         child.send_signal(signal.SIGHUP)
-        code = child.wait(60)
+        code = child.wait(300)
 
     assert code == 0
     assert record(tmp_path)["state"] == "finished"

@@ -16,6 +16,7 @@ import pytest
 
 from envcheck.simulate import faults, session
 from envcheck.simulate import machine_file as described
+from tests.tiers import not_in_fast
 
 ROOT = Path(__file__).parents[3]
 # The usual preference of OpenSSH 9 costs 75 ms of computing on each side; these hosts share two cores.
@@ -186,6 +187,7 @@ def _sshd() -> str:
 @contextlib.contextmanager
 def fleet(folder: Path, size: int, machine: str) -> Iterator[Fleet]:
     """Skips where a machine cannot have such hosts."""
+    not_in_fast("a fleet of hosts with sshd")
     if os.geteuid() or not shutil.which("ip") or not shutil.which("unshare") or not _sshd():
         pytest.skip("hosts as network namespaces want root, ip (iproute2), unshare and sshd")
     Path("/run/sshd").mkdir(exist_ok=True)

@@ -51,7 +51,7 @@ def running(*argv: str) -> Iterator[Talk]:
         yield talk
         assert child.stdin
         child.stdin.close()
-        assert child.wait(20) == 0
+        assert child.wait(300) == 0
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_port_is_free_at_once_afterwards(talk: Talk) -> None:
         assert "answer" in talk.ask(*step)
     assert talk.child.stdin
     talk.child.stdin.close()
-    talk.child.wait(20)
+    talk.child.wait(300)
     with socket.socket() as job:
         job.bind(("", port))
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.tiers import not_in_fast
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 MARK = "results-of-the-test"
 # Errors are collected before the page's own script runs, the steps are taken after it; the end is written into the DOM,
@@ -27,6 +29,7 @@ document.body.appendChild(end)})</script>"""
 
 def program() -> str:
     """Its path; a test without one is skipped."""
+    not_in_fast("a browser")
     found = next(filter(None, map(shutil.which, NAMES)), None)
     return found or pytest.skip("there is no chromium on this machine")
 

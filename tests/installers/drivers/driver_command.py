@@ -161,4 +161,4 @@ class Bench:
             time.sleep(0.05)
         time.sleep(0.5)
         child.send_signal(sign)
-        return child.wait(30)
+        return child.wait(300)

@@ -337,11 +337,11 @@ def test_two_at_once(server: Server, tmp_path: Path) -> None:
 
     def slow(here: int, total: int) -> None:
         first.set()
-        go.wait(10)
+        go.wait(300)
 
     thread = threading.Thread(target=get, args=(server, tmp_path), kwargs={"tell": slow})
     thread.start()
-    first.wait(10)
+    first.wait(300)
     with pytest.raises(StepError, match="another envcheck"):
         get(server, tmp_path)
     go.set()

@@ -49,7 +49,7 @@ class Outside:
         yield self.gives[start:middle]
         if len(self.asked) <= self.fails:
             raise Refusal("it cut the connection", "", passing=self.passing)
-        self.more.wait(20)
+        self.more.wait(300)
         yield self.gives[max(start, middle) :]
 
 

@@ -28,6 +28,7 @@ import pytest
 import requests
 
 from tests.installers.images import image_parts
+from tests.tiers import not_in_fast
 
 WRAPPER = Path(__file__).with_name("runc_trimmed.py")
 PREFIX = "envcheck-engine-"  # short: the path of a unix socket has at most 107 bytes
@@ -97,6 +98,7 @@ def why_no_engine() -> str:
 
 def needs_engine() -> None:
     """Skip the test where no engine can be started."""
+    not_in_fast("a container engine")
     if why := why_no_engine():
         pytest.skip(why)
 

@@ -86,7 +86,7 @@ def test_a_container_that_is_removed_under_commands(seat: Inside, engine: Engine
         time.sleep(0.05 * number)
         engine.docker("rm", "-f", name)
         for each in threads:
-            each.join(30)
+            each.join(300)
 
     assert len(said) == 24
     assert all(each.startswith("the container envcheck-test-removed-") for each in said), said
@@ -129,7 +129,7 @@ def test_what_a_killed_envcheck_left(seat: Inside, engine: Engine) -> None:
     while not left(engine, "4713") and time.monotonic() < until:
         time.sleep(0.1)
     seat.end()
-    thread.join(60)
+    thread.join(300)
 
     assert not left(engine, "4713")
 

@@ -148,7 +148,7 @@ def talker(
             done = made.run("provision", "--recipe", "boxed-talk", "--yes")
             assert done.returncode == 0, done.stdout + done.stderr
             engine.docker("exec", NAME, "mkdir", "/talk")
-            engine.docker("cp", str(ROOT / "tests" / "talkers.py"), f"{NAME}:/talk/")
+            engine.docker("cp", str(Path(__file__).with_name("talkers.py")), f"{NAME}:/talk/")
             done = made.run("train", "--recipe", "boxed-talk", "--method", "lora")
             assert done.returncode == 0, done.stderr
             yield made

@@ -19,7 +19,7 @@ from launch.run.host import Here
 
 pytestmark = pytest.mark.slow
 
-PROGRAM = Path(__file__).with_name("trainer_program.py")
+PROGRAM = Path(__file__).parents[1] / "trainer_program.py"
 OPTIONS = (
     "--output_dir", "{output}", "--max_steps", "100000", "--logging_steps", "5", "--save_strategy", "no",
     "--use_cpu", "true", "--report_to", "none", "--per_device_train_batch_size", "1", "--disable_tqdm", "true",

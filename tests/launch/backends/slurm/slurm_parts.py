@@ -18,6 +18,7 @@ import pytest
 from envcheck.simulate import faults, session
 from envcheck.simulate import machine_file as described
 from tests.launch.node_parts import COLLECTIVES
+from tests.tiers import not_in_fast
 
 ROOT = Path(__file__).parents[4]
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "ip", "nsenter", "unshare")
@@ -254,6 +255,7 @@ def _ip(*words: str) -> None:
 
 def wants(*more: str) -> None:
     """Skips where a machine cannot have a Slurm of its own with `more` programs."""
+    not_in_fast("a Slurm")
     missing = [name for name in (*PROGRAMS, *more) if not shutil.which(name, path=SBIN)]
     if os.geteuid() or missing:
         pytest.skip(f"a Slurm of our own wants root, and {', '.join(missing) or 'nothing else'}: slurm-wlm, munge")

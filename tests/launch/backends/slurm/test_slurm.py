@@ -231,7 +231,7 @@ def test_jobs_that_wait_run_and_are_cancelled(slurm: Cluster) -> None:
     with following(slurm, trains) as left, following(slurm, trains) as stays, following(slurm, waits) as comes:
         slurm.wait(lambda: all(" of 100000, loss" in heard(one) for one in (left, stays)) and "waits" in heard(comes))
         left.child.send_signal(signal.SIGINT)
-        codes = [left.child.wait(60)]
+        codes = [left.child.wait(300)]
         still = slurm.envcheck("runs", "show", trains.name, "--json").stdout
         unbegun = slurm.envcheck("runs", "stop", never.name, "--yes")
         stopped = slurm.envcheck("runs", "stop", trains.name, "--yes")
