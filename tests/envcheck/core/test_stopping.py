@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from envcheck.core import signals
-from launch.run.process_tree import orphan
+from launch.run.process_tree import find_orphan
 
 TRAIN = (sys.executable, "-m", "envcheck", "train", "--model", "tiny", "--method", "lora", "--device", "cpu")
 
@@ -53,7 +53,7 @@ def test_closed_terminal(paddle_home: Path, tmp_path: Path) -> None:
 
     assert code == 130
     assert (record(tmp_path)["state"], record(tmp_path)["exit"]["code"]) == ("interrupted", 130)
-    assert orphan(tmp_path / "runs") is None
+    assert find_orphan(tmp_path / "runs") is None
 
 
 def test_nohup(paddle_home: Path, tmp_path: Path) -> None:
