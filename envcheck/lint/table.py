@@ -1,19 +1,19 @@
-"""All rules, in the order in which they are documented; data/rules.toml has what each says and where it comes from."""
+"""All rules, in the order in which they are documented: those for all cards, and those of the vendors' folders.
+
+data/rules.toml has what each of the former says and where it comes from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 
-from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import Remark
-from envcheck.core.lint.rule import LintRule
+from envcheck.core.lint.rule import Judge, LintRule
 from envcheck.core.model import Severity
 from envcheck.lint.context import tables
 from envcheck.lint.rules import (
     containers,
     images,
     mounts,
-    npu,
     packages,
     paths,
     removal,
@@ -40,8 +40,9 @@ from envcheck.lint.rules.training import (
     scheduler,
     steps,
 )
+from envcheck.vendors import load_modules
 
-JUDGES: dict[str, Callable[[LintContext], Iterator[Remark]]] = {
+JUDGES: dict[str, Judge] = {
     "shell.syntax": text.syntax,
     "shell.crlf": text.crlf,
     "shell.backslash_blank": text.blank_behind_backslash,
@@ -67,13 +68,11 @@ JUDGES: dict[str, Callable[[LintContext], Iterator[Remark]]] = {
     "variables.gone": variables.gone,
     "variables.no_effect": variables.no_effect,
     "variables.visible_list": variables.visible_list,
-    "variables.visible_name": variables.visible_name,
     "variables.rank_name": variables.rank_name,
     "variables.backend": variables.backend,
     "variables.left_over": variables.left_overs,
     "variables.loud": variables.loud,
     "variables.interface": variables.interfaces,
-    "variables.set_env": variables.set_env,
     "variables.python_path": variables.python_path,
     "launch.rank": ranks.rank_missing,
     "launch.rank_fixed": ranks.rank_fixed,
@@ -110,9 +109,6 @@ JUDGES: dict[str, Callable[[LintContext], Iterator[Remark]]] = {
     "training.sequence": steps.sequence,
     "training.bubble": steps.bubble,
     "training.mixture": steps.mixture,
-    "training.precision": steps.precision,
-    "training.attention": npu.attention,
-    "training.optimiser": npu.optimiser,
     "training.rate": steps.rates,
     "training.output": steps.output_in_model,
     "training.offload": room.offload,
@@ -125,7 +121,6 @@ JUDGES: dict[str, Callable[[LintContext], Iterator[Remark]]] = {
     "paths.upwards": paths.upwards,
     "paths.project": paths.project,
     "paths.tool": paths.tool_unknown,
-    "paths.cuda_tool": npu.cuda_tool,
     "packages.unpinned": packages.unpinned,
     "packages.upgrade_all": packages.upgrade_all,
     "packages.gpu_list": packages.gpu_lists,
@@ -145,8 +140,6 @@ JUDGES: dict[str, Callable[[LintContext], Iterator[Remark]]] = {
     "container.shm": containers.shared_memory,
     "container.mount_over": mounts.mount_over,
     "container.mount_source": mounts.mount_source,
-    "container.npu": containers.npu_parts,
-    "container.cuda": npu.cuda_container,
     "container.privileges": containers.privileges,
     "container.name": containers.fixed_name,
     "container.ports": containers.open_ports,
@@ -161,8 +154,25 @@ JUDGES: dict[str, Callable[[LintContext], Iterator[Remark]]] = {
     "config.number": configs.text_numbers,
     "config.template": configs.template,
 }
-RULES: tuple[LintRule, ...] = tuple(
-    LintRule(row["name"], Severity[row["severity"]], row["says"], row["source"], JUDGES[row["name"]])
-    for row in tables.load("rules")["rules"]
-)
+
+
+def _own() -> list[LintRule]:
+    return [
+        LintRule(row["name"], Severity[row["severity"]], row["says"], row["source"], JUDGES[row["name"]])
+        for row in tables.load("rules")["rules"]
+    ]
+
+
+def place_rules(rules: Iterable[LintRule], more: Iterable[LintRule]) -> tuple[LintRule, ...]:
+    """The rules with more of them: each behind the one that it names, else behind the last of its area."""
+    found = list(rules)
+    for rule in more:
+        behind = [n for n, each in enumerate(found, 1) if each.name == rule.after] or [
+            n for n, each in enumerate(found, 1) if each.area == rule.area
+        ]
+        found.insert(behind[-1] if behind else len(found), rule)
+    return tuple(found)
+
+
+RULES = place_rules(_own(), (rule for _, module in load_modules("lint") for rule in getattr(module, "RULES", ())))
 BY_NAME = {rule.name: rule for rule in RULES}

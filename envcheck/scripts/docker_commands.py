@@ -9,14 +9,15 @@ from collections.abc import Iterable, Iterator
 from envcheck.core.lint.model import Command, Script, Word
 from envcheck.core.lint.script_container import ScriptContainer
 from envcheck.core.lint.wrappers import ENGINES, bare, unwrapped
+from envcheck.scripts.vendor_words import device_node_names
 
 # Options without a value; the others take the next word.
 _FLAGS = re.compile(
     "--(rm|privileged|init|interactive|tty|detach|read-only|quiet|replace|no-healthcheck|oom-kill-disable|publish-all)|"
     "--sig-proxy|-q|-[itdP]+"
 )
-_CARD = re.compile(r"/dev/(davinci|iluvatar|nvidia)\d+")
-_CARDS = re.compile("davinci|iluvatar|nvidia")
+_CARD = re.compile(rf"/dev/({'|'.join(device_node_names())})\d+")
+_CARDS = re.compile("|".join(device_node_names()))
 
 
 def containers_of_commands(commands: Iterable[tuple[Script, Command]]) -> Iterator[ScriptContainer]:

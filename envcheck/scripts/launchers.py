@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from envcheck.core.lint.launcher import Launcher
+from envcheck.vendors import VENDORS
 
+_DEVICE_OPTIONS = dict.fromkeys(v.launch_option.lstrip("-") for v in VENDORS.values() if v.launch_option)
 _TORCH = {
     "nodes": ("nnodes",),
     "processes": ("nproc_per_node",),
@@ -55,7 +57,7 @@ LAUNCHERS = (
             "processes": ("nproc_per_node",),
             "rank": ("rank",),
             "master": ("master",),
-            "devices": ("npus", "gpus", "xpus", "devices"),
+            "devices": ("devices", "xpus", *_DEVICE_OPTIONS),
         },
         variables={
             "nodes": ("PADDLE_NNODES",),

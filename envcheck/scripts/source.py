@@ -8,6 +8,7 @@ from pathlib import Path
 
 from envcheck.core.errors import UsageError
 from envcheck.core.lint.model import Block, Source
+from envcheck.scripts.vendor_words import DEVICE_TOOLS
 
 LIMIT = 1 << 20  # bytes; the longest launch script seen has 40 kB
 _CONFIGS = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
@@ -28,7 +29,7 @@ _LANGUAGES = {
 _COMMANDS = (
     rb"(?:sudo|docker|podman|nerdctl|pip3?|python3?|conda|export|unset|cd|git|wget|curl|source|bash|sh|apt(?:-get)?|yum|"
     rb"torchrun|deepspeed|accelerate|swift|megatron|llamafactory-cli|erniekit|paddleformers-cli|srun|sbatch|mpirun|mkdir|"
-    rb"npu-smi|ixsmi|nvidia-smi|cat|echo|rm|set|nohup|[A-Z_]{3,}=\S)"
+    rb"cat|echo|rm|set|nohup|[A-Z_]{3,}=\S|" + "|".join(map(re.escape, DEVICE_TOOLS)).encode() + rb")"
 )
 # Where a block shows what a tool answered, the commands are over: tables, progress bars, log lines.
 _ANSWER = re.compile(

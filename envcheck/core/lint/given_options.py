@@ -50,6 +50,16 @@ def last_option(options: Iterable[GivenOption], *names: str) -> GivenOption | No
     return next((each for each in reversed(list(options)) if each.plain in names), None)
 
 
+def place_of(given: GivenOption) -> Word:
+    """Where a remark on it points: its last value, with its name in front where that is of a command line."""
+    last = given.values[-1] if given.values else Word("", given.start, given.end)
+    return (
+        Word("", min(given.start, last.start) if not given.key else last.start, max(given.end, last.end))
+        if last.start >= given.start
+        else last
+    )
+
+
 def number(text: str | None) -> int | None:
     """A whole number as options have it: 8, "8", 1_000 and 1e3 are none that every parser takes."""
     return int(text) if text is not None and re.fullmatch(r"-?\d{1,12}", text.strip()) else None

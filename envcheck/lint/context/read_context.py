@@ -16,14 +16,9 @@ from envcheck.scripts.docker_commands import containers_of_commands
 from envcheck.scripts.interpreter import compose, dockerfiles, walker
 from envcheck.scripts.jobs import alone, jobs_of
 from envcheck.scripts.pip_commands import installs_of
+from envcheck.scripts.vendor_words import vendor_words
 
 FAMILIES_ALONE = ("llamafactory", "paddle", "swift", "accelerate")
-# What gives away for which cards a script is, the surest first.
-_SIGNS = {
-    "npu": r"--npus\b|--device[ =\"']+npu|/dev/davinci|ascend|\bnpu-smi|-npu[:\s\-_]|torch[_-]npu|HCCL_",
-    "iluvatar": r"iluvatar|ixuca|\bixsmi\b|corex",
-    "nvidia": r"nvidia-smi|--gpus[ =]all|nvcr\.io|cuda-\d|NVIDIA_VISIBLE",
-}
 
 
 def read_context(file: Source, machine: TargetMachine, device: str = "auto", kind: str = "") -> LintContext:
@@ -80,7 +75,8 @@ def _meant(code: str, machine: TargetMachine) -> str:
     """By the words of the code.  Of several vendors it is that of the machine, as where there is no sign at all: a
     training that names no cards starts on those that the machine has, where they are of one vendor.
     """
-    scores = {name: len(re.findall(pattern, code, re.IGNORECASE)) for name, pattern in _SIGNS.items()}
+    signs = {name: words.signs for name, words in vendor_words().items() if words.signs}  # the surest vendor first
+    scores = {name: len(re.findall(pattern, code, re.IGNORECASE)) for name, pattern in signs.items()}
     signed = [name for name in sorted(scores, key=lambda name: -scores[name]) if scores[name]]
     if len(signed) == 1:
         return signed[0]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from envcheck.compat import loading
 from envcheck.core import toml_file
+from envcheck.scripts.vendor_words import RUNTIME_VARIABLES, VISIBLE_VARIABLES
 
 FOLDER = Path(__file__).parent / "data"
 LIMIT = 256 << 10
@@ -37,8 +38,15 @@ def families() -> tuple[Family, ...]:
     return tuple(Family(**{**table, "names": frozenset(table["names"])}) for table in tables)
 
 
+@cache
 def singles() -> frozenset[str]:
-    return frozenset(load("names")["singles"])
+    """Names of no family; those of the vendors' records are among them."""
+    return frozenset(load("names")["singles"]) | VISIBLE_VARIABLES | RUNTIME_VARIABLES
+
+
+def other_device_lists() -> frozenset[str]:
+    """Variables that choose devices of vendors that are not known here."""
+    return frozenset(load("names")["device_lists"])
 
 
 @cache
@@ -50,19 +58,9 @@ def keys(name: str) -> frozenset[str]:
 @cache
 def renamed(tool: str) -> Mapping[str, str]:
     """Old name or option → today's, of the tables of versions."""
-    from envcheck.compat import loading
-
     return {each.old: each.new for each in loading.table().renamed if each.tool == tool}
 
 
 def gone() -> Mapping[str, Mapping[str, str]]:
     found: Mapping[str, Mapping[str, str]] = load("names")["gone"]
     return found
-
-
-def vendors_of(variable: str) -> tuple[str, ...]:
-    """For whose cards a variable does anything; () for all."""
-    for row in load("names")["vendor"]:
-        if re.fullmatch(row["pattern"], variable):
-            return tuple(row["of"])
-    return ()

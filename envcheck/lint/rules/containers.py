@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.model import UNKNOWN, Remark, Word
-from envcheck.core.lint.remarks import fail, listed, warn
+from envcheck.core.lint.model import Remark, Word
+from envcheck.core.lint.remarks import listed, warn
 from envcheck.core.lint.script_container import ScriptContainer
 from envcheck.core.lint.wrappers import ENGINES, bare
 from envcheck.scripts.docker_commands import has_devices
@@ -68,40 +68,6 @@ def _wide(container: ScriptContainer) -> Iterator[tuple[str, Word]]:
     for word in container.all("--pid"):
         if word.text == "host":
             yield container.written("--pid", "host"), word
-
-
-_NPU_NODES = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
-_NPU_MOUNTS = ("/usr/local/Ascend/driver", "/usr/local/dcmi", "/etc/ascend_install.info")
-
-
-def npu_parts(context: LintContext) -> Iterator[Remark]:
-    """A container with NPUs has the manager nodes and the driver's folders."""
-    for container in context.containers:
-        nodes = [word.text.partition(":")[0] for word in container.all("--device")]
-        targets = [mount.target.rstrip("/") for mount in container.mounts]
-        davinci = any(re.match(rf"/dev/davinci(\d|{UNKNOWN})", node) for node in nodes)
-        driver = context.device == "npu" and any("Ascend/driver" in target for target in targets)
-        runtime = any(word.text == "ascend" for word in container.all("--runtime"))
-        if runtime or container.open or not (davinci or driver):
-            continue
-        place = next(iter(container.all("--device")), None) or container.place
-        lacking = [node for node in _NPU_NODES if node not in nodes]
-        if lacking and davinci and not container.has("--privileged"):
-            seen = f"without {listed(lacking)} no NPU can be opened"
-            yield fail(place, seen, container.written("--device", *lacking))
-        files = [path for path in _NPU_MOUNTS if not any(_covers(path, target) for target in targets)]
-        if files:
-            some = any("Ascend" in target for target in targets)
-            seen = (
-                f"not mounted: {listed(files)}; tools and libraries look there for the driver"
-                if some
-                else f"not mounted: {listed(files)}: the driver's libraries are not in the image"
-            )
-            yield warn(place, seen, container.written("-v", *(f"{path}:{path}" for path in files)))
-
-
-def _covers(path: str, target: str) -> bool:
-    return path == target or path.startswith(f"{target}/") or target.startswith(f"{path}/")
 
 
 def fixed_name(context: LintContext) -> Iterator[Remark]:

@@ -9,12 +9,13 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import UNKNOWN, Remark
 from envcheck.core.lint.remarks import graded, listed, unknown, warn
 from envcheck.core.lint.script_container import BindMount
+from envcheck.scripts.vendor_words import join_patterns, vendor_words
 
 # (folder that is mounted over, image, what the image has there)
 _NEEDED = (
     (r"/(usr|usr/local|opt|opt/conda|lib|lib64|bin|sbin|etc|root|root/\.local|venv)", r"", "the image's own programs"),
     (
-        r"/usr/local/(Ascend|Ascend/ascend-toolkit|Ascend/cann|Ascend/nnal|corex|cuda|python.*)",
+        join_patterns("/usr/local/python.*", *(words.image_folders for words in vendor_words().values())),
         r"",
         "the toolkit of the image",
     ),
@@ -25,6 +26,9 @@ _NEEDED = (
     ),
     (r"/(workspace/)?(ms-)?swift", r"swift", "the image's own checkout"),
 )
+
+
+_REMEDIES = {file: do for words in vendor_words().values() for file, do in words.mount_remedies.items()}
 
 
 def mount_over(context: LintContext) -> Iterator[Remark]:
@@ -65,8 +69,7 @@ def _missing(mount: BindMount) -> Remark:
     seen = f"{mount.source[:100]} is not there"
     seen += "" if mount.strict else ": the engine makes an empty folder of that name"
     do = "Make it first, or mount what is meant; --mount type=bind refuses a missing source."
-    if mount.source.endswith("/npu-smi"):
-        do = "command -v npu-smi: on some hosts it is in sbin."
+    do = _REMEDIES.get(mount.source.rpartition("/")[2], do)
     return graded(mount.source.startswith(("/usr", "/etc", "/lib", "/dev")), mount.word, seen, do)
 
 

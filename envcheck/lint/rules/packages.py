@@ -11,6 +11,9 @@ from envcheck.core.lint.model import Remark, Word
 from envcheck.core.lint.remarks import fail, graded, listed, unknown, warn
 from envcheck.core.lint.wrappers import bare, unwrapped
 from envcheck.lint.context import tables
+from envcheck.scripts.vendor_words import join_patterns, vendor_words, words_of
+from envcheck.vendors import VENDORS
+from launch.rendering import dialects
 
 # Packages whose newest version may want another toolkit, driver or torch.
 _MATTER = frozenset(
@@ -18,11 +21,8 @@ _MATTER = frozenset(
         "torch",
         "torchvision",
         "torchaudio",
-        "torch-npu",
         "paddlepaddle",
         "paddlepaddle-gpu",
-        "paddle-custom-npu",
-        "paddle-iluvatar-gpu",
         "paddleformers",
         "paddlenlp",
         "erniekit",
@@ -34,27 +34,23 @@ _MATTER = frozenset(
         "ms-swift",
         "llamafactory",
         "vllm",
-        "vllm-ascend",
         "flash-attn",
         "xformers",
         "triton",
-        "triton-ascend",
-        "mindspeed",
         "megatron-core",
         "bitsandbytes",
         "apex",
         "transformer-engine",
+        *(package for words in vendor_words().values() for package in words.packages),
     ]
 )
 _WHY = {
-    "torch-npu": "torch-npu without a version brings the newest, which wants its own torch and CANN",
     "paddleformers": "paddleformers without a version brings the newest: since 0.4 its options have other names",
+    **{package: why for words in vendor_words().values() for package, why in words.unpinned_reasons.items()},
 }
 
 
 def unpinned(context: LintContext) -> Iterator[Remark]:
-    from launch.rendering import dialects
-
     old = {
         package
         for d in dialects.dialects()
@@ -93,29 +89,19 @@ def upgrade_all(context: LintContext) -> Iterator[Remark]:
 def gpu_lists(context: LintContext) -> Iterator[Remark]:
     """A list of packages for NVIDIA's cards on others, or such packages one by one."""
     yield from cuda_packages(context)
-    if context.device not in ("npu", "iluvatar") and not any(_foreign(job.option("device")) for job in context.jobs):
+    words = words_of(context.device)
+    if not words.instead_of_cuda and not any(_foreign(job.option("device")) for job in context.jobs):
         return
     for install in context.installs:
         for option, word in install.options:
             if option in ("-r", "--requirement") and re.search(r"(^|[/_.-])(gpu|cuda|cu\d+)([/_.-]|$)", word.text):
                 seen = f"{word.text[:80]} is the list for NVIDIA's cards: triton and others break here, or do not exist"
                 yield graded(
-                    context.device == "npu",
+                    words.gpu_lists_fail,
                     word,
                     seen,
                     "envcheck recipes has the packages for this device; or cut the list down.",
                 )
-
-
-# Made of CUDA's kernels; what NPUs have in their place comes with torch-npu, or under names of its own.
-_CUDA = re.compile(r"flash-attn|xformers|bitsandbytes|transformer-engine|nvidia-\w[\w-]*|cupy-cuda\w+|onnxruntime-gpu")
-
-
-# The build for NVIDIA's cards → what the others have: a processor's build, and a plugin.
-_FOR_NVIDIA = {
-    "npu": {"paddle": "paddlepaddle and paddle-custom-npu", "torch": "torch and torch-npu"},
-    "iluvatar": {"paddle": "paddlepaddle and paddle-iluvatar-gpu", "torch": "the vendor's own torch"},
-}
 
 
 def meant(context: LintContext) -> str:
@@ -126,15 +112,15 @@ def meant(context: LintContext) -> str:
 
 def cuda_packages(context: LintContext) -> Iterator[Remark]:
     device = meant(context)
-    instead = _FOR_NVIDIA.get(device)
+    instead = words_of(device).instead_of_cuda
     for install in context.installs if instead else ():
         for name, _, specifier, word in install.packages:
             kit = "paddle" if name == "paddlepaddle-gpu" else "torch" if _of_cuda(name, specifier) else ""
-            if kit and instead:
+            if kit:
                 seen = f"{word.text[:60]} is a build for NVIDIA's cards, which finds none here"
                 yield fail(word, seen, f"Install {instead[kit]}, of one version: envcheck solve tells which.")
-            elif _CUDA.fullmatch(name) and device == "npu":
-                seen = f"{name} is made for NVIDIA's cards: on an NPU it does not build, or does nothing"
+            elif re.fullmatch(words_of(device).cuda_packages or "(?!)", name):
+                seen = words_of(device).cuda_package_remark.format(package=name)
                 yield warn(word, seen, "Leave it out.")
 
 
@@ -143,16 +129,15 @@ def _of_cuda(name: str, specifier: str) -> bool:
     return name in _TORCHS and bool(re.search(r"\+cu\d", specifier))
 
 
+_WITHOUT_CUDA = tuple(VENDORS[name].device_type for name, words in vendor_words().items() if words.instead_of_cuda)
+
+
 def _foreign(given: object) -> bool:
-    return getattr(given, "value", None) in ("npu", "iluvatar_gpu")
+    return getattr(given, "value", None) in _WITHOUT_CUDA
 
 
-PLUGINS = {
-    "paddle-custom-npu": "paddlepaddle",
-    "paddle-iluvatar-gpu": "paddlepaddle",
-    "torch-npu": "torch",
-    "paddle-custom-iluvatar-gpu": "paddlepaddle",
-}
+# A plugin → what it is plugged into, of one version.
+PLUGINS = {plugin: host for words in vendor_words().values() for plugin, host in words.plugins.items()}
 
 
 def pairs(context: LintContext) -> Iterator[Remark]:
@@ -289,6 +274,9 @@ def tracked(context: LintContext) -> Iterator[Remark]:
             )
 
 
+_WITH_TORCH = re.compile(join_patterns(*(words.image_words for words in vendor_words().values())) or "(?!)")
+
+
 def image_reinstalled(context: LintContext) -> Iterator[Remark]:
     """An editable installation without pins, inside an image that brings its own torch."""
     image = next(
@@ -297,10 +285,7 @@ def image_reinstalled(context: LintContext) -> Iterator[Remark]:
             for _, c in context.commands("docker", "podman")
             if "run" in c.texts()
             for w in c.words
-            if re.search(r"npu|ascend|cann", w.text)
-            and ":" in w.text
-            and "/" in w.text
-            and not w.text.startswith(("/", "-"))
+            if _WITH_TORCH.search(w.text) and ":" in w.text and "/" in w.text and not w.text.startswith(("/", "-"))
         ),
         None,
     )

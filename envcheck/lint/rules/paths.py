@@ -10,6 +10,7 @@ from envcheck.core.lint.model import UNKNOWN, Command, Remark, Script, Word
 from envcheck.core.lint.remarks import fail, graded, listed, near, unknown, warn
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, bare, unwrapped
+from envcheck.scripts.vendor_words import vendor_tools, vendor_words
 
 _DATA = (
     "train_dataset_path",
@@ -257,8 +258,9 @@ def project(context: LintContext) -> Iterator[Remark]:
 
 def tool_unknown(context: LintContext) -> Iterator[Remark]:
     """Vendors' tools by names that nobody publishes."""
-    tools = frozenset({"npu-smi", "ixsmi", "nvidia-smi", "hccn_tool", "msnpureport", "ascend-dmi", "nvidia-ctk"})
+    tools = frozenset(vendor_tools())
+    begins = "|".join(prefix for words in vendor_words().values() for prefix in words.tool_prefixes)
     for _, command in context.commands():
         name = bare(command)
-        if name not in tools and re.match(r"(npu|ix|nvidia|hccn)[-_]", name) and (meant := near(name, tools, 0.6)):
+        if name not in tools and re.match(rf"({begins})[-_]", name) and (meant := near(name, tools, 0.6)):
             yield warn(command.words[0], f"{name} is no tool of the driver or the toolkit", f"{meant} is one.")

@@ -10,6 +10,7 @@ from functools import cached_property
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import UNKNOWN, Command, Script, Use
 from envcheck.core.lint.wrappers import bare
+from envcheck.scripts.vendor_words import join_patterns, vendor_words
 
 # What platforms set where they start a script, in the names that people give by hand as well: kubeflow's PyTorchJob in
 # each pod (MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK), others for each node.  Two of them tell that one is meant.
@@ -18,12 +19,13 @@ _PLATFORM = frozenset(
 )
 # torch.distributed.run sets these for each worker that it starts, not for the script that starts it.
 _WORKERS = frozenset(("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK"))
-# From a profile, a module, CANN's or CoreX's set-up, a scheduler, or a person's own secrets, which belong in no script.
+# From a profile, a module, a toolkit's set-up, a scheduler, or a person's own secrets, which belong in no script.
 _USUAL = re.compile(
-    r"ASCEND_\w+|ATB_\w+|COREX_\w+|CUDA_(HOME|PATH|ROOT)|TOOLCHAIN_HOME|LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|PYTHONPATH|MANPATH|"
+    r"LD_LIBRARY_PATH|LIBRARY_PATH|CPATH|PYTHONPATH|MANPATH|"
     r"\w*_proxy|\w*_PROXY|SSH_\w+|MAIL|PS[1-4]|SGE_\w+|PE_HOSTFILE|NSLOTS|NHOSTS|JOB_ID|JOB_NAME|JOB_COMPLETION_INDEX|"
     r"PMIX_\w+|MPI_\w+|FLUX_\w+|COBALT_\w+|PET_\w+|POD_\w+|RAY_\w+|CI|CI_\w+|GITHUB_\w+|BATCH_\w+|TRAINER_\w+|PADDLE_\w+|"
-    r"NVIDIA_\w+|SCRATCH|ARCH|\w*(TOKEN|KEY|SECRET|PASSWORD|PASSWD)"
+    r"SCRATCH|ARCH|\w*(TOKEN|KEY|SECRET|PASSWORD|PASSWD)|"
+    + join_patterns(*(words.outside_variables for words in vendor_words().values()))
 )
 _SAYS = ("echo", "printf", "log", "info", "warn", "true", ":", "logger")  # without effect where a word is empty
 _FILES = frozenset(

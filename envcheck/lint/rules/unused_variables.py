@@ -11,6 +11,7 @@ from envcheck.core.lint.remarks import graded, near, warn
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import bare
 from envcheck.lint.rules.undefined_env import Reading, whose
+from envcheck.scripts.vendor_words import VISIBLE_VARIABLES, join_patterns, vendor_words
 
 # Set by the shell, the system or a job platform.
 _GIVEN = re.compile(
@@ -130,8 +131,9 @@ def unused(context: LintContext) -> Iterator[Remark]:
 
 
 _ENVIRONMENT = re.compile(
-    r"(CUDA|ASCEND_RT|ILUVATAR_GPU|HIP|ROCR)_VISIBLE_DEVICES|NPROC_PER_NODE|NNODES|NODE_RANK|MASTER_(ADDR|PORT)|FORCE_TORCHRUN|"
-    r"(FLAGS|NCCL|HCCL|FLAGCX|PYTORCH|TORCH|HF|OMP|USE_MODELSCOPE|TOKENIZERS|WANDB|CUDA_DEVICE)_\w+|PYTHONPATH|LD_PRELOAD|LD_LIBRARY_PATH"
+    r"(HIP|ROCR)_VISIBLE_DEVICES|NPROC_PER_NODE|NNODES|NODE_RANK|MASTER_(ADDR|PORT)|FORCE_TORCHRUN|"
+    r"(FLAGS|FLAGCX|PYTORCH|TORCH|HF|OMP|USE_MODELSCOPE|TOKENIZERS|WANDB)_\w+|PYTHONPATH|LD_PRELOAD|LD_LIBRARY_PATH|"
+    + join_patterns(*VISIBLE_VARIABLES, *(words.exported_variables for words in vendor_words().values()))
 )
 
 

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
 
+from envcheck.core import versions
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import UNKNOWN, Assign, Remark, Script, Word
 from envcheck.core.lint.remarks import fail, graded, listed, near, swap, unknown, warn
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.context import tables
+from envcheck.lint.context.package_versions import installed
+from envcheck.scripts.vendor_words import VISIBLE_VARIABLES, readers_of_list, vendor_words
+from envcheck.vendors import VENDORS
+from launch.rendering.stale_env import BY_LAUNCHER
 
-_LISTS = re.compile(r"(CUDA|ASCEND_RT|ILUVATAR_GPU|HIP|NPU|XPU)_VISIBLE_DEVICES")
+_LISTS = tables.other_device_lists().union(
+    VISIBLE_VARIABLES, *(words.device_lists for words in vendor_words().values())
+)
+_WITH_BLANKS = frozenset(name for words in vendor_words().values() for name in words.lists_with_blanks)
+# paddle's name for the devices of each plugin, and the option of its launcher that names them alone
+_PLUGIN_TYPES = tuple(vendor.device_type for vendor in VENDORS.values() if vendor.plugin and vendor.device_type)
+_LAUNCH_OPTIONS = Counter(vendor.launch_option for vendor in VENDORS.values() if vendor.launch_option)
+_OWN_OPTIONS = {
+    vendor.launch_option.lstrip("-"): vendor.device_type
+    for vendor in VENDORS.values()
+    if vendor.plugin and _LAUNCH_OPTIONS[vendor.launch_option] == 1
+}
 
 
 def environment(context: LintContext) -> Iterator[tuple[Script, Assign]]:
@@ -76,13 +92,18 @@ def gone(context: LintContext) -> Iterator[Remark]:
             )
 
 
+def _owners(variable: str) -> list[str]:
+    """For whose cards a variable does anything; [] for all."""
+    return [name for name, words in vendor_words().items() if re.fullmatch(words.own_variables or "(?!)", variable)]
+
+
 def no_effect(context: LintContext) -> Iterator[Remark]:
     """Another vendor's variable; not where the script serves several vendors."""
     if not context.device or context.device == "cpu":
         return
     told: set[tuple[int, str]] = set()
     for script, assign in environment(context):
-        vendors, key = tables.vendors_of(assign.name), (id(script), assign.name)
+        vendors, key = _owners(assign.name), (id(script), assign.name)
         if _misspelt(assign.name):
             continue  # that is told; what it would do here is another question
         if vendors and context.device not in vendors and key not in told:
@@ -97,10 +118,10 @@ def visible_list(context: LintContext) -> Iterator[Remark]:
     """The runtimes stop at the first entry that is no number, without a word."""
     for _, assign in environment(context):
         text = assign.word.text
-        if not _LISTS.fullmatch(assign.name) or not assign.word.known or not text or re.search(r"GPU-|MIG-|-1$", text):
+        if assign.name not in _LISTS or not assign.word.known or not text or re.search(r"GPU-|MIG-|-1$", text):
             continue
         entries = text.split(",")
-        if assign.name == "CUDA_VISIBLE_DEVICES":  # CUDA passes over blanks before a number, as strtoul
+        if assign.name in _WITH_BLANKS:
             entries = [each.strip() for each in entries]
         bad = [each for each in entries if not re.fullmatch(r"\d+", each)]
         twice = [each for number, each in enumerate(entries) if each in entries[:number]]
@@ -156,11 +177,14 @@ def visible_count(context: LintContext) -> Iterator[Remark]:
             yield warn(job.told("processes") or place, seen, "Make the two equal, unless it is meant.")
 
 
+_CHOOSING = frozenset(name for name, vendor in VENDORS.items() if vendor.visible_env)
+
+
 def _visible(job: TrainingJob, device: str) -> tuple[str, int, Word] | None:
     for name, word in sorted(job.command.environment.items()):
-        if (device, name) in (("npu", "CUDA_VISIBLE_DEVICES"), ("nvidia", "ASCEND_RT_VISIBLE_DEVICES")):
+        if (readers := readers_of_list(name)) and device in _CHOOSING and device not in readers:
             continue  # told by visible_name, no_effect
-        if _LISTS.fullmatch(name) and re.fullmatch(r"\d+(,\d+)*", word.text) and not word.soft:
+        if name in _LISTS and re.fullmatch(r"\d+(,\d+)*", word.text) and not word.soft:
             return name, word.text.count(",") + 1, word
     return None
 
@@ -186,8 +210,6 @@ def rank_name(context: LintContext) -> Iterator[Remark]:
 
 def backend(context: LintContext) -> Iterator[Remark]:
     """PADDLE_XCCL_BACKEND: there before Paddle 3.3, and of the device."""
-    from envcheck.lint.context.package_versions import installed
-
     for job in context.jobs:
         if job.launcher.name not in ("paddle.distributed.launch", "erniekit", "paddleformers-cli") or not job.trains:
             continue
@@ -196,12 +218,11 @@ def backend(context: LintContext) -> Iterator[Remark]:
         if told is not None and told.known and wanted and wanted not in (told.text, "gpu", "cpu"):
             seen = f"PADDLE_XCCL_BACKEND is {told.text}, and the training is told --device {wanted}"
             yield fail(told, seen, f"export PADDLE_XCCL_BACKEND={wanted}")
-        elif told is not None and told.known and wanted == "gpu" and told.text in ("npu", "iluvatar_gpu"):
+        elif told is not None and told.known and wanted == "gpu" and told.text in _PLUGIN_TYPES:
             yield fail(told, f"PADDLE_XCCL_BACKEND is {told.text}, and the training runs on gpu", "Take it away.")
-        elif told is None and (wanted in ("npu", "iluvatar_gpu") or job.says("npus")):
+        elif told is None and (wanted in _PLUGIN_TYPES or _by_option(job)):
             version = installed(context, "paddlepaddle")
-            backend_ = wanted or "npu"
-            do = f"export PADDLE_XCCL_BACKEND={backend_}"
+            do = f"export PADDLE_XCCL_BACKEND={wanted or _by_option(job)}"
             if version is None:
                 seen = (
                     "Paddle before 3.3 ends without PADDLE_XCCL_BACKEND, unless the image sets it; which one is there?"
@@ -211,16 +232,17 @@ def backend(context: LintContext) -> Iterator[Remark]:
                 yield fail(job, f"Paddle {version} ends with a ValueError where PADDLE_XCCL_BACKEND is not set", do)
 
 
-def _before(version: str, other: str) -> bool:
-    from envcheck.core import versions
+def _by_option(job: TrainingJob) -> str:
+    """The device that the launcher's own option means: --npus; "" where it may be several's, as --gpus."""
+    return next((device for option, device in _OWN_OPTIONS.items() if job.says(option)), "")
 
+
+def _before(version: str, other: str) -> bool:
     return (versions.compare(version, other) or 0) < 0
 
 
 def left_overs(context: LintContext) -> Iterator[Remark]:
     """Some of an earlier job's variables are taken away, others not."""
-    from launch.rendering.stale_env import BY_LAUNCHER
-
     for job in context.jobs:
         names = [n for n in BY_LAUNCHER.get(job.launcher.name, ()) if n.startswith("PADDLE_")]
         unset = {word.text for word in job.script.unset}
@@ -248,8 +270,8 @@ _DEBUG = {
     "FLAGCX_DEBUG": ("TRACE",),
     "FLAGCX_DEBUG_SUBSYS": ("ALL",),
     "NCCL_DEBUG": ("TRACE",),
-    "ASCEND_GLOBAL_LOG_LEVEL": ("0", "1"),
     "TORCH_DISTRIBUTED_DEBUG": ("DETAIL",),
+    **{name: values for words in vendor_words().values() for name, values in words.loud_variables.items()},
 }
 
 
@@ -293,54 +315,6 @@ def interfaces(context: LintContext) -> Iterator[Remark]:
         else:
             seen = f"no interface of this machine is named {listed(names)}: it has {listed(sorted(there))}"
             yield fail(assign, seen, "ip -br address names them; each host has its own.")
-
-
-def set_env(context: LintContext) -> Iterator[Remark]:
-    """On an NPU: CANN's own set-up is sourced, and ATB's where Paddle needs it."""
-    if context.device != "npu":
-        return
-    sourced = " ".join(w.text for _, c in context.commands("source", ".") for w in c.words)
-    jobs = [job for job in context.jobs if job.trains and job.launcher.name and not _login(job)]
-    if not jobs:
-        return
-    if not re.search(r"set_?env", sourced) and not re.search(r"(^|\s)bash -l", sourced):
-        if any("ASCEND_HOME_PATH" in job.command.environment for job in jobs):
-            return
-        seen = "CANN's set_env.sh is not sourced here; a service or docker exec has no CANN in its paths then"
-        do = "source /usr/local/Ascend/ascend-toolkit/set_env.sh, unless the shell that calls this has done so."
-        yield warn(jobs[0], seen, do)
-    elif re.search(r"toolkit|cann", sourced) and not re.search(r"nnal|atb", sourced):
-        paddle = [
-            job for job in jobs if job.launcher.name in ("paddle.distributed.launch", "erniekit", "paddleformers-cli")
-        ]
-        if paddle:
-            place = next(c for _, c in context.commands("source", ".") if re.search(r"set_?env", " ".join(c.texts())))
-            seen = "ATB's set_env.sh is not sourced: where the plugin wants libatb.so, it is not found"
-            yield warn(place, seen, "source /usr/local/Ascend/nnal/atb/set_env.sh as well.")
-
-
-def _login(job: TrainingJob) -> bool:
-    """bash -l: the start files of the container set the paths."""
-    if job.command.login:
-        return True
-    texts = job.command.texts()
-    pairs = itertools.pairwise(texts)
-    return any(one in ("bash", "sh") and re.fullmatch(r"-\w*l\w*", other) for one, other in pairs)
-
-
-def visible_name(context: LintContext) -> Iterator[Remark]:
-    """The runtime's list is none of the process."""
-    for job in context.jobs:
-        env = job.command.environment
-        if context.device == "npu" and "CUDA_VISIBLE_DEVICES" in env and "ASCEND_RT_VISIBLE_DEVICES" not in env:
-            yield fail(
-                env["CUDA_VISIBLE_DEVICES"],
-                "no NPU reads CUDA_VISIBLE_DEVICES: all of them are used",
-                "ASCEND_RT_VISIBLE_DEVICES",
-            )
-        if "ASCEND_VISIBLE_DEVICES" in env and "ASCEND_RT_VISIBLE_DEVICES" not in env:
-            seen = "ASCEND_VISIBLE_DEVICES is for the container's runtime, and chooses nothing in a process"
-            yield warn(env["ASCEND_VISIBLE_DEVICES"], seen, "ASCEND_RT_VISIBLE_DEVICES, which counts inside.")
 
 
 def python_path(context: LintContext) -> Iterator[Remark]:

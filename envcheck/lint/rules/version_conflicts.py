@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from envcheck.compat import detect, judging, loading
+from envcheck.compat.components import components
+from envcheck.compat.model import Confidence, Standing, Verdict
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Remark, Word
 from envcheck.core.lint.pip_install import PipInstall
 from envcheck.core.lint.remarks import fail, graded, near, warn
 from envcheck.lint.context import tables
 from envcheck.lint.rules.packages import PLUGINS, meant
-
-if TYPE_CHECKING:
-    from envcheck.compat.model import Verdict
+from envcheck.scripts.vendor_words import words_of
+from envcheck.vendors import VENDORS
 
 # Of the machine: what a container has of its host.  The rest is the image's, or what the script installs.
-_HOST = ("architecture", "npu-driver", "npu-firmware", "corex-driver", "nvidia-driver", "chip")
-_OWN = ("cann", "corex")  # and where nothing is said of a container
+_HOST = (
+    "architecture",
+    *(
+        name
+        for vendor in VENDORS.values()
+        for name in (vendor.driver_component, vendor.firmware_component, vendor.chip_component)
+        if name
+    ),
+)
+# and where nothing is said of a container
+_OWN = tuple(vendor.toolkit_component for vendor in VENDORS.values() if vendor.toolkit_component)
 
 
 def together(context: LintContext) -> Iterator[Remark]:
     """A version that the script pins, and one that is known to fail with it."""
-    from envcheck.compat import judging
-    from envcheck.compat.components import components
-    from envcheck.compat.model import Standing
-
     pins = {name: pin for name, pin in _pins(context).items() if name in components()}
     if not pins:
         return
@@ -34,7 +40,8 @@ def together(context: LintContext) -> Iterator[Remark]:
     for verdict in judging.judge(known):
         mine = [name for name in (verdict.left, verdict.right) if name in pins]
         told = PLUGINS.get(verdict.left) == verdict.right and len(mine) == 2  # by packages.pair
-        told = told or ("paddlepaddle-gpu" in mine and meant(context) in ("npu", "iluvatar"))  # by packages.gpu_list
+        if "paddlepaddle-gpu" in mine and words_of(meant(context)).instead_of_cuda:
+            told = True  # by packages.gpu_list
         if verdict.standing is Standing.BAD and mine and not told:
             yield _bad(verdict, pins[mine[0]][1])
 
@@ -51,8 +58,6 @@ def _pins(context: LintContext) -> dict[str, tuple[str, Word]]:
 
 def _around(context: LintContext) -> Mapping[str, str]:
     """The versions that are there before: of the image, and of the machine where it is the one that is meant."""
-    from envcheck.compat import detect, loading
-
     images = {container.image.text for container in context.containers if container.image is not None}
     held = [dict(image.holds) for image in loading.table().images if images & set(image.references)]
     if context.machine.facts is None or context.here is False:
@@ -64,8 +69,7 @@ def _around(context: LintContext) -> Mapping[str, str]:
 
 def _bad(verdict: Verdict, word: Word) -> Remark:
     """In doctor's words."""
-    from envcheck.checks.software import compatibility
-    from envcheck.compat.model import Confidence
+    from envcheck.checks.software import compatibility  # brings all checks with it, which take 0.1 s to load
 
     finding = compatibility.finding(verdict, ())
     sure = verdict.confidence in (Confidence.TRIED, Confidence.DOCUMENTED)
@@ -106,8 +110,6 @@ def _words(context: LintContext) -> list[str]:
 
 
 def _lone_wheel(found: list[PipInstall], name: str) -> Iterator[Remark]:
-    from envcheck.compat import judging
-
     row = next(judging.bad(name), None)
     for install in found:
         for package, _, _, word in install.packages:

@@ -12,10 +12,12 @@ from envcheck.scripts.interpreter.embedded_shell import Pieces, inside, shell_of
 from envcheck.scripts.interpreter.yaml_nodes import ITEMS, Reader, items
 from envcheck.scripts.interpreter.yaml_shell import appended
 from envcheck.scripts.state import State, Value
+from envcheck.scripts.vendor_words import RUNTIME_VARIABLES
+from envcheck.vendors import VENDORS
 
 SERVICES = 100
-# Read by the container's runtime, which hands other devices in; nothing for a process.
-_RUNTIMES = ("ASCEND_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+# Drivers of a reservation whose devices are those of --gpus.
+_GPUS_DRIVERS = frozenset(vendor.runtime for vendor in VENDORS.values() if vendor.owns_gpus_option)
 # Keys whose value or items are one of docker's options as they stand.
 _ALIKE = {
     "shm_size": "--shm-size",
@@ -92,7 +94,7 @@ def _ports(reader: Reader, node: Any) -> Iterator[tuple[str, Word]]:
 
 
 def _deploy(reader: Reader, node: Any) -> Iterator[tuple[str, Word]]:
-    """deploy.resources.reservations.devices: NVIDIA's cards."""
+    """deploy.resources.reservations.devices, where they are the cards of --gpus."""
     found: Any = node
     for name in ("resources", "reservations", "devices"):
         pair = reader.fields(found).get(name)
@@ -101,7 +103,7 @@ def _deploy(reader: Reader, node: Any) -> Iterator[tuple[str, Word]]:
         found = pair[1]
     for each in found.value[:ITEMS] if found.id == "sequence" else ():
         driver = reader.fields(each).get("driver")
-        if driver is not None and driver[1].value == "nvidia":
+        if driver is not None and driver[1].value in _GPUS_DRIVERS:
             count = reader.fields(each).get("count")
             yield "--gpus", reader.word(count[1] if count and count[1].id == "scalar" else driver[1])
 
@@ -121,7 +123,7 @@ def _started(reader: Reader, fields: dict[str, tuple[Any, Any]], container: Scri
     state.cwd = UNKNOWN
     for name, value, word in container.environment:
         state.values[name] = Value(Word(value, word.start, word.end, soft=word.soft))
-        if name not in _RUNTIMES:
+        if name not in RUNTIME_VARIABLES:  # the runtime hands other devices in; a process does not see it
             state.exported.add(name)
     pieces, argv = Pieces(), list[str]()
     for name in ("entrypoint", "command"):

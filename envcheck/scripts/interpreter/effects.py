@@ -9,10 +9,10 @@ from pathlib import PurePosixPath
 from envcheck.core.lint.model import UNKNOWN, Command, Word
 from envcheck.scripts.interpreter.walk import CALLS_DEEP, Walk
 from envcheck.scripts.state import Value
+from envcheck.scripts.vendor_words import join_patterns, vendor_words
 
-_VENDORS = re.compile(
-    r"/(Ascend|ascend-toolkit|cann|nnal|corex|intel|conda|miniconda3?|anaconda3?)\b|set_?env|activate"
-)
+_FOLDERS = join_patterns("intel|conda|miniconda3?|anaconda3?", *(w.setup_folders for w in vendor_words().values()))
+_SETUP = re.compile(rf"/({_FOLDERS})\b|set_?env|activate")
 _OPTIONS = {"e": "errexit", "u": "nounset", "a": "allexport"}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -86,7 +86,7 @@ def _shift(walk: Walk, command: Command) -> None:
 
 def _source(walk: Walk, command: Command) -> None:
     """A vendor's file sets what a vendor's file sets; another may set anything."""
-    if not _VENDORS.search(" ".join(command.texts()[1:])):
+    if not _SETUP.search(" ".join(command.texts()[1:])):
         walk.script.opaque = True
 
 

@@ -10,6 +10,7 @@ import io
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,7 @@ LIBRARIES = ("click", "defusedxml", "packaging")  # pure Python, and all that th
 # What no gate loads: other verbs, what only provisions, plans for people, reports as pages.  Modules and folders.
 WITHOUT = (
     *(
+        "envcheck/core/lint",
         "envcheck/lint",
         "envcheck/scripts",
         "envcheck/simulate",
@@ -52,8 +54,8 @@ WITHOUT = (
     *("click/testing.py", "click/_winconsole.py", "defusedxml/lxml.py", "defusedxml/xmlrpc.py", "packaging/licenses"),
     *(f"packaging/{name}.py" for name in ("metadata", "pylock", "dependency_groups", "direct_url")),
 )
-# Parts of the vendors' folders that no gate loads.
-VENDOR_PARTS = ("codes.toml", "driver.toml", "explain.toml", "lint.py", "scheduler.toml", "simulate.py")
+# Parts of the vendors' folders that no gate loads, as patterns: a part may have modules of its own.
+VENDOR_PARTS = ("codes.toml", "driver.toml", "explain.toml", "lint*.py", "scheduler.toml", "simulate*.py")
 # Of these folders no more than that.
 ONLY = {
     "envcheck/cli/commands": ("__init__.py", "train.py"),
@@ -101,7 +103,7 @@ def wanted(name: str) -> bool:
     folder, _, file = name.rpartition("/")
     if folder in ONLY:
         return file in ONLY[folder]
-    if folder.startswith("envcheck/vendors/") and file in VENDOR_PARTS:
+    if folder.startswith("envcheck/vendors/") and any(fnmatch(file, part) for part in VENDOR_PARTS):
         return False
     return not any(name == out or name.startswith(f"{out}/") for out in WITHOUT)
 

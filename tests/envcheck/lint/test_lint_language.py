@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from envcheck import vendors
 from envcheck.cli.commands.lint import lint as command
 from envcheck.core import language
 from envcheck.core.facts import Facts
@@ -20,7 +21,8 @@ from tests.envcheck.core.language import language_parts
 from tests.envcheck.lint.lint_cases import CASES, Case
 
 ROOT = Path(__file__).parents[3]
-FILES = [path for path in sorted(Path(rules.__file__).parent.glob("*.py")) if path.stem not in ("__init__", "common")]
+FILES = [path for path in sorted(Path(rules.__file__).parent.rglob("*.py")) if path.stem != "__init__"]
+FILES += sorted(Path(vendors.__file__).parent.glob("*/lint*.py"))
 # Said as parts of others, or with so few words that they could be a tool's own.
 LOOSE = {
     "{} has no {}",
@@ -39,7 +41,7 @@ LOOSE = {
 }
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_what_a_rule_saw_has_its_chinese(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence of each remark stands in a table, values aside."""
     for name in ("warn", "fail", "unknown"):

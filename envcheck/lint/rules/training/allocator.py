@@ -9,8 +9,9 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Assign, Remark
 from envcheck.core.lint.remarks import fail, near, warn
 from envcheck.lint.rules.variables import environment
+from envcheck.scripts.vendor_words import vendor_words
 
-# torch 2.9's documents and c10/cuda/CUDAAllocatorConfig; torch_npu's documents of the same variable.
+# torch 2.9's documents and c10/cuda/CUDAAllocatorConfig.
 _CUDA = frozenset(
     [
         "backend",
@@ -33,25 +34,12 @@ _CUDA = frozenset(
         "large_segment_size_mb",
     ]
 )
-_NPU = frozenset(
-    [
-        "max_split_size_mb",
-        "garbage_collection_threshold",
-        "expandable_segments",
-        "base_addr_aligned_kb",
-        "page_size",
-        "segment_size_mb",
-        "multi_stream_lazy_reclaim",
-        "pinned_mem_register",
-        "pinned_use_background_threads",
-        "per_process_memory_fraction",
-    ]
-)
+_OF_VENDORS = {name: keys for words in vendor_words().values() for name, keys in words.allocator_keys.items()}
 _KEYS = {
     "PYTORCH_CUDA_ALLOC_CONF": _CUDA,
     "PYTORCH_HIP_ALLOC_CONF": _CUDA,
-    "PYTORCH_ALLOC_CONF": _CUDA | _NPU,
-    "PYTORCH_NPU_ALLOC_CONF": _NPU,
+    "PYTORCH_ALLOC_CONF": _CUDA.union(*_OF_VENDORS.values()),
+    **_OF_VENDORS,
 }
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.given_options import GivenOption
+from envcheck.core.lint.given_options import GivenOption, place_of
 from envcheck.core.lint.model import Remark
 from envcheck.core.lint.remarks import fail, unknown, warn
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, bare
-from envcheck.lint.rules.training.steps import PP, TP, at, whole
+from envcheck.lint.rules.training.steps import PP, TP, whole
 from envcheck.scripts import programs
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _held(job: TrainingJob, degrees: list[Degree], each: int) -> Remark | None:
     words = " x ".join(f"{given.plain} {degree}" for given, degree in degrees)
     words += f" ({job.lender.text[-60:]})" if job.lender and degrees[0][0].start == job.lender.start else ""
     words += f" is {product}" if len(degrees) > 1 else ""
-    place = at(degrees[0][0])
+    place = place_of(degrees[0][0])
     if nodes is not None:
         seen = f"{words}, and there are {nodes} x {each} = {nodes * each} processes"
         return fail(place, seen, f"A product that divides {nodes * each}.")
@@ -125,7 +125,7 @@ def heads(context: LintContext) -> Iterator[Remark]:
         split = whole(ep)
         if ep is not None and model.moe and split and split > 1 and model.moe.experts % split:
             seen = f"{model.name} has {model.moe.experts} experts, which {ep.plain} {split} does not divide"
-            yield fail(at(ep), seen, f"A divisor of {model.moe.experts}.")
+            yield fail(place_of(ep), seen, f"A divisor of {model.moe.experts}.")
         if tp is not None and degree and degree > 1:
             for count, what in ((model.heads, "attention heads"), (model.kv_heads, "key/value heads")):
                 if count % degree and degree % count:
@@ -135,18 +135,20 @@ def heads(context: LintContext) -> Iterator[Remark]:
                         if model.heads % n == 0 and model.kv_heads % n == 0
                     ]
                     yield fail(
-                        at(tp),
+                        place_of(tp),
                         f"{model.name} has {count} {what}, which {tp.plain} {degree} does not divide",
                         f"One of {', '.join(map(str, fits))}.",
                     )
                     break
         if pp is not None and stages and stages > model.layers:
             yield fail(
-                at(pp), f"{stages} stages for the {model.layers} layers of {model.name}", f"At most {model.layers}."
+                place_of(pp),
+                f"{stages} stages for the {model.layers} layers of {model.name}",
+                f"At most {model.layers}.",
             )
         elif pp is not None and stages and stages > 1 and model.layers % stages:
             yield warn(
-                at(pp),
+                place_of(pp),
                 f"{model.layers} layers on {stages} stages: some hold more than others, and all wait for these",
                 "Allowed; a divisor would be even.",
             )

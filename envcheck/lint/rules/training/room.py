@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import place_of
 from envcheck.core.lint.model import Remark
 from envcheck.core.lint.remarks import fail, unknown, warn
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.rules.training.degrees import model_of
-from envcheck.lint.rules.training.steps import STEPS, at, whole
+from envcheck.lint.rules.training.steps import STEPS, whole
 
 _LARGE = 2e10  # parameters: below, states and checkpoints are small beside what a machine with such cards has
 _STATES = 12  # bytes for each parameter: master weights and both moments, 4 each (launch.planner.verdict)
@@ -35,7 +36,7 @@ def offload(context: LintContext) -> Iterator[Remark]:
             continue
         size = params * _STATES / (job.nodes or 1) / _GIB
         seen = f"the optimiser's states of {model.name} want {size:.0f} GiB of each node's own memory"
-        yield warn(at(given), seen, "free -g; envcheck plan counts it.")
+        yield warn(place_of(given), seen, "free -g; envcheck plan counts it.")
 
 
 def disk(context: LintContext) -> Iterator[Remark]:
@@ -53,12 +54,12 @@ def disk(context: LintContext) -> Iterator[Remark]:
                 f"checkpoints of {name} want {kept} x {size} GiB on this node: whether there is room was not looked up"
             )
             do = "df -h there; save_total_limit keeps fewer, and save_only_model leaves the optimiser's states out."
-            yield unknown(at(given), seen, do)
+            yield unknown(place_of(given), seen, do)
         elif free < kept * each:
             seen = (
                 f"checkpoints of {name} want {kept} x {size} GiB on this node, and {free / _GIB:.0f} GiB are free there"
             )
-            yield fail(at(given), seen, "Another folder, or fewer of them by save_total_limit.")
+            yield fail(place_of(given), seen, "Another folder, or fewer of them by save_total_limit.")
 
 
 def _lean(job: TrainingJob) -> bool:

@@ -11,8 +11,11 @@ from envcheck.core.lint.remarks import fail
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.rules.variables import visible_count
 from envcheck.scripts.docker_commands import count_devices
+from envcheck.vendors import VENDORS
 
-_GPUS = re.compile(r"(?:--gpus-per-node[= ]|--gres[= ](?:gpu|npu):)(?:[A-Za-z][\w.-]*:)?(\d{1,3})(?=\s|$|,)")
+_GPUS = re.compile(
+    rf"(?:--gpus-per-node[= ]|--gres[= ](?:gpu|{'|'.join(VENDORS)}):)(?:[A-Za-z][\w.-]*:)?(\d{{1,3}})(?=\s|$|,)"
+)
 
 
 def processes(context: LintContext) -> Iterator[Remark]:

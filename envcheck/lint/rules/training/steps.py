@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.given_options import GivenOption, figure, number
-from envcheck.core.lint.model import Remark, Word
+from envcheck.core.lint.given_options import GivenOption, figure, number, place_of
+from envcheck.core.lint.model import Remark
 from envcheck.core.lint.remarks import fail, graded, warn
 from envcheck.core.lint.training_job import TrainingJob
 
@@ -22,15 +22,6 @@ def whole(given: GivenOption | None) -> int | None:
     return number(given.value) if given is not None else None
 
 
-def at(given: GivenOption) -> Word:
-    last = given.values[-1] if given.values else Word("", given.start, given.end)
-    return (
-        Word("", min(given.start, last.start) if not given.key else last.start, max(given.end, last.end))
-        if last.start >= given.start
-        else last
-    )
-
-
 def warmup(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
         most, warm = job.option(*STEPS), job.option(*WARMUP)
@@ -40,11 +31,11 @@ def warmup(context: LintContext) -> Iterator[Remark]:
             seen = (
                 f"a warm-up of {first} steps in a training of {steps}: the learning rate ends at {reached} of its aim"
             )
-            yield fail(at(warm), seen, f"1 to 10 % of the steps: {max(1, steps // 20) if steps > 1 else 0}.")
+            yield fail(place_of(warm), seen, f"1 to 10 % of the steps: {max(1, steps // 20) if steps > 1 else 0}.")
         ratio = job.option("warmup_ratio", "lr_warmup_fraction", "warmup_proportion")
         share = figure(ratio.value) if ratio else None
         if ratio is not None and share is not None and not 0 <= share < 1:
-            yield fail(at(ratio), f"a warm-up of {share:g} times the training", "A share: 0.03 to 0.1.")
+            yield fail(place_of(ratio), f"a warm-up of {share:g} times the training", "A share: 0.03 to 0.1.")
 
 
 _INTERVALS = (
@@ -65,7 +56,7 @@ def never(context: LintContext) -> Iterator[Remark]:
             if how is not None and how.value not in (None, "steps"):
                 continue
             seen = f"every {every} steps, and there are {steps}: nothing is {deed} before the end"
-            yield warn(at(given), seen, f"At most {steps}, as {max(1, steps // 2)}.")
+            yield warn(place_of(given), seen, f"At most {steps}, as {max(1, steps // 2)}.")
 
 
 def evaluation(context: LintContext) -> Iterator[Remark]:
@@ -77,9 +68,9 @@ def evaluation(context: LintContext) -> Iterator[Remark]:
         data = job.option("eval_dataset_path")
         if how is not None and how.value not in (None, "no") and (do is None or not do.on):
             seen = "an evaluation strategy without do_eval" + (", and data to evaluate on" if data else "")
-            yield warn(at(how), seen, "Say do_eval as well, or neither.")
+            yield warn(place_of(how), seen, "Say do_eval as well, or neither.")
         elif data is not None and do is None and how is None:
-            yield warn(at(data), "data to evaluate on, and no do_eval", "Say do_eval, or take them away.")
+            yield warn(place_of(data), "data to evaluate on, and no do_eval", "Say do_eval, or take them away.")
 
 
 def best(context: LintContext) -> Iterator[Remark]:
@@ -94,10 +85,10 @@ def best(context: LintContext) -> Iterator[Remark]:
             continue
         if how is not None and when is not None and len(ways) == 2:
             seen = f"evaluated by {when.value}, saved by {how.value}: load_best_model_at_end is refused"
-            yield fail(at(when), seen, "The same for both.")
+            yield fail(place_of(when), seen, "The same for both.")
         elif given is not None and ways <= {"steps"} and min(every, looked) > 0 and every % looked:
             seen = f"saved every {every} steps, evaluated every {looked}: load_best_model_at_end is refused"
-            yield fail(at(given), seen, f"A multiple: {-(-every // looked) * looked}.")
+            yield fail(place_of(given), seen, f"A multiple: {-(-every // looked) * looked}.")
 
 
 def sequence(context: LintContext) -> Iterator[Remark]:
@@ -107,7 +98,9 @@ def sequence(context: LintContext) -> Iterator[Remark]:
         count = whole(length)
         if parallel is not None and parallel.on and length is not None and tp and count and tp > 1 and count % tp:
             yield fail(
-                at(length), f"{count} tokens, which tensor parallel {tp} does not divide", f"{count // tp * tp or tp}"
+                place_of(length),
+                f"{count} tokens, which tensor parallel {tp} does not divide",
+                f"{count // tp * tp or tp}",
             )
 
 
@@ -119,7 +112,7 @@ def bubble(context: LintContext) -> Iterator[Remark]:
             idle = (stages - 1) / (rounds + stages - 1)
             if idle > 0.5:
                 seen = f"{stages} stages and {rounds} accumulation steps: each card waits {idle:.0%} of the time"
-                yield warn(at(given), seen, f"{3 * (stages - 1)} would make it 25 %; the batch grows with it.")
+                yield warn(place_of(given), seen, f"{3 * (stages - 1)} would make it 25 %; the batch grows with it.")
 
 
 _DATA = (
@@ -139,37 +132,21 @@ def mixture(context: LintContext) -> Iterator[Remark]:
             for given, found in ((probs, parts[1]), (kinds, parts[2])):
                 if given is not None and found and len(found) != len(parts[0]):
                     yield fail(
-                        at(given), f"{len(found)} entries for {len(parts[0])} data sets", f"{len(parts[0])} of them."
+                        place_of(given),
+                        f"{len(found)} entries for {len(parts[0])} data sets",
+                        f"{len(parts[0])} of them.",
                     )
             numbers = [figure(part) for part in parts[1]]
             if probs is not None and numbers and None not in numbers:
                 total = sum(n for n in numbers if n is not None)
                 if len(numbers) == len(parts[0]) and abs(total - 1) > 0.005:
-                    yield warn(at(probs), f"the shares are {total:g} in sum", "1 in sum.")
+                    yield warn(place_of(probs), f"the shares are {total:g} in sum", "1 in sum.")
 
 
 def _parts(given: GivenOption | None) -> list[str]:
     if given is None or not given.values or not all(word.known for word in given.values):
         return []
     return [part.strip() for word in given.values for part in word.text.split(",") if part.strip()]
-
-
-def precision(context: LintContext) -> Iterator[Remark]:
-    for job in context.jobs:
-        fp16, bf16 = job.option("fp16"), job.option("bf16")
-        if context.device == "npu" and fp16 is not None and fp16.on and (bf16 is None or not bf16.on):
-            yield warn(
-                at(fp16), "fp16 on an NPU: its loss scale overflows where bf16 does not", "bf16, on 910B and newer."
-            )
-        dtype = job.option("torch_dtype", "dtype")
-        if context.device == "npu" and dtype is not None and dtype.value in ("float16", "fp16", "half") and job.trains:
-            seen = "fp16 on an NPU: its loss scale overflows where bf16 does not"
-            yield warn(dtype.values[-1], seen, "bfloat16, on 910B and newer.")
-        quant = job.option("quantization_bit", "quant_bits", "load_in_4bit", "load_in_8bit", "quantization_method")
-        if context.device == "npu" and quant is not None and quant.on and quant.value not in ("bf16",):
-            yield fail(
-                at(quant), "bitsandbytes has no way to an NPU: a quantised training ends at once", "LoRA in bf16."
-            )
 
 
 def batch(context: LintContext) -> Iterator[Remark]:
@@ -182,7 +159,9 @@ def batch(context: LintContext) -> Iterator[Remark]:
         data = _data_parallel(job)
         if total % (small * data):
             words = f"{small} x {data} data parallel" if data > 1 else f"the micro batch {small}"
-            yield fail(at(given), f"a global batch of {total} is no multiple of {words}: Megatron ends", "A multiple.")
+            yield fail(
+                place_of(given), f"a global batch of {total} is no multiple of {words}: Megatron ends", "A multiple."
+            )
 
 
 def _data_parallel(job: TrainingJob) -> int:
@@ -202,12 +181,12 @@ def rates(context: LintContext) -> Iterator[Remark]:
         rate = figure(given.value) if given else None
         if given is not None and rate is not None and (rate >= 0.1 or rate <= 0) and given.value:
             sure = rate <= 0
-            yield graded(sure, at(given), f"a learning rate of {given.value}", "1e-6 to 1e-3 for fine-tuning.")
+            yield graded(sure, place_of(given), f"a learning rate of {given.value}", "1e-6 to 1e-3 for fine-tuning.")
         least = job.option("min_lr")
         low = figure(least.value) if least else None
         if least is not None and rate is not None and low is not None and low > rate > 0:
             yield warn(
-                at(least),
+                place_of(least),
                 f"the least rate {least.value} is above the rate {given.value if given else ''}",
                 "Below it.",
             )
@@ -220,4 +199,6 @@ def output_in_model(context: LintContext) -> Iterator[Remark]:
             continue
         inside = out.value.rstrip("/") == model.value.rstrip("/") or out.value.startswith(model.value.rstrip("/") + "/")
         if inside:
-            yield warn(at(out), "the results are written into the model's own folder", "A folder of the run's own.")
+            yield warn(
+                place_of(out), "the results are written into the model's own folder", "A folder of the run's own."
+            )

@@ -1,4 +1,4 @@
-"""What is of NVIDIA's cards alone, in a script or configuration that is meant for NPUs."""
+"""What a training on NPUs is told of precision, attention and optimiser."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.given_options import place_of
 from envcheck.core.lint.model import Remark
 from envcheck.core.lint.remarks import fail, warn
-from envcheck.core.lint.wrappers import bare
+from envcheck.vendors.ascend import VENDOR
 
-_IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*nvidia/cuda(?:[:@]|$)|nvcr\.io/")
 # By transformers' argument, LLaMA-Factory's and ms-swift's; the words of each for the package flash-attn.
 _ATTENTION = {
     "attn_implementation": r"flash_attention_[23]",
@@ -24,31 +24,29 @@ _OPTIMISER = re.compile(
 )
 
 
-def cuda_container(context: LintContext) -> Iterator[Remark]:
-    """An NPU does not come into a container by --gpus, and CUDA's images hold nothing for it."""
-    if context.device != "npu":
-        return
-    for container in context.containers:
-        for word in container.all("--gpus"):
-            seen = "--gpus is for NVIDIA's cards: no NPU comes into the container by it"
-            yield fail(word, seen, "--device /dev/davinci0 with the manager nodes, or --runtime ascend.")
-        if container.image is not None and _IMAGE.match(container.image.text):
-            seen = f"the image {container.image.text[:60]} is for NVIDIA's cards: it has no CANN"
-            yield fail(container.image, seen, "An image with CANN, as quay.io/ascend/cann with a version.")
-
-
-def cuda_tool(context: LintContext) -> Iterator[Remark]:
-    """nvidia-smi, where only npu-smi is; not where its absence is looked at."""
-    if context.device != "npu":
-        return
-    for _, command in context.commands("nvidia-smi"):
-        if bare(command) and not command.guarded and not command.lenient and not command.elsewhere:
-            yield warn(command.words[0], "nvidia-smi finds no NPU, and is not installed with one", "npu-smi info")
+def precision(context: LintContext) -> Iterator[Remark]:
+    for job in context.jobs if context.device == VENDOR.name else ():
+        fp16, bf16 = job.option("fp16"), job.option("bf16")
+        if fp16 is not None and fp16.on and (bf16 is None or not bf16.on):
+            yield warn(
+                place_of(fp16),
+                "fp16 on an NPU: its loss scale overflows where bf16 does not",
+                "bf16, on 910B and newer.",
+            )
+        dtype = job.option("torch_dtype", "dtype")
+        if dtype is not None and dtype.value in ("float16", "fp16", "half") and job.trains:
+            seen = "fp16 on an NPU: its loss scale overflows where bf16 does not"
+            yield warn(dtype.values[-1], seen, "bfloat16, on 910B and newer.")
+        quant = job.option("quantization_bit", "quant_bits", "load_in_4bit", "load_in_8bit", "quantization_method")
+        if quant is not None and quant.on and quant.value not in ("bf16",):
+            yield fail(
+                place_of(quant), "bitsandbytes has no way to an NPU: a quantised training ends at once", "LoRA in bf16."
+            )
 
 
 def attention(context: LintContext) -> Iterator[Remark]:
     """flash-attn cannot be built for an NPU; newer trainers take torch_npu's own kernel by the same word."""
-    for job in context.jobs if context.device == "npu" else ():
+    for job in context.jobs if context.device == VENDOR.name else ():
         for name, words in _ATTENTION.items():
             given = job.option(name)
             if given is not None and given.value and re.fullmatch(words, given.value):
@@ -60,7 +58,7 @@ def attention(context: LintContext) -> Iterator[Remark]:
 
 def optimiser(context: LintContext) -> Iterator[Remark]:
     """Optimisers of bitsandbytes."""
-    for job in context.jobs if context.device == "npu" else ():
+    for job in context.jobs if context.device == VENDOR.name else ():
         given = job.option("optim")
         if given is not None and given.value and _OPTIMISER.fullmatch(given.value):
             seen = f"optim {given.value} is of bitsandbytes, which has no released wheel for NPUs"
