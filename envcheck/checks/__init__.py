@@ -35,11 +35,11 @@ from envcheck.core.check import Check
 from envcheck.core.derived.driver import no_device
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, VendorFacts
-from envcheck.core.findings import follows
+from envcheck.core.findings import follows, unknown
 from envcheck.core.model import Finding, Remedy, Severity
 from envcheck.vendors import VENDORS, load_modules
 
-_GENERIC: tuple[Check, ...] = (
+GENERIC: tuple[Check, ...] = (
     *driver.CHECKS,
     *driver_parts.CHECKS,
     *presence.CHECKS,
@@ -76,7 +76,7 @@ def _table() -> tuple[Check, ...]:
         replace(check, vendors=tuple(v.name for v in accelerators if check.name not in v.not_applicable))
         if check.is_of_cards
         else check
-        for check in _GENERIC
+        for check in GENERIC
     ]
     for vendor, module in load_modules("checks"):
         for check in module.CHECKS:
@@ -102,10 +102,21 @@ def run_all(
     chosen, left_out = named(only, own), named(skip, own)
     checks = [c for c in (*CHECKS, *own) if (not chosen or c.name in chosen) and c.name not in left_out]
     found = [finding for check in checks for finding in run(check, facts)]
+    found += () if chosen else _unjudged(facts, found)
     names = {check.name for check in checks}
     bad = sorted((f for f in found if f.severity > Severity.SKIP and not f.follows), key=lambda f: f.severity)
     roots = {(f.name, f.device): f.severity for f in bad}
     return [_grounded(finding, names, roots) if finding.follows else finding for finding in found]
+
+
+def _unjudged(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
+    """Cards of which no check said anything: a machine with such cards is never ready."""
+    judged = {finding.device for finding in found if finding.severity is not Severity.SKIP}
+    for v in facts.vendors:
+        if v.name not in judged:
+            words = "Leave none of the areas out that look at cards: driver, devices."
+            yield replace(unknown(f"no check judged the cards of {v.vendor.title}", words, "envcheck doctor"),
+                          name="devices.present", device=v.name)  # fmt: skip
 
 
 def _grounded(finding: Finding, names: set[str], roots: Mapping[tuple[str, str], Severity]) -> Finding:

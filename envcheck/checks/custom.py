@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import datetime
 import shlex
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
+from envcheck.core import plugins
 from envcheck.core.check import Check, Cost, of_machine
 from envcheck.core.facts import Facts
 from envcheck.core.findings import LINE_LIMIT, figures, graded, not_told, ok, plural, quote, unknown, warn
 from envcheck.core.model import Accepted, Answer, Finding, Outcome, Severity
 from envcheck.core.safe_regex import DEADLINE_S, places
 from envcheck.settings.site_settings import OwnCheck, Settings
+from envcheck.vendors import GROUP as VENDORS_GROUP
+from envcheck.vendors import REFUSED
 
 GROUP = "envcheck.checks"  # an entry point names a Check, or a list of them
 TEXT_LIMIT = 64 << 10  # a pattern is tried on no more: some need time that grows with the square of it
@@ -125,26 +126,15 @@ def _strange(file: str) -> Finding:
 
 
 def _of_packages() -> Iterator[Check]:
-    if not any(_offers(Path(folder)) for folder in sys.path):
-        return
-    from importlib import metadata
-
-    for point in metadata.entry_points(group=GROUP):
+    """The checks of installed packages; a package whose checks or vendor cannot be loaded is a finding."""
+    for point in plugins.entry_points(GROUP):
         try:
             offered = point.load()
             yield from [offered] if isinstance(offered, Check) else [c for c in offered if isinstance(c, Check)]
         except Exception as err:  # a stranger's package: its fault is a finding
             yield _broken(point.name, f"{type(err).__name__}: {err}")
-
-
-def _offers(folder: Path) -> bool:
-    """Whether a package there may have checks: to import the library that knows takes longer than all checks."""
-    if folder.is_file():  # an archive
-        return True
-    try:
-        return any(GROUP in path.read_text(errors="replace") for path in folder.glob("*-info/entry_points.txt"))
-    except OSError:
-        return True
+    for name, why in REFUSED.items():
+        yield _left_out(name, why)
 
 
 def _broken(name: str, why: str) -> Check:
@@ -153,3 +143,11 @@ def _broken(name: str, why: str) -> Check:
 
     judge.__doc__ = "The checks of an installed package can be loaded."
     return of_machine(f"own.{name}", judge, reads="entry points", source=f"entry point {GROUP}")
+
+
+def _left_out(name: str, why: str) -> Check:
+    def judge(facts: Facts) -> Iterator[Finding]:
+        yield unknown(f"the vendor {name} was left out: {why}", "Mend or remove the package.", "pip list")
+
+    judge.__doc__ = "The vendors of installed packages can be loaded."
+    return of_machine(f"own.{name}", judge, reads="entry points", source=f"entry point {VENDORS_GROUP}")

@@ -13,10 +13,10 @@ from envcheck.core.findings import (
     graded,
     here,
     in_container,
+    no_rule,
     not_told,
     ok,
     plural,
-    skip,
 )
 from envcheck.core.model import Finding
 from probes.host import schemas
@@ -45,10 +45,10 @@ def control_nodes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The nodes that every program opens beside a card's own are there."""
     seen = schemas.paths(facts)
     wanted = [p for p in v.vendor.control_nodes if p not in LAZY or in_container(facts)]
-    if seen is None:
+    if not v.vendor.control_nodes:
+        yield no_rule(v, "control nodes")
+    elif seen is None:
         yield not_told(facts, "ask paths")
-    elif not wanted:
-        yield skip("this vendor's cards have none")
     elif not v.nodes:
         yield follows("devices.count")
     elif missing := [path for path in wanted if path not in seen.paths]:

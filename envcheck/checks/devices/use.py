@@ -8,7 +8,7 @@ from envcheck.checks.devices import conflicts
 from envcheck.core.check import Check, of_devices
 from envcheck.core.derived.per_device import is_cut, question_key
 from envcheck.core.facts import Facts, VendorFacts
-from envcheck.core.findings import commands, named, of_device, ok, quote, skip, told_by, unknown, warn
+from envcheck.core.findings import commands, named, no_rule, of_device, ok, quote, skip, told_by, unknown, warn
 from envcheck.core.key_value import blocks
 from envcheck.core.model import Device, Finding
 from envcheck.settings.thresholds import limit
@@ -19,6 +19,9 @@ def memory(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     idle = v.vendor.idle_memory_mib
     told = [d for d in v.devices if d.memory_used_mib is not None]
     held = [d for d in told if (d.memory_used_mib or 0) > idle]
+    if held and not idle:
+        yield no_rule(v, "memory that an idle device's driver holds")
+        return
     for cause, some in conflicts.by_cause(held, conflicts.memory_cause(facts, v)):
         yield told_by(cause, _held(v, some))
     if told and not held:

@@ -57,6 +57,7 @@ VENDOR = Vendor(
     plugin_partner="corex-driver",
     ecc_optional=True,
     not_applicable=(
+        "devices.control_nodes",  # programs open the cards' own nodes alone
         "devices.health",  # ixsmi has no word for it
         "engine.driver_mounts",  # images bring CoreX, and with it the driver's libraries
         "toolkit.driver",  # toolkit.corex compares the two
