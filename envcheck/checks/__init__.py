@@ -6,9 +6,10 @@ for the names of those that tell a cause: `follows` where nothing can be judged,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from envcheck.checks import results
 from envcheck.checks.devices import access, health, kinds, links, order, owners, presence, processes, use
 from envcheck.checks.host import (
     bus,
@@ -32,11 +33,11 @@ from envcheck.checks.software import (
     toolkit_parts,
 )
 from envcheck.core.check import Check
-from envcheck.core.derived.driver import no_device
+from envcheck.core.derived.driver import unlisted_because
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import follows, unknown
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.vendors import VENDORS, load_modules
 
 GENERIC: tuple[Check, ...] = (
@@ -101,50 +102,19 @@ def run_all(
     """The findings of all checks and the site's `own`, or of those that `only` names (checks, areas), less `skip`."""
     chosen, left_out = named(only, own), named(skip, own)
     checks = [c for c in (*CHECKS, *own) if (not chosen or c.name in chosen) and c.name not in left_out]
-    found = [finding for check in checks for finding in run(check, facts)]
-    found += () if chosen else _unjudged(facts, found)
-    names = {check.name for check in checks}
-    bad = sorted((f for f in found if f.severity > Severity.SKIP and not f.follows), key=lambda f: f.severity)
-    roots = {(f.name, f.device): f.severity for f in bad}
-    return [_grounded(finding, names, roots) if finding.follows else finding for finding in found]
+    parts = [part for check in checks for part in run(check, facts)]
+    parts += () if chosen else _unjudged(facts, parts)
+    return results.merge_parts(results.resolve_causes(parts, {check.name for check in checks}))
 
 
 def _unjudged(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
     """Cards of which no check said anything: a machine with such cards is never ready."""
-    judged = {finding.device for finding in found if finding.severity is not Severity.SKIP}
+    judged = {finding.device for finding in found if finding.status not in (Status.NOT_APPLICABLE, Status.BLOCKED)}
     for v in facts.vendors:
         if v.name not in judged:
             words = "Leave none of the areas out that look at cards: driver, devices."
             yield replace(unknown(f"no check judged the cards of {v.vendor.title}", words, "envcheck doctor"),
                           name="devices.present", device=v.name)  # fmt: skip
-
-
-def _grounded(finding: Finding, names: set[str], roots: Mapping[tuple[str, str], Severity]) -> Finding:
-    """A cause is told once: what follows from it is skipped.
-
-    Where the cause is not told, or is told as less bad, what was judged all the same is told as it is; what could not
-    be judged is UNKNOWN without it: skipped, it would look as if it did not matter.
-    """
-    if finding.severity > Severity.SKIP:
-        if _told(finding, roots) < finding.severity:
-            return replace(finding, follows="")
-        seen = f"{finding.seen}; follows from {finding.follows}"
-        return replace(finding, severity=Severity.SKIP, seen=seen, remedy=None)
-    if finding.follows in names:
-        return finding
-    words = "Ask for that one, too."
-    remedy = Remedy(words, (f"envcheck doctor --only {finding.follows}",))
-    return replace(finding, severity=Severity.UNKNOWN, seen=f"{finding.seen}, which was left out", remedy=remedy)
-
-
-def _told(finding: Finding, roots: Mapping[tuple[str, str], Severity]) -> Severity:
-    """How bad the cause is told; a job's or machine's is that of a card, and a card's that of the machine."""
-    told = [
-        severity
-        for (name, device), severity in roots.items()
-        if name == finding.follows and (device == finding.device or not device or not finding.device)
-    ]
-    return max(told, default=Severity.OK)
 
 
 def run(check: Check, facts: Facts) -> Iterator[Finding]:
@@ -163,14 +133,12 @@ def run(check: Check, facts: Facts) -> Iterator[Finding]:
             if not facts.vendors
             else f"does not apply to {', '.join(v.vendor.title for v in facts.vendors)}"
         )
-        yield Finding(check.name, Severity.SKIP, why)
+        yield Finding(check.name, Status.NOT_APPLICABLE, why)
 
 
 def _judged_card(check: Check, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     if check.needs_devices and not v.devices:
-        silent = v.document is None or (v.document.kind in ("unknown", "error") and not no_device(v))
-        cause = "driver.tool" if silent else "devices.present"  # told there, once
-        yield replace(follows(cause), name=check.name, device=v.name)
+        yield replace(follows(unlisted_because(v)), name=check.name, device=v.name)
         return
     if check.judge_versions:
         yield from _judged(check, v.name, check.judge_versions, facts, v, compatibility)
@@ -181,9 +149,9 @@ def _judged_card(check: Check, facts: Facts, v: VendorFacts) -> Iterator[Finding
 def _judged(check: Check, device: str, judge: Callable[..., Iterator[Finding]], *seen: object) -> list[Finding]:
     """A check that crashes is a finding, and so is one that says nothing: neither may look green."""
     try:
-        found = list(judge(*seen)) or [Finding("", Severity.UNKNOWN, "the check said nothing")]
+        found = list(judge(*seen)) or [Finding("", Status.UNKNOWN, "the check said nothing")]
     except Exception as err:
-        found = [Finding("", Severity.UNKNOWN, f"the check crashed: {type(err).__name__}: {err}")]
+        found = [Finding("", Status.UNKNOWN, f"the check crashed: {type(err).__name__}: {err}")]
     return [_stamped(f, check, device) for f in found]
 
 

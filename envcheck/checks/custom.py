@@ -11,7 +11,7 @@ from envcheck.core import plugins
 from envcheck.core.check import Check, Cost, of_machine
 from envcheck.core.facts import Facts
 from envcheck.core.findings import LINE_LIMIT, figures, graded, not_told, ok, plural, quote, unknown, warn
-from envcheck.core.model import Accepted, Answer, Finding, Outcome, Severity
+from envcheck.core.model import Accepted, Answer, Finding, Outcome
 from envcheck.core.safe_regex import DEADLINE_S, places
 from envcheck.settings.site_settings import OwnCheck, Settings
 from envcheck.vendors import GROUP as VENDORS_GROUP
@@ -32,7 +32,7 @@ def waived(findings: Iterable[Finding], settings: Settings, today: datetime.date
     holding = {w.check: Accepted(w.reason, str(w.expires)) for w in settings.waivers if w.expires >= today}
 
     def judged(f: Finding) -> Finding:
-        if f.name not in holding or f.severity < Severity.UNKNOWN:
+        if f.name not in holding or not f.status.is_problem:
             return f
         it = holding[f.name]
         return replace(f, waived=f"until {it.until}: {it.reason}", accepted=it)

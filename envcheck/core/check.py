@@ -46,7 +46,7 @@ class Check:
     A check has either `judge` (once a machine), or `judge_card` or `judge_versions` (once for each vendor in `vendors`,
     which the table fills in: all accelerators whose records do not exclude it, or the vendor in whose folder it
     stands).  `needs_devices` skips it when the tool lists none; `of_job` runs it only when a job is named.  `rule` says
-    which severity when, `fix` what to do about it, in general; a finding says it for the machine.  `frameworks` and
+    which status when, `fix` what to do about it, in general; a finding says it for the machine.  `frameworks` and
     `models` are those that it matters to; none: to all.  A vendor's check stands in the table `before` the one of that
     name, else at the end of its area.
     """

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from envcheck.core.facts import Facts, VendorFacts
-from envcheck.core.model import Answer, Device, Finding, Remedy, Severity
+from envcheck.core.model import Answer, Device, Finding, Remedy, Status
 
 Judge = Callable[[Facts], Iterator[Finding]]
 CardJudge = Callable[[Facts, VendorFacts], Iterator[Finding]]
@@ -22,38 +22,38 @@ LINE_LIMIT, NAMED_LIMIT, XML_LINES = 160, 8, 400
 
 
 def ok(seen: str) -> Finding:
-    return Finding("", Severity.OK, seen)
+    return Finding("", Status.OK, seen)
 
 
 def skip(seen: str) -> Finding:
-    return Finding("", Severity.SKIP, seen)
+    return Finding("", Status.NOT_APPLICABLE, seen)
 
 
 def follows(cause: str, seen: str = "") -> Finding:
-    """SKIP, because the check `cause` tells already why nothing can be judged here."""
-    return Finding("", Severity.SKIP, seen or f"follows from {cause}", follows=cause)
+    """BLOCKED: nothing more than `seen` can be said here, because the check `cause` failed."""
+    return Finding("", Status.BLOCKED, seen, blocked_by=cause)
 
 
 def told_by(cause: str, own: Finding) -> Finding:
-    """`own`, which is told only where the check `cause` tells nothing as bad; no cause, or nothing amiss: always."""
-    return replace(own, follows=cause) if own.severity > Severity.SKIP else own
+    """`own`, which counts only where the check `cause` found nothing as bad; no cause, or nothing amiss: always."""
+    return replace(own, blocked_by=cause) if own.status.is_problem else own
 
 
 def unknown(seen: str, words: str = "", *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
-    return Finding("", Severity.UNKNOWN, seen, Remedy(words, commands) if words else None, evidence)
+    return Finding("", Status.UNKNOWN, seen, Remedy(words, commands) if words else None, evidence)
 
 
 def warn(seen: str, words: str, *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
-    return Finding("", Severity.WARN, seen, Remedy(words, commands), evidence)
+    return Finding("", Status.WARN, seen, Remedy(words, commands), evidence)
 
 
 def fail(seen: str, words: str, *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
-    return Finding("", Severity.FAIL, seen, Remedy(words, commands), evidence)
+    return Finding("", Status.FAIL, seen, Remedy(words, commands), evidence)
 
 
-def graded(severity: Severity, seen: str, words: str, *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
+def graded(status: Status, seen: str, words: str, *commands: str, evidence: tuple[str, ...] = ()) -> Finding:
     """WARN or FAIL, where a figure decides which."""
-    return Finding("", severity, seen, Remedy(words, commands), evidence)
+    return Finding("", status, seen, Remedy(words, commands), evidence)
 
 
 def no_rule(v: VendorFacts, what: str) -> Finding:
@@ -225,10 +225,10 @@ def gib(size: float) -> str:
     return f"{size / GIB:.1f} GiB" if size < 100 * GIB else f"{size / GIB:.0f} GiB"
 
 
-def here(facts: Facts) -> Severity:
+def here(facts: Facts) -> Status:
     """How bad it is when this system itself cannot train: FAIL in a container, and where no engine would start one."""
     starts = facts.engine is not None and facts.engine.error is None
-    return Severity.WARN if starts and not in_container(facts) else Severity.FAIL
+    return Status.WARN if starts and not in_container(facts) else Status.FAIL
 
 
 def nodes_wanted(facts: Facts) -> int:

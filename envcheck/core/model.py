@@ -12,14 +12,23 @@ from functools import cached_property
 from typing import Any
 
 
-class Severity(enum.IntEnum):
-    """Worst last, so that max() is the verdict."""
+class Status(enum.IntEnum):
+    """What a check says of one vendor's devices or of the machine; the parts of a check together say the highest.
 
-    OK = 0
-    SKIP = 1
-    UNKNOWN = 2
-    WARN = 3
-    FAIL = 4
+    A part that does not apply takes nothing from one that is fine; a part that was not checked does.
+    """
+
+    NOT_APPLICABLE = 0  # makes no sense here
+    OK = 1
+    BLOCKED = 2  # not checked, because the check that `blocked_by` names failed first
+    UNKNOWN = 3  # tried, could not determine
+    WARN = 4  # works, but will cost you
+    FAIL = 5  # training will not start, or will break
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether a person has to look at it here; what is blocked is shown under its cause."""
+        return self >= Status.UNKNOWN
 
 
 class Outcome(str, enum.Enum):
@@ -177,20 +186,22 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check saw: `name` is area.property; `source` says where the rule comes from, `device` which vendor's.
+    """What a check found: `name` is area.property; `source` says where the rule comes from, `device` which vendor's.
 
-    `follows` names the check that tells the cause: this one could judge nothing, or nothing that is not told there.
-    `waived` says until when and why a person has accepted it, `accepted` the same for programs: it counts for no
-    verdict.
+    `blocked_by` names the check that failed first: this one could judge nothing, or nothing that is not told there.
+    `details` are the other things that the check saw of the same vendor's devices, or of the machine; they have no
+    status but this one.  `waived` says until when and why a person has accepted it, `accepted` the same for programs:
+    it counts for no verdict.
     """
 
     name: str
-    severity: Severity
+    status: Status
     seen: str
     remedy: Remedy | None = None
     evidence: tuple[str, ...] = ()
     source: str = ""
     device: str = ""
-    follows: str = ""
+    blocked_by: str = ""
     waived: str = ""
     accepted: Accepted | None = None
+    details: tuple[Finding, ...] = ()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from envcheck.core.model import Device, Question, Severity
+from envcheck.core.model import Device, Question, Status
 
 PER_DEVICE = "{id}"  # stands in a follow-up question for the id of one device
 PER_DIE = "{phy}"  # as above, for the physical id of one die: what hccn_tool counts, where npu-smi -i counts NPUs
@@ -94,7 +94,7 @@ class Vendor:
     load_keys: tuple[str, ...] = ()
     ecc_words: tuple[str, ...] = ()
     error_code_key: str = ""
-    health_words: Mapping[str, Severity] = field(default_factory=dict)
+    health_words: Mapping[str, Status] = field(default_factory=dict)
     ecc_optional: bool = False
     busy_errors: tuple[str, ...] = ()
     visible_env: str = ""

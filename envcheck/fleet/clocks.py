@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet.outlier import Odd
 
 NAME, LIMIT_S = "fleet.clock", 0.5
@@ -48,7 +48,7 @@ def odd(offsets: Mapping[str, Offset], limit_s: float = LIMIT_S) -> list[Odd]:
     told = [f"{host} {_away(o.middle_s - middle)}" for host, o in far.items()]
     more = f" and {len(told) - SHOWN} more" if told[SHOWN:] else ""
     seen = f"clocks: {', '.join(told[:SHOWN])}{more} of most"
-    return [Odd(Finding(NAME, Severity.FAIL, seen, Remedy(WORDS, COMMANDS), (), SOURCE), tuple(far))]
+    return [Odd(Finding(NAME, Status.FAIL, seen, Remedy(WORDS, COMMANDS), (), SOURCE), tuple(far))]
 
 
 def _away(seconds: float) -> str:

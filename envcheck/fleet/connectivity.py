@@ -6,12 +6,12 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet.output import BYTES_LIMIT, LINES_LIMIT, Said
 
 NAME = "fleet.reach"
 SOURCE = "OpenSSH's own messages, 7.4 to 9.9"
-FAIL, UNKNOWN, WARN = Severity.FAIL, Severity.UNKNOWN, Severity.WARN
+FAIL, UNKNOWN, WARN = Status.FAIL, Status.UNKNOWN, Status.WARN
 SSH_FAILED = 255
 
 
@@ -23,7 +23,7 @@ class Why:
     seen: str
     words: str
     command: str = ""
-    severity: Severity = FAIL
+    status: Status = FAIL
 
 
 SSH = (
@@ -71,7 +71,7 @@ WORDS = (
 def reached(said: Said) -> Finding:
     """OK where its document came; a login script that prints is told, since it breaks scp and launchers."""
     if said.packed is not None:
-        return _noisy(said) if said.junk.strip() else _finding(said, Severity.OK, f"answered in {said.elapsed_s:.1f} s")
+        return _noisy(said) if said.junk.strip() else _finding(said, Status.OK, f"answered in {said.elapsed_s:.1f} s")
     return _told_by_word(said) or (_limits(said)) or _told_by_ssh(said) or _odd(said)
 
 
@@ -96,7 +96,7 @@ def _told_by_word(said: Said) -> Finding | None:
     for why in WORDS:
         if told.startswith(why.sign):
             seen = f"{why.seen} ({told[len(why.sign) :].strip()})" if told[len(why.sign) :].strip() else why.seen
-            return _finding(said, why.severity, seen, _remedy(why, said.host))
+            return _finding(said, why.status, seen, _remedy(why, said.host))
     return None
 
 
@@ -120,7 +120,7 @@ def _told_by_ssh(said: Said) -> Finding | None:
     after = "after it had begun, " if said.words else ""
     for why in SSH:
         if re.search(why.sign, said.err):
-            return _finding(said, why.severity, after + why.seen, _remedy(why, said.host))
+            return _finding(said, why.status, after + why.seen, _remedy(why, said.host))
     remedy = Remedy("Try it by hand.", (f"ssh -v {shlex.quote(said.host)} true",))
     return _finding(said, FAIL, f"{after}ssh failed", remedy)
 
@@ -142,7 +142,7 @@ def _remedy(why: Why, host: str) -> Remedy:
     return Remedy(why.words, (why.command.format(host=shlex.quote(host)),) if why.command else ())
 
 
-def _finding(said: Said, severity: Severity, seen: str, remedy: Remedy | None = None) -> Finding:
-    lines = [line for line in said.err.splitlines() if line.strip()][-1:] if severity > Severity.OK else []
-    noise = [line for line in said.junk.splitlines() if line.strip()][:2] if severity > Severity.OK else []
-    return Finding(NAME, severity, seen, remedy, tuple(line[:300] for line in (*lines, *noise)), SOURCE)
+def _finding(said: Said, status: Status, seen: str, remedy: Remedy | None = None) -> Finding:
+    lines = [line for line in said.err.splitlines() if line.strip()][-1:] if status.is_problem else []
+    noise = [line for line in said.junk.splitlines() if line.strip()][:2] if status.is_problem else []
+    return Finding(NAME, status, seen, remedy, tuple(line[:300] for line in (*lines, *noise)), SOURCE)

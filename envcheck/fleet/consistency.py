@@ -13,12 +13,12 @@ from envcheck.core import installed_versions
 from envcheck.core.derived import ports
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import ranges
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from probes.ascend.hccn import read_tls
 from probes.host import network_schemas
 
 Values = Mapping[str, str]  # subject → value, as "MTU of eth0" → "1500"
-FAIL, WARN = Severity.FAIL, Severity.WARN
+FAIL, WARN = Status.FAIL, Status.WARN
 NOT_SET = "not set"
 IMAGES_LIMIT = 64
 # Of one node alone, as the launchers' documents have it.
@@ -35,7 +35,7 @@ class Voted:
 
     name: str
     read: Callable[[Facts], Values | None]
-    severity: Severity
+    status: Status
     words: str
     absent: str | None = None
 

@@ -6,17 +6,18 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from envcheck.checks.results import merge_parts
 from envcheck.collect import facts, snapshot
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.facts import Facts
 from envcheck.core.language.findings import localised as in_language
-from envcheck.core.model import Answer, Finding, Severity
+from envcheck.core.model import Answer, Finding, Status
 from envcheck.fleet import clocks, connectivity, consistency, majority
 from envcheck.fleet.host_summary import Own
 from envcheck.fleet.host_summary import read as own_read
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.output import Said
-from envcheck.report.summary import counted, verdict
+from envcheck.report.summary import counted, problems, verdict
 
 Judge = Callable[[Facts], list[Finding]]
 
@@ -57,16 +58,16 @@ class Fleet:
 
     def is_well(self, host: Host) -> bool:
         """By its own findings, and named by none of the fleet's."""
-        return verdict([*host.findings, *self.named.get(host.name, ())]) is Severity.OK
+        return verdict([*host.findings, *self.named.get(host.name, ())]) is Status.OK
 
     @property
     def wrong(self) -> list[Finding]:
-        return [f for f in self.odd if f.severity > Severity.SKIP]
+        return [f for f in self.odd if f.status.is_problem]
 
     @property
     def well(self) -> list[Finding]:
         """What was tried between the hosts and is well, or does not apply."""
-        return [f for f in self.odd if f.severity <= Severity.SKIP]
+        return [f for f in self.odd if not f.status.is_problem]
 
     @property
     def findings(self) -> list[Finding]:
@@ -125,7 +126,7 @@ def fleet(hosts: Iterable[Host], between: Sequence[Odd] | None = None) -> Fleet:
     found = majority.votes({host.name: host.said for host in listed if host.answered})
     rough = clocks.odd({host.name: host.offset for host in listed if host.offset})
     odd = [*majority.odd(found), *(rough if between is None else between)]
-    return Fleet(listed, tuple(found), tuple(one.finding for one in odd), _named(odd))
+    return Fleet(listed, tuple(found), tuple(merge_parts(one.finding for one in odd)), _named(odd))
 
 
 def _named(odd: Iterable[Odd]) -> dict[str, tuple[Finding, ...]]:
@@ -133,7 +134,7 @@ def _named(odd: Iterable[Odd]) -> dict[str, tuple[Finding, ...]]:
     for one in odd:
         for host in one.hosts:
             by_host.setdefault(host, []).append(one.finding)
-    return {host: tuple(found) for host, found in by_host.items()}
+    return {host: tuple(merge_parts(found)) for host, found in by_host.items()}
 
 
 def localised(fleet: Fleet) -> Fleet:
@@ -149,11 +150,12 @@ def alike(hosts: Iterable[Host]) -> list[Alike]:
     first: dict[tuple[object, ...], Finding] = {}
     for host in hosts:
         for f in host.findings:
-            if counted(f) < Severity.UNKNOWN:
+            if not counted(f).is_problem:
                 continue
-            key = (f.name, f.severity, f.device, f.remedy.words if f.remedy else "")
-            first.setdefault(key, f)
-            groups.setdefault(key, {}).setdefault(f.seen, []).append(host.name)
+            for part in problems(f):
+                key = (part.name, part.status, part.device, part.remedy.words if part.remedy else "")
+                first.setdefault(key, part)
+                groups.setdefault(key, {}).setdefault(part.seen, []).append(host.name)
     found = [
         Alike(
             first[key],
@@ -162,4 +164,4 @@ def alike(hosts: Iterable[Host]) -> list[Alike]:
         )
         for key, seen in groups.items()
     ]
-    return sorted(found, key=lambda a: (-a.finding.severity, a.finding.name != connectivity.NAME, -len(a.hosts)))
+    return sorted(found, key=lambda a: (-a.finding.status, a.finding.name != connectivity.NAME, -len(a.hosts)))

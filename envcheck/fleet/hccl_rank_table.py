@@ -10,7 +10,7 @@ from typing import Any
 
 from envcheck.core.errors import UsageError
 from envcheck.core.findings import ranges
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet.host_summary import Own
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.outlier import Odd
@@ -67,7 +67,7 @@ def checked(path: Path, own: Mapping[str, Own | None]) -> Odd:
     """The file beside what the hosts say."""
     said = probe.read(str(path))
     if said["error"]:
-        return _odd(Severity.FAIL, f"{path}: {said['error']}")
+        return _odd(Status.FAIL, f"{path}: {said['error']}")
     servers = [str(one["id"]) for one in said["servers"]]
     cards = tuple(
         Ranked(str(one["id"]), d["id"], d["address"], d["rank"]) for one in said["servers"] for d in one["devices"]
@@ -78,10 +78,10 @@ def checked(path: Path, own: Mapping[str, Own | None]) -> Odd:
     ]
     if flaws:
         more = f"; {len(flaws) - SHOWN} more" if flaws[SHOWN:] else ""
-        return _odd(Severity.FAIL, f"{path}: {'; '.join(flaws[:SHOWN])}{more}", flaws[SHOWN:40])
+        return _odd(Status.FAIL, f"{path}: {'; '.join(flaws[:SHOWN])}{more}", flaws[SHOWN:40])
     if any(one is None for one in own.values()):
-        return _odd(Severity.UNKNOWN, f"{path}: {folded(h for h, one in own.items() if one is None)} could not say")
-    return Odd(Finding(NAME, Severity.OK, f"{path}: {len(cards)} ranks, as the cards' ports say", None, (), SOURCE))
+        return _odd(Status.UNKNOWN, f"{path}: {folded(h for h, one in own.items() if one is None)} could not say")
+    return Odd(Finding(NAME, Status.OK, f"{path}: {len(cards)} ranks, as the cards' ports say", None, (), SOURCE))
 
 
 def _unlike(servers: Iterable[str], cards: Iterable[Ranked], own: Mapping[str, Own | None]) -> Iterator[str]:
@@ -114,14 +114,14 @@ def told(path: Path, own: Mapping[str, Own | None]) -> Odd:
     if path.exists():
         return checked(path, own)
     if why := lacking(own):
-        return _odd(Severity.FAIL, f"no table of ranks was made: {why}", words=MEND)
+        return _odd(Status.FAIL, f"no table of ranks was made: {why}", words=MEND)
     from envcheck.report import write
 
     write.check(path)
     write.write(path, made({host: one for host, one in own.items() if one}))
     count = sum(len(one.cards) for one in own.values() if one)
     seen = f"{path}: written, {count} ranks on {len(own)} hosts; put it at one place on all, for RANK_TABLE_FILE"
-    return Odd(Finding(NAME, Severity.OK, seen, None, (), SOURCE))
+    return Odd(Finding(NAME, Status.OK, seen, None, (), SOURCE))
 
 
 def refuse(path: str) -> None:
@@ -134,5 +134,5 @@ def refuse(path: str) -> None:
         write.check(Path(path))
 
 
-def _odd(grade: Severity, seen: str, evidence: Iterable[str] = (), words: str = ANEW) -> Odd:
+def _odd(grade: Status, seen: str, evidence: Iterable[str] = (), words: str = ANEW) -> Odd:
     return Odd(Finding(NAME, grade, seen, Remedy(words), tuple(evidence), SOURCE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet.consistency import TABLE, Values, Voted
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.outlier import Odd
@@ -21,7 +21,7 @@ class Vote:
     subject: str
     most: str | None
     values: Mapping[str, tuple[str, ...]]  # value → hosts, most first
-    severity: Severity
+    status: Status
     words: str
 
     @property
@@ -60,7 +60,7 @@ def _finding(alike: Sequence[Vote]) -> Finding:
     lines = [_sentence(vote) for vote in alike]
     more = f"; {len(lines) - SHOWN} more differ so" if lines[SHOWN:] else ""
     seen, remedy = "; ".join(lines[:SHOWN]) + more, Remedy(alike[0].words)
-    return Finding(alike[0].name, alike[0].severity, seen, remedy, tuple(lines[SHOWN:][:50]), "the vote of the hosts")
+    return Finding(alike[0].name, alike[0].status, seen, remedy, tuple(lines[SHOWN:][:50]), "the vote of the hosts")
 
 
 def _sentence(vote: Vote) -> str:
@@ -84,4 +84,4 @@ def _vote(line: Voted, subject: str, by_value: Mapping[str, list[str]]) -> Vote:
     ranked = sorted(by_value.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     half = sum(len(hosts) for hosts in by_value.values()) / 2
     most = ranked[0][0] if len(ranked[0][1]) > half else None
-    return Vote(line.name, subject, most, {value: tuple(hosts) for value, hosts in ranked}, line.severity, line.words)
+    return Vote(line.name, subject, most, {value: tuple(hosts) for value, hosts in ranked}, line.status, line.words)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Block, Remark, Source
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.lint.context import shells
 from envcheck.lint.context.read_context import read_context
 from envcheck.lint.table import RULES
@@ -130,7 +130,7 @@ def exit_code(result: Result, strict: bool) -> int:
     nothing that a known program reads: nobody judged it.
     """
     worst = [remark.severity for remark in result.remarks]
-    if Severity.FAIL in worst:
+    if Status.FAIL in worst:
         return 1
     judged = result.read and result.known
-    return 3 if not judged or Severity.UNKNOWN in worst or (strict and Severity.WARN in worst) else 0
+    return 3 if not judged or Status.UNKNOWN in worst or (strict and Status.WARN in worst) else 0

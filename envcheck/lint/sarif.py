@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from envcheck.core.lint.model import Remark
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.core.secrets import redact
 from envcheck.core.version import __version__
 from envcheck.lint.lint import Result
@@ -15,7 +15,7 @@ from envcheck.lint.show import source_line
 from envcheck.lint.table import BY_NAME
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS = {Severity.FAIL: "error", Severity.WARN: "warning", Severity.UNKNOWN: "note"}
+_LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "note"}
 
 
 def as_sarif(result: Result) -> str:
@@ -53,7 +53,7 @@ def _result(result: Result, remark: Remark, names: list[str], waived: bool) -> d
         "ruleId": remark.rule,
         "ruleIndex": names.index(remark.rule),
         "level": _LEVELS[remark.severity],
-        "kind": "fail" if remark.severity is not Severity.UNKNOWN else "open",
+        "kind": "fail" if remark.severity is not Status.UNKNOWN else "open",
         "message": {"text": f"{redact(remark.seen)}. Next: {redact(remark.remedy)}"},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(name)}, "region": region}}],
     }

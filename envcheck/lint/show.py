@@ -11,14 +11,14 @@ from typing import Any
 from envcheck.core.language import say
 from envcheck.core.language.width import wrap
 from envcheck.core.lint.model import Remark
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.core.secrets import redact
 from envcheck.lint.lint import Result, exit_code
 from envcheck.report import Style, safe
 
 SCHEMA = 1
-_WORDS = {Severity.FAIL: "FAIL", Severity.WARN: "WARN", Severity.UNKNOWN: "CANNOT TELL"}
-_COLOURS = {Severity.FAIL: "31", Severity.WARN: "33", Severity.UNKNOWN: "36"}
+_WORDS = {Status.FAIL: "FAIL", Status.WARN: "WARN", Status.UNKNOWN: "CANNOT TELL"}
+_COLOURS = {Status.FAIL: "31", Status.WARN: "33", Status.UNKNOWN: "36"}
 
 
 def as_text(result: Result, style: Style, strict: bool = False) -> str:
@@ -73,7 +73,7 @@ def _wrapped(text: str, lead: str, width: int) -> list[str]:
 
 def _end(result: Result, style: Style, strict: bool) -> Iterator[str]:
     counts = Counter(remark.severity for remark in result.remarks)
-    words = ((Severity.FAIL, "fail"), (Severity.WARN, "warn"), (Severity.UNKNOWN, "cannot be told"))
+    words = ((Status.FAIL, "fail"), (Status.WARN, "warn"), (Status.UNKNOWN, "cannot be told"))
     parts = [say(f"{counts[severity]} {word}") for severity, word in words if counts[severity]]
     if not parts or not result.known:
         parts.append(say(_nothing(result)))

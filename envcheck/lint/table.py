@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envcheck.core.lint.rule import Judge, LintRule
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.lint.context import tables
 from envcheck.lint.rules import (
     containers,
@@ -158,7 +158,7 @@ JUDGES: dict[str, Judge] = {
 
 def _own() -> list[LintRule]:
     return [
-        LintRule(row["name"], Severity[row["severity"]], row["says"], row["source"], JUDGES[row["name"]])
+        LintRule(row["name"], Status[row["severity"]], row["says"], row["source"], JUDGES[row["name"]])
         for row in tables.load("rules")["rules"]
     ]
 

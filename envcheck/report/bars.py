@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from envcheck.checks.host.engine import nearest_disk, root_folder
 from envcheck.core.facts import Disk, Facts
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.core.units import GIB, MIB
 from envcheck.report.summary import counted, safe
 
@@ -56,8 +56,8 @@ def _judged_by(facts: Facts, path: str, disk: Disk) -> Iterator[str]:
 
 def _state(findings: Sequence[Finding], names: Iterator[str] | tuple[str, ...]) -> str:
     about = set(names)
-    worst = max((counted(f) for f in findings if f.name in about), default=Severity.OK)
-    return worst.name.lower() if worst >= Severity.WARN else ""
+    worst = max((counted(f) for f in findings if f.name in about), default=Status.OK)
+    return worst.name.lower() if worst >= Status.WARN else ""
 
 
 def _bar(name: str, used: int, total: int, state: str) -> Bar:

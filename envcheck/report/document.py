@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from envcheck.core.facts import Facts
-from envcheck.core.model import Finding, Severity
-from envcheck.report.summary import Report, exit_code, explains, next_line, safe, verdict
+from envcheck.core.model import Finding
+from envcheck.report.summary import Report, blocking, exit_code, group_blocked, next_line, safe, verdict
 
 SCHEMA = 1
 
@@ -18,31 +18,39 @@ def render(report: Report) -> str:
 
 
 def as_json(findings: Sequence[Finding], facts: Facts, strict: bool = False) -> str:
-    explained = explains(findings)
+    blocked = group_blocked(findings)
     document = {
         "schema": SCHEMA,
         "verdict": verdict(findings).name,
         "exit_code": exit_code(findings, strict),
         "device": [v.name for v in facts.vendors] or ["cpu"],
         "job": {"recipe": facts.wanted.recipe, "method": facts.wanted.method} if facts.wanted else None,
-        "findings": [finding_object(f, explained.get(f.name, [])) for f in findings],
+        "findings": [finding_object(f, blocked.get(f.name, ())) for f in findings],
         "next_step": next_line(findings),
     }
     return json.dumps(document, indent=1, ensure_ascii=True)
 
 
-def finding_object(finding: Finding, unjudged: Sequence[str] = ()) -> dict[str, Any]:
+def finding_object(finding: Finding, blocks: Sequence[str] = ()) -> dict[str, Any]:
+    """A check and its one status; `details` is what else it saw, `blocks` the checks that it blocks."""
     return {
         "name": safe(finding.name),
-        "severity": finding.severity.name,
+        "status": finding.status.name,
         "device": safe(finding.device),
-        "seen": safe(finding.seen),
-        "remedy": {"words": safe(finding.remedy.words), "commands": [safe(c) for c in finding.remedy.commands]}
-        if finding.remedy
-        else None,
-        "evidence": [safe(line) for line in finding.evidence],
+        **_seen(finding),
         "source": safe(finding.source),
-        "follows": finding.follows,
-        "explains": list(unjudged) if finding.severity > Severity.SKIP else [],
+        "blocked_by": [safe(cause) for cause in blocking(finding)],
+        "blocks": list(blocks) if finding.status.is_problem else [],
         "waived": safe(finding.waived),
+        "details": [_seen(part) for part in finding.details],
+    }
+
+
+def _seen(part: Finding) -> dict[str, Any]:
+    return {
+        "seen": safe(part.seen),
+        "remedy": {"words": safe(part.remedy.words), "commands": [safe(c) for c in part.remedy.commands]}
+        if part.remedy
+        else None,
+        "evidence": [safe(line) for line in part.evidence],
     }

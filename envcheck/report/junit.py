@@ -1,7 +1,8 @@
-"""For a CI server: a test suite an area, a test case a finding.
+"""For a CI server: a test suite an area, a test case a check of one vendor's devices or of the machine.
 
-A failure is a failure; what could not be told is an error; what does not apply or is waived is skipped, with the
-reason.  JUnit has no warning: one passes and says what was seen as its output, or, with --strict, fails.
+A failure is a failure; what could not be determined is an error; what does not apply, is blocked or is waived is
+skipped, and its type and message say which.  JUnit has no warning: one passes and says so in its output, or, with
+--strict, fails.
 """
 
 from __future__ import annotations
@@ -11,11 +12,18 @@ from itertools import groupby
 from xml.etree import ElementTree  # it writes here; nothing is read
 
 from envcheck.core.language import say
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.report.summary import Report, head, next_line, safe, summary
 
-# Severity -> the element that says so, none: the case passes.
-ELEMENTS = {Severity.SKIP: "skipped", Severity.UNKNOWN: "error", Severity.FAIL: "failure"}
+# Status -> the element that says so, none: the case passes.
+ELEMENTS = {
+    Status.NOT_APPLICABLE: "skipped",
+    Status.BLOCKED: "skipped",
+    Status.UNKNOWN: "error",
+    Status.FAIL: "failure",
+}
+# What a skipped case says before what was seen.
+SKIPPED = {Status.NOT_APPLICABLE: "not applicable", Status.BLOCKED: "not checked"}
 
 
 def render(report: Report) -> str:
@@ -46,17 +54,22 @@ def _case(suite: ElementTree.Element, finding: Finding, strict: bool) -> None:
     case = ElementTree.SubElement(suite, "testcase", name=name, classname=f"envcheck.{area}", time="0")
     element = _element(finding, strict)
     if element:
-        message = f"{safe(finding.seen)}{say('; waived ') + safe(finding.waived) if finding.waived else ''}"
-        verdict = ElementTree.SubElement(case, element, type=finding.severity.name, message=message)
-        verdict.text = "\n".join(_details(finding)) or None
+        said = ElementTree.SubElement(case, element, type=finding.status.name, message=_message(finding))
+        said.text = "\n".join(_details(finding)) or None
     else:
-        ElementTree.SubElement(case, "system-out").text = "\n".join([safe(finding.seen), *_details(finding)])
+        words = [f"{finding.status.name}: {safe(finding.seen)}", *_details(finding)]
+        ElementTree.SubElement(case, "system-out").text = "\n".join(words)
+
+
+def _message(finding: Finding) -> str:
+    before = f"{say(SKIPPED[finding.status])}{say(': ')}" if finding.status in SKIPPED else ""
+    return f"{before}{safe(finding.seen)}{say('; waived ') + safe(finding.waived) if finding.waived else ''}"
 
 
 def _element(finding: Finding, strict: bool) -> str:
     if finding.waived:
         return "skipped"
-    return "failure" if strict and finding.severity is Severity.WARN else ELEMENTS.get(finding.severity, "")
+    return "failure" if strict and finding.status is Status.WARN else ELEMENTS.get(finding.status, "")
 
 
 def _sums(findings: Sequence[Finding], strict: bool) -> dict[str, str]:
@@ -69,7 +82,14 @@ def _sums(findings: Sequence[Finding], strict: bool) -> dict[str, str]:
 
 
 def _details(finding: Finding) -> Iterator[str]:
-    yield from (f"| {safe(line)}" for line in finding.evidence)
-    if finding.remedy and finding.severity > Severity.OK:
-        yield safe(finding.remedy.words)
-        yield from (f"  {safe(command)}" for command in finding.remedy.commands)
+    yield from _reasons(finding)
+    for part in finding.details:
+        yield safe(part.seen)
+        yield from _reasons(part)
+
+
+def _reasons(part: Finding) -> Iterator[str]:
+    yield from (f"| {safe(line)}" for line in part.evidence)
+    if part.remedy and part.status.is_problem:
+        yield safe(part.remedy.words)
+        yield from (f"  {safe(command)}" for command in part.remedy.commands)

@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from envcheck.core.facts import VendorFacts
 from envcheck.core.findings import label
 from envcheck.core.language import say
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.report.style import MARKS
 from envcheck.report.summary import (
     Report,
     aside,
     counted,
     counts,
+    group_blocked,
     head,
     next_step,
+    problems,
     safe,
     summary,
     title,
     train_command,
     verdict,
 )
+from envcheck.report.text import area_state
+from envcheck.vendors import VENDORS
 
+# Status -> the head of its column.
+COLUMNS = {
+    Status.OK: "passed",
+    Status.FAIL: "failed",
+    Status.WARN: "warnings",
+    Status.UNKNOWN: "unknown",
+    Status.BLOCKED: "not checked",
+    Status.NOT_APPLICABLE: "not applicable",
+}
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&]|^[#+-])")
 _NUMBERED = re.compile(r"^(\d+)(?=[.)])")
 
 
 def render(report: Report) -> str:
     areas = [(a, list(some)) for a, some in groupby(report.findings, key=lambda f: f.name.partition(".")[0])]
-    told = counts(report.findings)
+    told, blocked = counts(report.findings), group_blocked(report.findings)
     lines = [
         f"# {_words(head(report.facts))}",
         "",
@@ -39,18 +52,18 @@ def render(report: Report) -> str:
         "",
         *_next(report),
         "",
-        f"| | {say('area')} | {say('ok')} | {say('not told')} | {say('warnings')} | {say('failures')} |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
+        f"| | {say('area')} | {' | '.join(say(word) for word in COLUMNS.values())} |",
+        f"| --- | --- |{' ---: |' * len(COLUMNS)}",
         *(_row(area, some) for area, some in areas),
         *(line for v in report.facts.vendors for line in _cards(v)),
-        *(line for area, some in areas for line in _area(area, some)),
+        *(line for area, some in areas for line in _area(area, some, blocked)),
     ]
     return "\n".join(lines) + "\n"
 
 
 def _next(report: Report) -> Iterator[str]:
     words, _, command = next_step(report.findings).partition("\n")
-    if not words and verdict(report.findings) is Severity.SKIP:
+    if not words and verdict(report.findings) is Status.NOT_APPLICABLE:
         words, command = say("Ask for a check that applies here:"), "envcheck doctor --list-checks"
     elif not words:
         words, command = say("Start the training:"), train_command(report.facts)
@@ -60,9 +73,8 @@ def _next(report: Report) -> Iterator[str]:
 
 
 def _row(area: str, findings: list[Finding]) -> str:
-    kinds = (Severity.OK, Severity.UNKNOWN, Severity.WARN, Severity.FAIL)
-    figures = " | ".join(str(sum(counted(f) is kind for f in findings)) for kind in kinds)
-    return f"| {MARKS[verdict(findings)]} | {_words(title(area))} | {figures} |"
+    figures = " | ".join(str(sum(counted(f) is status for f in findings)) for status in COLUMNS)
+    return f"| {MARKS[area_state(findings)]} | {_words(title(area))} | {figures} |"
 
 
 def _cards(v: VendorFacts) -> Iterator[str]:
@@ -82,23 +94,36 @@ def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:g}"
 
 
-def _area(area: str, findings: list[Finding]) -> Iterator[str]:
-    wrong = [f for f in findings if counted(f) >= Severity.UNKNOWN or f.waived]
-    if wrong:
+def _area(area: str, findings: list[Finding], blocked: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    wrong = [f for f in findings if f.status.is_problem]
+    left = [f for f in findings if f.status is Status.BLOCKED]
+    if wrong or left:
         yield from ("", f"## {_words(title(area))}")
     for finding in wrong:
-        mark = _words("[~]") if finding.waived else MARKS[finding.severity]
-        waived = f" *{say('waived ')}{_words(finding.waived)}*" if finding.waived else ""
-        yield from (
-            "",
-            f"**{mark} {_words(finding.name)}**{say(': ')}{_words(finding.seen)}{waived}",
-        )
-        if finding.evidence:
-            yield from _code(finding.evidence)
-        if finding.remedy:
-            yield from ("", _words(finding.remedy.words))
-            if finding.remedy.commands:
-                yield from _code(finding.remedy.commands)
+        for n, part in enumerate(problems(finding)):
+            yield from _problem(part, blocked.get(finding.name, ()) if n == 0 else ())
+    if left:
+        yield from ("", *(f"* {heading(f)}{say(': ')}{_words(f.seen)}" for f in left))
+
+
+def _problem(finding: Finding, blocks: Sequence[str]) -> Iterator[str]:
+    waived = f" *{say('waived ')}{_words(finding.waived)}*" if finding.waived else ""
+    yield from ("", f"{heading(finding)}{say(': ')}{_words(finding.seen)}{waived}")
+    if finding.evidence:
+        yield from _code(finding.evidence)
+    if blocks:
+        yield from ("", f"{say('Not checked until this is fixed: ')}{_words(', '.join(blocks))}")
+    if finding.remedy:
+        yield from ("", _words(finding.remedy.words))
+        if finding.remedy.commands:
+            yield from _code(finding.remedy.commands)
+
+
+def heading(finding: Finding) -> str:
+    """Mark and name, with whose devices where it is of a vendor's."""
+    mark = f"{MARKS[finding.status]} {_words('[~]')}" if finding.waived else MARKS[finding.status]
+    device = aside(_words(say(VENDORS[finding.device].title))) if finding.device in VENDORS else ""
+    return f"**{mark} {_words(finding.name)}**{device}"
 
 
 def _code(lines: Iterable[str]) -> Iterator[str]:

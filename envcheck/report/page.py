@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.language import exact, say
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.core.version import __version__
 from envcheck.report import bars, palette, tiles, topology
 from envcheck.report.page_words import WORDS, words
@@ -27,8 +27,9 @@ from envcheck.report.summary import (
     Report,
     counted,
     exit_code,
-    explains,
+    group_blocked,
     next_step,
+    problems,
     safe,
     summary,
     title,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 EVIDENCE_LIMIT = 40  # lines; --json has them all
-MARK = {**{severity.name.lower(): mark for severity, mark in MARKS.items()}, "waived": "~"}
+MARK = {**{status.name.lower(): mark for status, mark in MARKS.items()}, "waived": "~"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Shown:
     evidence: tuple[str, ...]
     more: int
     source: str
-    explains: tuple[str, ...]
+    blocks: tuple[str, ...]
     waived: str
 
 
@@ -72,6 +73,7 @@ class Area:
     says: str
     wrong: list[Shown]
     well: list[Shown]
+    blocked: list[Shown]
     idle: list[Shown]
 
 
@@ -143,7 +145,7 @@ def _context(report: Report) -> dict[str, Any]:
         "step": step,
         "command": command,
         "areas": areas,
-        "worst_areas": sorted(areas, key=lambda area: -max(Severity.SKIP, Severity[area.state.upper()])),
+        "worst_areas": sorted(areas, key=lambda area: -Status[area.state.upper()]),
         "cards": [_cards(facts, v, findings) for v in facts.vendors],
         "machine": _machine(facts),
         "bars": list(bars.bars(facts, findings, words(report.lang))),
@@ -154,40 +156,40 @@ def _context(report: Report) -> dict[str, Any]:
 
 def _next(report: Report) -> str:
     said = words(report.lang)
-    if verdict(report.findings) is Severity.SKIP:
+    if verdict(report.findings) is Status.NOT_APPLICABLE:
         return f"{said['nothing_judged']}\nenvcheck doctor --list-checks"
     return next_step(report.findings) or f"{said['nothing_to_do']}\n{train_command(report.facts)}"
 
 
 def _counts(findings: Sequence[Finding]) -> list[tuple[str, int]]:
     """Worst first, and the waived at the end."""
-    told = [(s.name.lower(), sum(f.severity is s and not f.waived for f in findings)) for s in reversed(Severity)]
+    told = [(s.name.lower(), sum(f.status is s and not f.waived for f in findings)) for s in reversed(Status)]
     told.append(("waived", sum(bool(f.waived) for f in findings)))
     return [pair for pair in told if pair[1]]
 
 
 def _areas(findings: Sequence[Finding]) -> Iterator[Area]:
-    explained = explains(findings)
+    blocked = group_blocked(findings)
     for key, some in groupby(findings, key=lambda f: f.name.partition(".")[0]):
         all_of_it = list(some)
-        shown = [(f, _shown(f, explained)) for f in sorted(all_of_it, key=lambda f: -counted(f))]
+        ranked = sorted(all_of_it, key=lambda f: -counted(f))
         yield Area(
             key=safe(key),
             title=title(key),
             state=area_state(all_of_it).name.lower(),
             says=area_line(all_of_it),
-            wrong=[one for f, one in shown if f.severity >= Severity.UNKNOWN],
-            well=[one for f, one in shown if f.severity is Severity.OK],
-            idle=[one for f, one in shown if f.severity is Severity.SKIP],
+            wrong=[_shown(part, blocked if n == 0 else {}) for f in ranked for n, part in enumerate(problems(f))],
+            well=[_shown(f, {}) for f in ranked if f.status is Status.OK],
+            blocked=[_shown(f, {}) for f in ranked if f.status is Status.BLOCKED],
+            idle=[_shown(f, {}) for f in ranked if f.status is Status.NOT_APPLICABLE],
         )
 
 
-def _shown(finding: Finding, explained: Mapping[str, list[str]]) -> Shown:
+def _shown(finding: Finding, blocked: Mapping[str, list[str]]) -> Shown:
     remedy = finding.remedy
-    wrong = finding.severity > Severity.SKIP
     return Shown(
         name=safe(finding.name),
-        state="skip" if finding.waived else finding.severity.name.lower(),
+        state=finding.status.name.lower(),
         seen=safe(finding.seen),
         device=say(VENDORS[finding.device].title) if finding.device in VENDORS else "",
         words=safe(remedy.words) if remedy else "",
@@ -195,7 +197,7 @@ def _shown(finding: Finding, explained: Mapping[str, list[str]]) -> Shown:
         evidence=tuple(safe(line) for line in finding.evidence[:EVIDENCE_LIMIT]),
         more=max(0, len(finding.evidence) - EVIDENCE_LIMIT),
         source=safe(exact(finding.source)),
-        explains=tuple(explained.get(finding.name, ())) if wrong else (),
+        blocks=tuple(blocked.get(finding.name, ())),
         waived=safe(finding.waived),
     )
 

@@ -5,7 +5,7 @@ States differ in lightness as well as in hue, and none is told by its colour alo
 
 from __future__ import annotations
 
-STATES = ("ok", "skip", "unknown", "warn", "fail")
+STATES = ("ok", "not_applicable", "blocked", "unknown", "warn", "fail")
 LINKS = ("package", "fabric", "switch", "bridge", "sys", "untold")  # fastest first
 
 LIGHT = {
@@ -20,8 +20,10 @@ LIGHT = {
     "bar": "#3b76b5",
     "ok": "#0a6b57",
     "ok-ground": "#e6f4f0",
-    "skip": "#56616e",
-    "skip-ground": "#eef1f4",
+    "not_applicable": "#56616e",
+    "not_applicable-ground": "#eef1f4",
+    "blocked": "#34507f",
+    "blocked-ground": "#e6ecf7",
     "unknown": "#6a3fb0",
     "unknown-ground": "#f1ebfb",
     "warn": "#855500",
@@ -53,8 +55,10 @@ DARK = {
     "bar": "#5f9fdc",
     "ok": "#5fd1b4",
     "ok-ground": "#14312c",
-    "skip": "#a9b6c5",
-    "skip-ground": "#202a36",
+    "not_applicable": "#a9b6c5",
+    "not_applicable-ground": "#202a36",
+    "blocked": "#a5c0ee",
+    "blocked-ground": "#1f2d47",
     "unknown": "#c3a6f5",
     "unknown-ground": "#2b2342",
     "warn": "#f3c35b",

@@ -7,17 +7,16 @@ target's, such as its host.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
 
 from envcheck.core.facts import VendorFacts
 from envcheck.core.findings import label
-from envcheck.core.model import Device, Finding, Severity
+from envcheck.core.model import Device, Finding, Status
 from envcheck.core.units import MIB
 from envcheck.core.version import __version__
-from envcheck.report.summary import Report, counted, exit_code, safe
+from envcheck.report.summary import Report, exit_code, safe
 
 Sample = tuple[Mapping[str, str], float]
-SCALE = ", ".join(f"{severity.value} {severity.name}" for severity in Severity)
+STATUSES = ", ".join(status.name.lower() for status in Status)
 
 # name -> HELP, and the device's figure in the base unit.
 DEVICE: dict[str, tuple[str, Callable[[Device], float | None]]] = {
@@ -50,12 +49,12 @@ def _lines(report: Report) -> Iterator[str]:
         words = "When the machine was examined, in seconds since 1970."
         yield from _metric("envcheck_examined_timestamp_seconds", words, [({}, report.made.timestamp())])
     code = exit_code(findings, report.strict)
-    yield from _metric("envcheck_exit_code", "0 fit; 1 something fails; 3 something could not be told.", [({}, code)])
-    words = f"What a check says, the worst where it says several things: {SCALE}. A waived finding is 0."
+    yield from _metric("envcheck_exit_code", "0 fit; 1 a check failed; 3 a check could not run.", [({}, code)])
+    words = f"The status of a check ({STATUSES}): 1, or 0 where a waiver accepts it."
     yield from _metric("envcheck_check_status", words, _statuses(findings))
-    words = "Findings by severity; waived ones apart."
-    yield from _metric("envcheck_findings", words, _counts(findings))
-    words = "A finding that a waiver of envcheck.toml accepts: its reason, and its last day."
+    words = "Checks by status; waived ones apart."
+    yield from _metric("envcheck_checks", words, _counts(findings))
+    words = "A check that a waiver of envcheck.toml accepts: the reason, and its last day."
     yield from _metric("envcheck_waived", words, _waivers(findings))
     yield from _metric("envcheck_device_info", "What the device calls itself.", _named(report.facts.vendors))
     for name, (words, figure) in DEVICE.items():
@@ -81,27 +80,22 @@ def _escaped(value: str) -> str:
 
 
 def _statuses(findings: Iterable[Finding]) -> Iterator[Sample]:
-    def key(f: Finding) -> tuple[str, str]:
-        return f.name, f.device
-
-    for (name, device), some in groupby(sorted(findings, key=key), key=key):
-        area = name.partition(".")[0]
-        yield {"check": name, "area": area, "device": device}, max(counted(f) for f in some).value
+    for f in sorted(findings, key=lambda f: (f.name, f.device)):
+        area = f.name.partition(".")[0]
+        yield {"check": f.name, "area": area, "device": f.device, "status": f.status.name.lower()}, int(not f.waived)
 
 
 def _counts(findings: Iterable[Finding]) -> Iterator[Sample]:
     found = list(findings)
-    for severity in Severity:
-        yield {"severity": severity.name.lower()}, sum(f.severity is severity and not f.waived for f in found)
-    yield {"severity": "waived"}, sum(bool(f.waived) for f in found)
+    for status in Status:
+        yield {"status": status.name.lower()}, sum(f.status is status and not f.waived for f in found)
+    yield {"status": "waived"}, sum(bool(f.waived) for f in found)
 
 
 def _waivers(findings: Iterable[Finding]) -> Iterator[Sample]:
-    """One for a check and device, the worst of its findings: a series twice is an error."""
-    worst = {(safe(f.name), safe(f.device)): f for f in sorted(findings, key=lambda f: f.severity) if f.waived}
-    for (name, device), f in sorted(worst.items()):
+    for f in sorted((f for f in findings if f.waived), key=lambda f: (f.name, f.device)):
         reason, until = (f.accepted.reason, f.accepted.until) if f.accepted else (f.waived, "")
-        labels = {"check": name, "device": device, "severity": f.severity.name.lower()}
+        labels = {"check": f.name, "device": f.device, "status": f.status.name.lower()}
         yield {**labels, "reason": reason, "until": until}, 1
 
 

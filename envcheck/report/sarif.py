@@ -1,7 +1,8 @@
-"""For code scanners and editors: SARIF 2.1.0, a rule a check, a result a finding.
+"""For code scanners and editors: SARIF 2.1.0, a rule a check, a result a check of one vendor's devices or machine.
 
 A machine has no source file: results stand at logical locations, the machine and its vendor's devices.  `kind` keeps
-the three answers apart: pass, fail, and open for what could not be told (SARIF 2.1.0, 3.27.9).
+the answers apart (SARIF 2.1.0, 3.27.9): open lacks information that another check has to give first, review is for a
+person to decide.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ from typing import Any
 
 from envcheck.core.check import Check
 from envcheck.core.language import chosen, say
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.core.version import __version__
 from envcheck.report.summary import Report, exit_code, head, next_line, safe, summary, title
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-# Severity -> kind and level; a level other than none goes with kind fail alone (3.27.10).
+# Status -> kind and level; a level other than none goes with kind fail alone (3.27.10).
 KINDS = {
-    Severity.OK: ("pass", "none"),
-    Severity.SKIP: ("notApplicable", "none"),
-    Severity.UNKNOWN: ("open", "none"),
-    Severity.WARN: ("fail", "warning"),
-    Severity.FAIL: ("fail", "error"),
+    Status.OK: ("pass", "none"),
+    Status.NOT_APPLICABLE: ("notApplicable", "none"),
+    Status.BLOCKED: ("open", "none"),
+    Status.UNKNOWN: ("review", "none"),
+    Status.WARN: ("fail", "warning"),
+    Status.FAIL: ("fail", "error"),
 }
 
 
@@ -68,7 +70,7 @@ def _invocation(report: Report) -> dict[str, Any]:
 
 
 def _result(finding: Finding, names: Sequence[str], machine: str) -> dict[str, Any]:
-    kind, level = KINDS[finding.severity]
+    kind, level = KINDS[finding.status]
     place = f"{machine}/{safe(finding.device)}" if finding.device else machine
     result: dict[str, Any] = {
         "ruleId": safe(finding.name),
@@ -77,7 +79,7 @@ def _result(finding: Finding, names: Sequence[str], machine: str) -> dict[str, A
         "level": level,
         "message": {"text": _message(finding)},
         "locations": [{"logicalLocations": [{"fullyQualifiedName": place, "kind": "resource"}]}],
-        "properties": {"severity": finding.severity.name, "evidence": [safe(line) for line in finding.evidence]},
+        "properties": {"status": finding.status.name, "evidence": _evidence(finding)},
     }
     if finding.waived:
         waiver = {"kind": "external", "status": "accepted", "justification": safe(finding.waived)}
@@ -85,9 +87,15 @@ def _result(finding: Finding, names: Sequence[str], machine: str) -> dict[str, A
     return result
 
 
+def _evidence(finding: Finding) -> list[str]:
+    return [safe(line) for part in (finding, *finding.details) for line in part.evidence]
+
+
 def _message(finding: Finding) -> str:
     """What was seen, and what to do."""
-    words = [safe(finding.seen) or safe(finding.name)]
-    if finding.remedy and finding.severity > Severity.OK:
-        words += [safe(finding.remedy.words), *(f"  {safe(command)}" for command in finding.remedy.commands)]
+    words = []
+    for part in (finding, *finding.details):
+        words.append(safe(part.seen) or safe(part.name))
+        if part.remedy and part.status.is_problem:
+            words += [safe(part.remedy.words), *(f"  {safe(command)}" for command in part.remedy.commands)]
     return "\n".join(words)

@@ -1,14 +1,28 @@
-"""What a terminal can show, and the marks and colours of severities."""
+"""What a terminal can show, and the marks and colours of statuses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 
-MARKS = {Severity.OK: "✓", Severity.SKIP: "-", Severity.UNKNOWN: "?", Severity.WARN: "!", Severity.FAIL: "✗"}
-ASCII_MARKS = {**MARKS, Severity.OK: "+", Severity.FAIL: "x"}
-COLOURS = {Severity.OK: "32", Severity.SKIP: "2", Severity.UNKNOWN: "35", Severity.WARN: "33", Severity.FAIL: "31"}
+MARKS = {
+    Status.OK: "✓",
+    Status.NOT_APPLICABLE: "-",
+    Status.BLOCKED: "⊘",
+    Status.UNKNOWN: "?",
+    Status.WARN: "!",
+    Status.FAIL: "✗",
+}
+ASCII_MARKS = {**MARKS, Status.OK: "+", Status.BLOCKED: "/", Status.FAIL: "x"}
+COLOURS = {
+    Status.OK: "32",
+    Status.NOT_APPLICABLE: "2",
+    Status.BLOCKED: "34",
+    Status.UNKNOWN: "35",
+    Status.WARN: "33",
+    Status.FAIL: "31",
+}
 
 
 @dataclass(frozen=True)
@@ -19,6 +33,6 @@ class Style:
     unicode: bool = True
     colour: bool = False
 
-    def mark(self, severity: Severity) -> str:
-        shown = f"[{(MARKS if self.unicode else ASCII_MARKS)[severity]}]"
-        return f"\x1b[{COLOURS[severity]}m{shown}\x1b[0m" if self.colour else shown
+    def mark(self, status: Status) -> str:
+        shown = f"[{(MARKS if self.unicode else ASCII_MARKS)[status]}]"
+        return f"\x1b[{COLOURS[status]}m{shown}\x1b[0m" if self.colour else shown

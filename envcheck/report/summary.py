@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from envcheck.core.errors import FIT, UNFIT, UNTOLD
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.language import say
 from envcheck.core.language.width import tidy
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.core.text import plain
 from envcheck.report.style import Style
 
@@ -30,7 +30,7 @@ TITLES = {
     "own": "Your own checks",
     "fleet": "Among the hosts",
 }
-# Causes that others follow from come first.
+# Checks that block others come first.
 ROOTS = ("driver.tool", "driver.whole_answer", "job.device", "devices.present", "engine.reachable")
 _SENTENCE = re.compile(r".*?(?:[.](?=\s|$)|。)|.+")
 # Bidirectional overrides can make text read as what it is not; the rest of what is not printable goes by isprintable.
@@ -49,33 +49,49 @@ class Report:
     made: datetime | None = None
 
 
-def verdict(findings: Iterable[Finding]) -> Severity:
-    """The worst; what does not apply says nothing beside what was judged.  SKIP when nothing was."""
-    severities = {counted(f) for f in findings}
-    return max(severities - {Severity.SKIP} or {Severity.SKIP})
+def verdict(findings: Iterable[Finding]) -> Status:
+    """The worst; what is blocked counts with its cause.  NOT_APPLICABLE when no check applied."""
+    statuses = {counted(f) for f in findings}
+    if statuses <= {Status.NOT_APPLICABLE}:
+        return Status.NOT_APPLICABLE
+    return max(statuses - {Status.NOT_APPLICABLE, Status.BLOCKED} or {Status.UNKNOWN})
 
 
 def exit_code(findings: Sequence[Finding], strict: bool = False) -> int:
-    """0 fit; 1 something fails; 3 nothing fails but something, or all, could not be told, or with `strict` warns."""
+    """0 fit; 1 a check failed; 3 none failed but one, or all, could not be determined, or with `strict` warns."""
     worst = verdict(findings)
-    if worst is Severity.FAIL:
+    if worst is Status.FAIL:
         return UNFIT
-    untold = worst is Severity.SKIP or any(counted(f) is Severity.UNKNOWN for f in findings)
-    return UNTOLD if untold or (strict and worst is Severity.WARN) else FIT
+    untold = worst in (Status.NOT_APPLICABLE, Status.UNKNOWN) or any(counted(f) is Status.UNKNOWN for f in findings)
+    return UNTOLD if untold or (strict and worst is Status.WARN) else FIT
 
 
-def counted(finding: Finding) -> Severity:
+def counted(finding: Finding) -> Status:
     """What it counts as: a finding that a person has accepted counts as well."""
-    return Severity.OK if finding.waived else finding.severity
+    return Status.OK if finding.waived else finding.status
 
 
-def explains(findings: Iterable[Finding]) -> dict[str, list[str]]:
-    """Which checks could judge nothing, by the name of the check that tells why: a cause is told once."""
+def group_blocked(findings: Iterable[Finding]) -> dict[str, list[str]]:
+    """Which checks are blocked, by the name of the check that failed first: a cause is told once."""
     found: dict[str, list[str]] = {}
     for finding in findings:
-        if finding.follows:
-            found.setdefault(finding.follows, []).append(safe(finding.name))
+        if finding.status is Status.BLOCKED:
+            for cause in blocking(finding):
+                found.setdefault(cause, []).append(safe(finding.name))
     return {cause: list(dict.fromkeys(names)) for cause, names in found.items()}
+
+
+def blocking(finding: Finding) -> list[str]:
+    """The checks that block it, the first of them first; none where it is not blocked."""
+    if finding.status is not Status.BLOCKED:
+        return []
+    return list(dict.fromkeys(part.blocked_by for part in (finding, *finding.details) if part.blocked_by))
+
+
+def problems(finding: Finding) -> list[Finding]:
+    """What is amiss, each part of it with the check's own status; nothing where all is well."""
+    parts = (replace(finding, details=()), *finding.details) if finding.details else (finding,)
+    return [replace(part, status=finding.status) for part in parts if part.status.is_problem]
 
 
 def next_step(findings: Sequence[Finding]) -> str:
@@ -97,8 +113,10 @@ def next_line(findings: Sequence[Finding]) -> str:
 def summary(findings: Sequence[Finding]) -> str:
     """The verdict in a sentence; a warning beside something untold is no "fit"."""
     worst = verdict(findings)
-    untold = worst is Severity.WARN and exit_code(findings) == UNTOLD
-    return say(VERDICTS[Severity.UNKNOWN if untold else worst])
+    unknown = sum(counted(f) is Status.UNKNOWN for f in findings)
+    if worst < Status.FAIL and unknown:
+        return say(f"No failures, but {unknown} {'check' if unknown == 1 else 'checks'} could not run.")
+    return say(VERDICTS[worst])
 
 
 def aside(text: str) -> str:
@@ -111,9 +129,9 @@ def title(area: str) -> str:
 
 
 def counts(findings: Iterable[Finding]) -> str:
-    """As in 45 ok, 3 warnings, 1 failure, 1 waived; what does not apply is not counted."""
+    """As in 45 passed, 3 warnings, 1 failed, 6 not checked, 12 not applicable, 1 waived."""
     found = list(findings)
-    told = {s: sum(f.severity is s and not f.waived for f in found) for s in Severity}
+    told = {s: sum(f.status is s and not f.waived for f in found) for s in Status}
     words = [say(f"{told[s]} {word if told[s] == 1 else words}") for s, (word, words) in COUNTED.items() if told[s]]
     waived = sum(bool(f.waived) for f in found)
     return say(", ").join(words + [say(f"{waived} waived")] * bool(waived))
@@ -148,20 +166,22 @@ def _cards(v: VendorFacts) -> str:
 
 
 COUNTED = {
-    Severity.OK: ("ok", "ok"),
-    Severity.WARN: ("warning", "warnings"),
-    Severity.FAIL: ("failure", "failures"),
-    Severity.UNKNOWN: ("not told", "not told"),
+    Status.OK: ("passed", "passed"),
+    Status.WARN: ("warning", "warnings"),
+    Status.FAIL: ("failed", "failed"),
+    Status.UNKNOWN: ("unknown", "unknown"),
+    Status.BLOCKED: ("not checked", "not checked"),
+    Status.NOT_APPLICABLE: ("not applicable", "not applicable"),
 }
 VERDICTS = {
-    Severity.OK: "Fit to train.",
-    Severity.SKIP: "Nothing was judged.",
-    Severity.UNKNOWN: "Nothing fails, but something could not be told.",
-    Severity.WARN: "Fit to train, with warnings.",
-    Severity.FAIL: "Not fit to train.",
+    Status.OK: "Fit to train.",
+    Status.NOT_APPLICABLE: "No check applies here.",
+    Status.UNKNOWN: "The checks could not run.",
+    Status.WARN: "Fit to train, with warnings.",
+    Status.FAIL: "Not fit to train.",
 }
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    wrong = [f for f in findings if counted(f) >= Severity.UNKNOWN]
-    return sorted(wrong, key=lambda f: (-f.severity, f.name not in ROOTS, f.remedy is None))
+    wrong = [f for f in findings if counted(f).is_problem]
+    return sorted(wrong, key=lambda f: (-f.status, f.name not in ROOTS, f.remedy is None))

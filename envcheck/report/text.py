@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING
 from envcheck.core.facts import Facts
 from envcheck.core.language import say
 from envcheck.core.language.width import columns, wrap
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.core.text import plain
 from envcheck.report.style import Style
 from envcheck.report.summary import (
+    COUNTED,
     Report,
     aside,
+    blocking,
     counted,
     counts,
-    explains,
+    group_blocked,
     head,
     next_step,
+    problems,
     safe,
     summary,
     title,
@@ -44,8 +47,8 @@ def render(report: Report) -> str:
 def as_text(findings: Sequence[Finding], facts: Facts, style: Style | None = None) -> str:
     style = style or Style()
     areas = groupby(findings, key=lambda f: f.name.partition(".")[0])
-    explained = explains(findings)
-    lines = [line for area, some in areas for line in _area(area, list(some), explained, style)]
+    blocked = group_blocked(findings)
+    lines = [line for area, some in areas for line in _area(area, list(some), blocked, style)]
     text = "\n".join([*_wrapped(head(facts), style, ""), "", *lines, "", *_end(findings, facts, style)])
     return (text if style.unicode else _ascii(text)) + "\n"
 
@@ -68,11 +71,11 @@ def listing(width: int, own: tuple[Check, ...] = ()) -> str:
     )
 
 
-def _area(area: str, findings: list[Finding], explained: dict[str, list[str]], style: Style) -> Iterator[str]:
+def _area(area: str, findings: list[Finding], blocked: dict[str, list[str]], style: Style) -> Iterator[str]:
     said = f"{title(area)}{say(': ')}{area_line(findings)}"
     yield from _wrapped(said, style, f"{style.mark(area_state(findings))} ", 4)
-    for alike in _alike([f for f in findings if counted(f) >= Severity.UNKNOWN]):
-        yield from _details(alike, explained.get(alike[0].name, []), style)
+    for alike in _alike([f for f in findings if counted(f).is_problem]):
+        yield from _details(alike, list(dict.fromkeys(n for f in alike for n in blocked.get(f.name, ()))), style)
     for finding in (f for f in findings if f.waived):
         yield from _wrapped(
             f"{safe(finding.name)}{say(': ')}{safe(finding.seen)}{say('; waived ')}{safe(finding.waived)}",
@@ -90,29 +93,47 @@ def _alike(wrong: list[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def area_state(findings: Sequence[Finding]) -> Severity:
-    """The worst; not OK where some of it could not be judged."""
-    worst = verdict(findings)
-    return Severity.SKIP if worst is Severity.OK and any(f.follows for f in findings) else worst
+def area_state(findings: Sequence[Finding]) -> Status:
+    """The worst, with what is blocked: an area that was not checked in part is not well."""
+    return max(map(counted, findings))
 
 
 def area_line(findings: Sequence[Finding]) -> str:
-    """What the area's line says: what it is when all is well, how much is not, else why nothing was judged."""
-    judged = [f for f in findings if f.severity is not Severity.SKIP and not f.waived]
-    wrong = [f for f in findings if counted(f) >= Severity.UNKNOWN]
-    left = [f for f in findings if f.follows]
-    if not judged:
+    """What the area's line says: what it is when all is well, else how many checks say what."""
+    judged = [f for f in findings if f.status not in (Status.NOT_APPLICABLE, Status.BLOCKED) and not f.waived]
+    blocked = [f for f in findings if f.status is Status.BLOCKED]
+    if not judged and not blocked:
         return safe(findings[0].seen)
-    if wrong:
-        needs = f"{len(wrong)} of {len(judged)} checks need{'s' * (len(wrong) == 1)} a look"
-        return say(needs if judged[1:] else "needs a look")
-    if left:
-        causes = ", ".join(dict.fromkeys(f.follows for f in left))
-        well = "1 check is well" if len(judged) == 1 else f"{len(judged)} checks are well"
-        return say(f"{well}, {len(left)} {'follows' if len(left) == 1 else 'follow'} from {causes}")
+    if blocked and not any(f.status.is_problem for f in judged):
+        causes = ", ".join(dict.fromkeys(cause for f in blocked for cause in blocking(f)))
+        left = say(f"{len(blocked)} not checked because {causes} failed")
+        return say(", ").join(([say(f"{len(judged)} passed")] if judged else []) + [left])
+    if wrong := _counted_problems(judged):
+        return say(", ").join(wrong + ([say(f"{len(blocked)} not checked")] if blocked else []))
     first = [f.seen for f in judged if f.name in HEADLINES] or [judged[0].seen]
     many = say(f"{len(judged)} {'check' if len(judged) == 1 else 'checks'}")
     return f"{say('; ').join(map(safe, first))}{aside(many)}"
+
+
+def _counted_problems(judged: Sequence[Finding]) -> list[str]:
+    """As in "1 of 16 checks failed", "2 warnings"."""
+    found = [(s, n) for s in PROBLEMS if (n := sum(f.status is s for f in judged))]
+    if not found:
+        return []
+    (worst, first), *others = found
+    if len(judged) == 1:
+        return [say(ALONE[worst])]
+    one, many = PROBLEMS[worst]
+    head = say(f"{first} of {len(judged)} checks {one if first == 1 else many}")
+    return [head, *(say(f"{n} {COUNTED[status][n != 1]}") for status, n in others)]
+
+
+PROBLEMS = {
+    Status.FAIL: ("failed", "failed"),
+    Status.WARN: ("has a warning", "have warnings"),
+    Status.UNKNOWN: ("is unknown", "are unknown"),
+}
+ALONE = {Status.FAIL: "failed", Status.WARN: "has a warning", Status.UNKNOWN: "unknown"}
 
 
 # Whose words an area's line borrows when all is well.
@@ -129,20 +150,31 @@ HEADLINES = (
 )
 
 
-def _details(alike: list[Finding], unjudged: list[str], style: Style) -> Iterator[str]:
-    finding = alike[0]
-    device = aside(say(VENDORS[finding.device].title)) if finding.device in VENDORS else ""
+def _details(alike: list[Finding], blocked: list[str], style: Style) -> Iterator[str]:
+    device = aside(say(VENDORS[alike[0].device].title)) if alike[0].device in VENDORS else ""
     names = ", ".join(dict.fromkeys(safe(f.name) for f in alike))
-    yield from _wrapped(
-        f"{names}{device}{say(': ')}{safe(finding.seen)}", style, f"    {style.mark(finding.severity)} ", 8
-    )
+    first, *more = problems(alike[0])
+    yield from _seen(f"{names}{device}", first, style)
+    if blocked:
+        words = f"{say('Not checked until this is fixed: ')}{', '.join(blocked)}"
+        yield from _wrapped(words, style, "        ", 8)
+    yield from _remedied(first, style)
+    for part in more:
+        yield from _seen(f"{names}{device}", part, style)
+        yield from _remedied(part, style)
+
+
+def _seen(where: str, finding: Finding, style: Style) -> Iterator[str]:
+    lead = f"    {style.mark(finding.status)} "
+    yield from _wrapped(f"{where}{say(': ')}{safe(finding.seen)}", style, lead, 8)
     for line in filter(None, map(_squeezed, finding.evidence)):
         if line.startswith("$ "):  # the whole command stands in --json
             yield f"        | {line if len(line) <= style.width - 10 else line[: style.width - 14] + ' ...'}"
         else:
             yield from _wrapped(line, style, "        | ", 10)
-    if unjudged:
-        yield from _wrapped(f"{say('What follows from it: ')}{', '.join(unjudged)}", style, "        ", 8)
+
+
+def _remedied(finding: Finding, style: Style) -> Iterator[str]:
     if finding.remedy:
         yield from _wrapped(safe(finding.remedy.words), style, "        ", 8)
         yield from (f"          {safe(command)}" for command in finding.remedy.commands)  # never wrapped: for pasting
@@ -161,7 +193,7 @@ def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[st
         yield from _wrapped(words, style, say("Next: "), 6)
         if command:
             yield f"          {command}"
-    elif worst is Severity.SKIP:
+    elif worst is Status.NOT_APPLICABLE:
         yield f"{say('Next: ')}envcheck doctor --list-checks"
     else:
         yield f"{say('Next: ')}{train_command(facts)}"

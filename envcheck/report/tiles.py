@@ -9,7 +9,7 @@ from envcheck.checks.devices import conflicts
 from envcheck.checks.devices.health import ecc_counts
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import label
-from envcheck.core.model import Device, Finding, Severity
+from envcheck.core.model import Device, Finding, Status
 from envcheck.core.units import mib
 from envcheck.report.summary import counted, safe
 from envcheck.settings.thresholds import limit
@@ -20,7 +20,7 @@ OWNERS_LIMIT = 4
 
 @dataclass(frozen=True)
 class Tile:
-    """One device; states are Severity's names in lower case, figures are texts, `used_percent` is of its memory.
+    """One device; states are Status's names in lower case, figures are texts, `used_percent` is of its memory.
 
     `errors` are uncorrectable ones of its memory, or of its NPU's; None where there is none, or none is told.
     """
@@ -42,10 +42,10 @@ class Tile:
 
 
 def tiles(facts: Facts, v: VendorFacts, findings: Sequence[Finding]) -> list[Tile]:
-    bad = max((counted(f) for f in findings if f.name == "devices.health" and f.device == v.name), default=Severity.OK)
+    bad = max((counted(f) for f in findings if f.name == "devices.health" and f.device == v.name), default=Status.OK)
     counts = dict(ecc_counts(v))
     return [
-        _tile(facts, v, d, max(bad, Severity.WARN), counts.get(label(d)) or counts.get(str(d.npu)) or None)
+        _tile(facts, v, d, max(bad, Status.WARN), counts.get(label(d)) or counts.get(str(d.npu)) or None)
         for d in v.devices[:TILES_LIMIT]
     ]
 
@@ -59,16 +59,16 @@ def ghosts(v: VendorFacts) -> list[str]:
     return [safe(one) for address, one in on_bus.items() if address not in listed][:TILES_LIMIT]
 
 
-def _tile(facts: Facts, v: VendorFacts, d: Device, bad: Severity, errors: int | None) -> Tile:
-    health = Severity.SKIP if d.health is None else Severity.OK if d.health.upper() == "OK" else bad
+def _tile(facts: Facts, v: VendorFacts, d: Device, bad: Status, errors: int | None) -> Tile:
+    health = Status.NOT_APPLICABLE if d.health is None else Status.OK if d.health.upper() == "OK" else bad
     held = (d.memory_used_mib or 0) > v.vendor.idle_memory_mib
-    memory = Severity.SKIP if d.memory_used_mib is None else Severity.WARN if held else Severity.OK
+    memory = Status.NOT_APPLICABLE if d.memory_used_mib is None else Status.WARN if held else Status.OK
     warmth = _warmth(facts, d.temperature_c)
-    worn = Severity.FAIL if errors else Severity.SKIP
+    worn = Status.FAIL if errors else Status.NOT_APPLICABLE
     return Tile(
         number=label(d),
         name=safe(d.name or ""),
-        state=max(health, memory, warmth, worn, key=lambda s: (s is not Severity.SKIP, s)).name.lower(),
+        state=max(health, memory, warmth, worn).name.lower(),
         health=safe(d.health or ""),
         health_state=health.name.lower(),
         memory=_memory(d),
@@ -83,12 +83,12 @@ def _tile(facts: Facts, v: VendorFacts, d: Device, bad: Severity, errors: int | 
     )
 
 
-def _warmth(facts: Facts, temperature_c: float | None) -> Severity:
+def _warmth(facts: Facts, temperature_c: float | None) -> Status:
     if temperature_c is None:
-        return Severity.SKIP
+        return Status.NOT_APPLICABLE
     if temperature_c >= limit(facts, "devices.temperature.fail_c"):
-        return Severity.FAIL
-    return Severity.WARN if temperature_c >= limit(facts, "devices.temperature.warn_c") else Severity.OK
+        return Status.FAIL
+    return Status.WARN if temperature_c >= limit(facts, "devices.temperature.warn_c") else Status.OK
 
 
 def _memory(d: Device) -> str:

@@ -116,7 +116,7 @@ def graph(topology: Topology, states: Sequence[str]) -> Graph:
     state = dict(zip(shown, states, strict=False))
 
     def dot(name: str, x: float, y: float) -> Dot:
-        return Dot(safe(name), _short(name), x, y, state.get(name, "skip"), name in slower)
+        return Dot(safe(name), _short(name), x, y, state.get(name, "not_applicable"), name in slower)
 
     boxes = _boxes(groups, dot)
     members = [name for _, some in groups for name in some]

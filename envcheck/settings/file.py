@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
-from envcheck.core.model import Question, Severity
+from envcheck.core.model import Question, Status
 from envcheck.settings.site_settings import NAME, OwnCheck, Settings, Waiver
 from envcheck.settings.thresholds import THRESHOLDS
 
@@ -19,7 +19,7 @@ FILE_LIMIT, LIST_LIMIT, TEXT_LIMIT = 256 << 10, 200, 2000
 TIMEOUT_S, TIMEOUT_LIMIT_S = 10.0, 120.0
 NEXT = "docs/settings.md shows an envcheck.toml"
 OWN = re.compile(r"own\.[a-z][a-z0-9_]{0,39}")
-GRADES = {"fail": Severity.FAIL, "warn": Severity.WARN}
+GRADES = {"fail": Status.FAIL, "warn": Status.WARN}
 KEYS = {
     "": ("waive", "thresholds", "check"),
     "waive": ("check", "reason", "expires"),

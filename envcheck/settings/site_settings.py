@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from envcheck.core.model import Question, Severity
+from envcheck.core.model import Question, Status
 
 NAME = "envcheck.toml"
 
@@ -45,7 +45,7 @@ class OwnCheck:
     says: str
     pattern: str = ""
     unwanted: str = ""
-    severity: Severity = Severity.FAIL
+    severity: Status = Status.FAIL
 
 
 @dataclass(frozen=True)

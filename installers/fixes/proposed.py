@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from envcheck.core import paths
 from envcheck.core.facts import Disk, Facts, VendorFacts
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.settings.thresholds import limit_bytes
 from installers.fixes.deeds import Deed, End, Remount, Sysctl, Unset
 
@@ -49,7 +49,7 @@ def by_hand(findings: list[Finding], facts: Facts) -> list[ByHand]:
 
 
 def _answers(findings: list[Finding], facts: Facts) -> list[Fix | ByHand]:
-    wrong = [f for f in findings if f.severity in (Severity.WARN, Severity.FAIL) and not f.waived]
+    wrong = [f for f in findings if f.status in (Status.WARN, Status.FAIL) and not f.waived]
     return [one for finding in wrong for one in FIXES.get(finding.name, _none)(finding, facts)]
 
 

@@ -13,7 +13,7 @@ import click
 from envcheck.core import paths
 from envcheck.core.errors import FIT, UNFIT, StepError, UsageError
 from envcheck.core.language import say
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.core.signals import heard_by, interrupt
 from installers.fixes import deeds
 from installers.fixes.proposed import ByHand, Fix
@@ -131,7 +131,7 @@ def _proved(done: Sequence[Fix], all_: Sequence[Fix], look: Look) -> int:
     names = {one.finding.name for one in done}
     later = {one.finding.name for one in done if isinstance(one.deed, deeds.Unset)}  # a login's, not this shell's
     now = [f for f in look() if f.name in names - later]
-    wrong = [f for f in now if f.severity in (Severity.WARN, Severity.FAIL)]
+    wrong = [f for f in now if f.status in (Status.WARN, Status.FAIL)]
     for finding in now:
         proof = say("still: " if finding in wrong else "proved: ")
         click.echo(f"  {proof}{finding.name}{say(': ')}{say(finding.seen)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from launch.gates import cards, degrees, files, memory, network, place, variables, waive
 from launch.gates.context import Situation
 from launch.gates.waive import Waiver
@@ -59,4 +59,4 @@ def opened(situation: Situation, waivers: Sequence[Waiver]) -> tuple[Situation, 
 
 
 def closed(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(f for f in findings if f.severity is Severity.FAIL)
+    return tuple(f for f in findings if f.status is Status.FAIL)

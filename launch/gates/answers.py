@@ -1,4 +1,4 @@
-"""What the gates share: an answer in its severities, and which cards and variables the job will have."""
+"""What the gates share: an answer with its status, and which cards and variables the job will have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from envcheck.core.facts import VendorFacts
-from envcheck.core.model import Device, Finding, Remedy, Severity
+from envcheck.core.model import Device, Finding, Remedy, Status
 from envcheck.vendors import VENDORS
 from launch.gates.context import Situation
 from launch.job.environment import clean
@@ -20,21 +20,21 @@ def answer(
     seen: str,
     words: str,
     *commands: str,
-    bad: Severity = Severity.FAIL,
+    bad: Status = Status.FAIL,
     evidence: tuple[str, ...] = (),
 ) -> Finding:
     """OK, `bad`, or with None: cannot tell."""
-    severity = {True: Severity.OK, False: bad, None: Severity.UNKNOWN}[good]
-    return Finding(name, severity, seen, None if good else Remedy(words, commands), evidence)
+    status = {True: Status.OK, False: bad, None: Status.UNKNOWN}[good]
+    return Finding(name, status, seen, None if good else Remedy(words, commands), evidence)
 
 
 def ok(name: str, seen: str, evidence: tuple[str, ...] = ()) -> Finding:
-    return Finding(name, Severity.OK, seen, None, evidence)
+    return Finding(name, Status.OK, seen, None, evidence)
 
 
 def skip(name: str, seen: str) -> Finding:
     """Does not apply."""
-    return Finding(name, Severity.SKIP, seen)
+    return Finding(name, Status.NOT_APPLICABLE, seen)
 
 
 def unseen(name: str, s: Situation) -> Finding | None:
@@ -42,7 +42,7 @@ def unseen(name: str, s: Situation) -> Finding | None:
     if not s.stage.container or not (s.sight.missing or s.sight.obstacle):
         return None
     words = "It is wanted in the recipe's container: look again when that is there."
-    return Finding(name, Severity.UNKNOWN, f"{s.stage.container} is not there to look into", Remedy(words))
+    return Finding(name, Status.UNKNOWN, f"{s.stage.container} is not there to look into", Remedy(words))
 
 
 def vendor(s: Situation) -> VendorFacts | None:

@@ -7,7 +7,7 @@ import re
 
 from envcheck.core.facts import VendorFacts
 from envcheck.core.findings import plural
-from envcheck.core.model import Finding, Severity, Topology
+from envcheck.core.model import Finding, Status, Topology
 from envcheck.vendors import VENDORS
 from launch.gates.answers import answer, environment, number, ok, parted, skip, used, vendor, visible
 from launch.gates.context import Situation
@@ -24,7 +24,7 @@ def devices(s: Situation) -> Finding:
         cores = s.facts.host.cpu_count if s.facts.host else None
         seen = f"{needs} processes on {'an unknown number of' if cores is None else cores} processors"
         good = None if cores is None else cores >= needs
-        return answer("gate.devices", good, seen, "It will run, slowly.", bad=Severity.WARN)
+        return answer("gate.devices", good, seen, "It will run, slowly.", bad=Status.WARN)
     found, kind = vendor(s), VENDORS[s.device]
     has = len(found.devices) if found else 0
     chips = f" ({kind.chips_per_card} on a card)" if kind.chips_per_card > 1 else ""
@@ -87,7 +87,7 @@ def _left_out(s: Situation, name: str, said: str) -> Finding:
         "Nothing here chooses cards by their numbers: start it where those cards alone are seen, as in a container or"
         " an allocation, or give a recipe of your own by --recipes whose launcher names them."
     )
-    return answer("gate.visible", False, seen, words, bad=Severity.WARN)
+    return answer("gate.visible", False, seen, words, bad=Status.WARN)
 
 
 def _cards(first: str) -> str:

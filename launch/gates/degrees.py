@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from envcheck.core.errors import EnvcheckError
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from launch.catalogue import configs
 from launch.gates.answers import answer, skip
 from launch.gates.context import Situation
@@ -67,7 +67,7 @@ def steps(s: Situation) -> Finding:
     parts = [f"{most} steps"] + [f"{name} {n}" for name, n in s.job.steps.items() if name != "max"]
     seen = f"{', '.join(parts)}{': ' if never else ''}{' and '.join(never)}"
     words = "If that is not meant: --set save_steps=N, --set eval_steps=N."
-    return answer("gate.steps", not never, seen, words, bad=Severity.WARN)
+    return answer("gate.steps", not never, seen, words, bad=Status.WARN)
 
 
 _NEVER = {"save": "never saved before the end", "eval": "never evaluated"}
@@ -86,4 +86,4 @@ def bubble(s: Situation) -> Finding:
     idle = (stages - 1) / (accumulated + stages - 1)
     seen = f"{stages} stages and {accumulated} accumulation steps: each card waits {idle:.0%} of the time"
     words = f"With --set gradient_accumulation_steps={3 * (stages - 1)} they would wait 25 %; the batch grows with it."
-    return answer("gate.bubble", idle <= IDLE_SHARE, seen, words, bad=Severity.WARN)
+    return answer("gate.bubble", idle <= IDLE_SHARE, seen, words, bad=Status.WARN)

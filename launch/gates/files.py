@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.core.units import GIB, MIB, gib
 from launch.gates.answers import answer, ok, skip, unseen
 from launch.gates.asking import CONFIG, is_file
@@ -75,7 +75,7 @@ def data(s: Situation) -> Finding:
     words += ["Mend what is named, or write the file anew."] if flawed.keys() - absent.keys() else []
     words += [_mounted(s)] if s.stage.container and absent.keys() & set(s.command.data) else []
     lines = tuple(f"{path} {what.removeprefix('it ')}" for path, what in wrong.items())
-    return Finding("gate.data", Severity.FAIL, seen, Remedy(" ".join(words) or "Put the data there."), lines)
+    return Finding("gate.data", Status.FAIL, seen, Remedy(" ".join(words) or "Put the data there."), lines)
 
 
 def _mounted(s: Situation) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from envcheck.core import language
 from envcheck.core.language import width
 from envcheck.core.language.findings import localised
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.report import Style, safe
 
 
@@ -19,10 +19,10 @@ def text(found: Sequence[Finding], style: Style) -> str:
 
 
 def _lines(finding: Finding, style: Style) -> Iterator[str]:
-    mark = style.mark(finding.severity)
+    mark = style.mark(finding.status)
     first, *rest = _wrapped(f"{finding.name}: {safe(finding.seen)}", style, "    ", "      ")
     yield from (mark + first[3:], *rest)
-    if finding.severity < Severity.UNKNOWN:
+    if not finding.status.is_problem:
         return
     for line in finding.evidence:
         yield from _wrapped(safe(line), style, "      | ", "        ")
@@ -38,7 +38,7 @@ def _wrapped(words: str, style: Style, first: str, later: str) -> list[str]:
 
 def verdict(found: Sequence[Finding]) -> str:
     """Whether train would start."""
-    shut, untold = (sum(f.severity is s for f in found) for s in (Severity.FAIL, Severity.UNKNOWN))
+    shut, untold = (sum(f.status is s for f in found) for s in (Status.FAIL, Status.UNKNOWN))
     if shut:
         return f"{shut} {'gate is' if shut == 1 else 'gates are'} closed: envcheck train would start nothing."
     if untold:

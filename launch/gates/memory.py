@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.core.facts import Disk
-from envcheck.core.model import Device, Finding, Remedy, Severity
+from envcheck.core.model import Device, Finding, Remedy, Status
 from envcheck.core.units import GIB, MIB, gib
 from envcheck.settings.thresholds import limit_bytes
 from envcheck.vendors import VENDORS
@@ -25,20 +25,20 @@ def device_memory(s: Situation) -> Finding:
         return _floor(s)
     held = tuple(_held(s))
     if held and (fit.fits or _fits_empty(s)):
-        worst = Severity.FAIL if any(known == verdict.NOT for _, known, _ in held) else Severity.UNKNOWN
+        worst = Status.FAIL if any(known == verdict.NOT for _, known, _ in held) else Status.UNKNOWN
         full = f"{len(held)} of {s.job.processes} cards are too full"
         full = full if s.job.processes > 1 else "the card is too full"
         seen = f"{full}: {'on an empty one ' * bool(fit.fits)}{fit.reason}"
         lines = tuple(line for _, _, line in held)
         return Finding("gate.memory", worst, seen, Remedy("Stop who holds it.", _list(s)), lines)
-    severity = {True: Severity.OK, False: Severity.FAIL, None: Severity.UNKNOWN}[fit.fits]
-    return Finding("gate.memory", severity, fit.reason, fit.remedy, tuple(line for _, _, line in held))
+    status = {True: Status.OK, False: Status.FAIL, None: Status.UNKNOWN}[fit.fits]
+    return Finding("gate.memory", status, fit.reason, fit.remedy, tuple(line for _, _, line in held))
 
 
 def tells_holders(s: Situation) -> bool:
     """Whether gate.memory is closed by who holds cards, and names every process that is on any."""
     found, gate = vendor(s), device_memory(s)
-    if found is None or gate.severity is not Severity.FAIL or not found.processes:
+    if found is None or gate.status is not Status.FAIL or not found.processes:
         return False
     return all(
         process.pid is not None and f"(pid {process.pid}," in " ".join(gate.evidence) for process in found.processes
@@ -127,7 +127,7 @@ def shm(s: Situation) -> Finding:
     seen = f"/dev/shm{where} holds {'unknown' if total is None else _size(total)}, the job wants {gib(wants)}"
     if total is not None and total >= wants * (1 - TOLERANCE) and free is not None and free < wants / 2:
         words = "Remove what killed jobs left there, when nobody uses it."
-        return answer("gate.shm", False, f"{seen}; {_size(free)} free", words, "ls -l /dev/shm", bad=Severity.WARN)
+        return answer("gate.shm", False, f"{seen}; {_size(free)} free", words, "ls -l /dev/shm", bad=Status.WARN)
     good = None if total is None else total >= wants * (1 - TOLERANCE)
     fix = f"docker run --shm-size={max(1, wants // GIB)}g" if s.stage.container else ""
     words = "Make the container anew with more of it." if fix else "Make it larger."

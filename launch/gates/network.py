@@ -7,7 +7,7 @@ import ipaddress
 from envcheck.core import versions
 from envcheck.core.facts import Facts
 from envcheck.core.installed_versions import toolkit_version
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Job, Recipe
 from launch.gates.answers import answer, ok, skip, unseen
@@ -122,16 +122,16 @@ def own_name(s: Situation) -> Finding:
     if s.own_host is False and (good or told):
         words = "Give the address of this machine by which the others reach it; one that a router translates is right."
         foreign = f"{s.host}, of --host, is no address of this machine"
-        return answer("gate.name", False, foreign, words, "ip -brief address", bad=Severity.WARN)
+        return answer("gate.name", False, foreign, words, "ip -brief address", bad=Status.WARN)
     if not good and told:  # a loopback address is refused where it is said
         words = f"{seen}; the launcher is told {s.host} by --host"
-        return answer("gate.name", False, words, "Collectives that ask for the name find no way.", bad=Severity.WARN)
+        return answer("gate.name", False, words, "Collectives that ask for the name find no way.", bad=Status.WARN)
     words = (
         "Add the machine's name and address to /etc/hosts: launcher and collectives find this node by them. Where "
         "variables such as GLOO_SOCKET_IFNAME name the interface, --waive name opens this gate."
     )
     return answer(
-        "gate.name", good, seen, words, "getent hosts $(hostname)", bad=Severity.FAIL if several else Severity.WARN
+        "gate.name", good, seen, words, "getent hosts $(hostname)", bad=Status.FAIL if several else Status.WARN
     )
 
 

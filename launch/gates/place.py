@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from envcheck.core.key_value import driver_version
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from installers.locks import lockfile_use
 from installers.locks.lockfile import Image, Lock
 from installers.recipes.catalogue import TALKS
@@ -54,8 +54,8 @@ def of_job(found: Iterable[Finding], device: str, boxed: bool) -> Iterator[Findi
     """Doctor's findings as they are for this job: `boxed`, in the recipe's container."""
     for finding in found:
         mine = finding.name in ON_HOST and finding.device in ("", device)
-        if mine and not boxed and finding.severity is Severity.WARN:
-            yield replace(finding, severity=Severity.FAIL)
+        if mine and not boxed and finding.status is Status.WARN:
+            yield replace(finding, status=Status.FAIL)
         else:
             yield finding
 
@@ -67,14 +67,14 @@ OF_HOLDERS = ("devices.processes", "devices.memory", "devices.utilization")  # g
 
 def doctor(s: Situation) -> Finding:
     """Nothing that doctor finds for this job fails; what another gate judges is left to that."""
-    bad = [f for f in s.doctor if f.severity is Severity.FAIL and f.name not in ELSEWHERE]
+    bad = [f for f in s.doctor if f.status is Status.FAIL and f.name not in ELSEWHERE]
     if not bad:
         return _unfailed(s)
     commands = tuple(dict.fromkeys(c for f in bad if f.remedy for c in f.remedy.commands))
     lines = tuple(f"{f.name}: {f.seen}. {f.remedy.words if f.remedy else ''}".rstrip() for f in bad)
     seen = f"{_checks(bad)} of {_checks(s.doctor)} checks failed"
     words = "Mend what they say; envcheck doctor tells more of each."
-    return Finding("gate.doctor", Severity.FAIL, seen, Remedy(words, commands), lines)
+    return Finding("gate.doctor", Status.FAIL, seen, Remedy(words, commands), lines)
 
 
 def _checks(found: Iterable[Finding]) -> int:
@@ -84,16 +84,16 @@ def _checks(found: Iterable[Finding]) -> int:
 
 def _unfailed(s: Situation) -> Finding:
     """What doctor warns of, or cannot tell, of the cards themselves is said and closes nothing."""
-    open_ = [f for f in s.doctor if f.severity in (Severity.WARN, Severity.UNKNOWN) and f.name not in ELSEWHERE]
+    open_ = [f for f in s.doctor if f.status in (Status.WARN, Status.UNKNOWN) and f.name not in ELSEWHERE]
     open_ = [f for f in open_ if f.name not in OF_HOLDERS or not memory.tells_holders(s)]
     doubts = [f for f in open_ if f.name.partition(".")[0] in OF_CARDS]
     seen = f"{_checks(s.doctor)} checks, none failed"
     if not doubts:
-        return Finding("gate.doctor", Severity.OK, seen)
+        return Finding("gate.doctor", Status.OK, seen)
     names = ", ".join(dict.fromkeys(f.name for f in doubts))
     lines = tuple(f"{f.name}: {f.seen}" for f in doubts)
     words = Remedy("See what they say.", (f"envcheck doctor --device {s.device}",))
-    worst = min(f.severity for f in doubts)  # what nobody can tell is no warning
+    worst = min(f.status for f in doubts)  # what nobody can tell is no warning
     return Finding("gate.doctor", worst, f"{seen}; a look is due at {names}", words, lines)
 
 
@@ -101,8 +101,8 @@ def place(s: Situation) -> Finding:
     """The recipe's container can be entered, where the job runs in one."""
     if s.sight.obstacle:
         words = s.sight.next_step or "envcheck doctor tells more of the engine."
-        return Finding("gate.container", Severity.FAIL, s.sight.obstacle, Remedy(words))
-    return Finding("gate.container", Severity.OK, f"it runs in {s.stage.title}")
+        return Finding("gate.container", Status.FAIL, s.sight.obstacle, Remedy(words))
+    return Finding("gate.container", Status.OK, f"it runs in {s.stage.title}")
 
 
 def writable(s: Situation) -> Finding:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from envcheck.checks import CHECKS
 from envcheck.core.errors import UsageError
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.core.secrets import redact
 
 LONGEST = 500  # characters of a reason
@@ -88,12 +88,12 @@ def gates(found: Iterable[Finding], waivers: Sequence[Waiver]) -> tuple[Finding,
 
 def _opened(finding: Finding, waivers: Sequence[Waiver], name: str) -> Finding:
     why = next((waiver.because for waiver in waivers if waiver.name == name), None)
-    if why is None or finding.severity is not Severity.FAIL:
+    if why is None or finding.status is not Status.FAIL:
         return finding
-    return replace(finding, severity=Severity.WARN, seen=f"waived, since {why}: {finding.seen}")
+    return replace(finding, status=Status.WARN, seen=f"waived, since {why}: {finding.seen}")
 
 
 def opened(before: Iterable[Finding], waivers: Sequence[Waiver]) -> tuple[str, ...]:
     """For the record: the waivers that opened something that was closed."""
-    shut = {f.name.removeprefix("gate.") for f in before if f.severity is Severity.FAIL}
+    shut = {f.name.removeprefix("gate.") for f in before if f.status is Status.FAIL}
     return tuple(str(waiver) for waiver in waivers if waiver.name in shut)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from launch.rendezvous.hello import LIMIT, Greeting, packed
 from launch.rendezvous.result import HANG_UP_S, SAY_EVERY_S, Met, Say, alone, failed
 
@@ -57,16 +57,16 @@ def _verdict(own: Greeting, word: dict[str, object]) -> Met:
     findings = tuple(_finding(each) for each in said if isinstance(each, dict)) if isinstance(said, list) else ()
     rank = word.get("rank")
     number = rank if isinstance(rank, int) else own.rank or 0
-    fine = Finding("nodes.ranks", Severity.OK, f"this is rank {number} of {own.nodes}")
+    fine = Finding("nodes.ranks", Status.OK, f"this is rank {number} of {own.nodes}")
     return Met(number, (replace(own, rank=number),), findings or (fine,))
 
 
 def _finding(said: dict[str, object]) -> Finding:
     """As node 0 saw it; nothing in it is trusted to be right."""
     name, seen, words, lines = (said.get(key) for key in ("name", "seen", "words", "evidence"))
-    severity = Severity.WARN if said.get("severity") == "WARN" else Severity.FAIL
+    status = Status.WARN if said.get("status") == "WARN" else Status.FAIL
     evidence = tuple(_plain(line) for line in lines[:50]) if isinstance(lines, list) else ()
-    return Finding(_plain(name)[:60], severity, _plain(seen), Remedy(_plain(words)), evidence)
+    return Finding(_plain(name)[:60], status, _plain(seen), Remedy(_plain(words)), evidence)
 
 
 def _plain(text: object) -> str:

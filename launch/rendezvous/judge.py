@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from launch.rendezvous.hello import Greeting
 
 SKEW_S = 0.5  # HCCL's and NCCL's limits are minutes; certificates, logs and checkpoints' times suffer from less
@@ -28,7 +28,7 @@ def ranks(met: Greetings) -> Finding:
         return _bad("nodes.ranks", f"rank {twice[0]} is taken by {who}", "Give each node its own number by --rank.")
     if beyond:
         return _bad("nodes.ranks", f"rank {beyond[0]} of {wanted} nodes", f"Ranks are 0 to {wanted - 1}.")
-    return Finding("nodes.ranks", Severity.OK, f"{len(met)} nodes, every rank once")
+    return Finding("nodes.ranks", Status.OK, f"{len(met)} nodes, every rank once")
 
 
 def count(met: Greetings) -> Finding:
@@ -53,9 +53,9 @@ def packages(met: Greetings) -> Finding:
         _alike("nodes.packages", name, lambda g, n=name: g.packages.get(n, "not installed"), met, "", by=_kind)  # type: ignore[misc]
         for name in names
     ]
-    odd = [f for f in found if f.severity is Severity.FAIL]
+    odd = [f for f in found if f.status is Status.FAIL]
     if not odd:
-        return Finding("nodes.packages", Severity.OK, f"{len(names)} packages alike")
+        return Finding("nodes.packages", Status.OK, f"{len(names)} packages alike")
     lines = tuple(f.seen for f in odd)
     return _bad("nodes.packages", odd[0].seen, "Provision the nodes by one lock: envcheck provision --locked.", lines)
 
@@ -66,12 +66,12 @@ def python(met: Greetings) -> Finding:
 
 def driver(met: Greetings) -> Finding:
     words = "Nodes of one driver are the tested case: update the odd one."
-    return _alike("nodes.driver", "driver", lambda g: g.driver, met, words, by=_kind, bad=Severity.WARN)
+    return _alike("nodes.driver", "driver", lambda g: g.driver, met, words, by=_kind, bad=Status.WARN)
 
 
 def toolkit(met: Greetings) -> Finding:
     return _alike(
-        "nodes.toolkit", "toolkit", lambda g: g.toolkit, met, "Use one image on all nodes.", _kind, Severity.WARN
+        "nodes.toolkit", "toolkit", lambda g: g.toolkit, met, "Use one image on all nodes.", _kind, Status.WARN
     )
 
 
@@ -79,10 +79,10 @@ def clock(met: Greetings) -> Finding:
     """Against node 0's."""
     off = [g for g in met if abs(g.skew_s) > SKEW_S]
     if not off:
-        return Finding("nodes.clock", Severity.OK, f"within {SKEW_S:g} s of node 0's")
+        return Finding("nodes.clock", Status.OK, f"within {SKEW_S:g} s of node 0's")
     worst = max(off, key=lambda g: abs(g.skew_s))
     seen = f"the clock of {worst.title} is {abs(worst.skew_s):.1f} s {'ahead' if worst.skew_s > 0 else 'behind'}"
-    return _bad("nodes.clock", seen, "Set the clocks by one source: chronyc makestep, or ntpdate.", bad=Severity.WARN)
+    return _bad("nodes.clock", seen, "Set the clocks by one source: chronyc makestep, or ntpdate.", bad=Status.WARN)
 
 
 QUESTIONS: tuple[Callable[[Greetings], Finding], ...] = (
@@ -110,7 +110,7 @@ def _alike(
     met: Greetings,
     words: str,
     by: Callable[[Greeting], str] = lambda g: "",
-    bad: Severity = Severity.FAIL,
+    bad: Status = Status.FAIL,
 ) -> Finding:
     """The answers of each kind of node; what most say is taken for right, node 0's where none is more frequent."""
     groups: dict[str, list[Greeting]] = {}
@@ -119,7 +119,7 @@ def _alike(
     odd = [line for group in groups.values() for line in _odd(what, [(g, of(g)) for g in _ranked(group)])]
     if odd:
         return _bad(name, odd[0], words, tuple(odd), bad)
-    return Finding(name, Severity.OK, f"{what} alike on {len(met)} nodes")
+    return Finding(name, Status.OK, f"{what} alike on {len(met)} nodes")
 
 
 def _ranked(group: Iterable[Greeting]) -> list[Greeting]:
@@ -136,5 +136,5 @@ def _odd(what: str, answers: Sequence[tuple[Greeting, str]]) -> list[str]:
     ]
 
 
-def _bad(name: str, seen: str, words: str, evidence: tuple[str, ...] = (), bad: Severity = Severity.FAIL) -> Finding:
+def _bad(name: str, seen: str, words: str, evidence: tuple[str, ...] = (), bad: Status = Status.FAIL) -> Finding:
     return Finding(name, bad, seen, Remedy(words), evidence)

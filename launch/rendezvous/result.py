@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from launch.rendezvous.hello import Greeting
 
 ASK = b'{"envcheck-node": "who"}\n'
@@ -27,4 +27,4 @@ def alone(own: Greeting, finding: Finding) -> Met:
 
 
 def failed(name: str, seen: str, words: str) -> Finding:
-    return Finding(name, Severity.FAIL, seen, Remedy(words))
+    return Finding(name, Status.FAIL, seen, Remedy(words))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from launch.rendezvous.hello import LIMIT, Greeting, unpacked
 from launch.rendezvous.judge import judge, ranks
 from launch.rendezvous.result import ASK, HANG_UP_S, SAY_EVERY_S, Met, Say
@@ -63,14 +63,14 @@ class Host:
         """All are there, or something is wrong already that no further node mends: who comes right then hears so."""
         if len(self.here) >= self.own.nodes:
             return True
-        if ranks(self.here).severity is not Severity.FAIL:
+        if ranks(self.here).status is not Status.FAIL:
             self.wrong = None
             return False
         self.wrong = self.wrong or time.monotonic()
         return time.monotonic() - self.wrong > LATE_S
 
     def _judged(self) -> bool:
-        return len(self.here) >= self.own.nodes or ranks(self.here).severity is Severity.FAIL
+        return len(self.here) >= self.own.nodes or ranks(self.here).status is Status.FAIL
 
     def _enter(self) -> None:
         with contextlib.suppress(OSError):
@@ -135,11 +135,11 @@ class Host:
             "the port, and give more time by --gather."
         )
         lack = f"{len(self.here)} of {self.own.nodes} nodes came within {self.limit_s:g} s{self._which()} missing"
-        return Finding("nodes.present", Severity.FAIL, lack, Remedy(words), (f"here: {came}",))
+        return Finding("nodes.present", Status.FAIL, lack, Remedy(words), (f"here: {came}",))
 
     def _tell(self, met: Sequence[Greeting], findings: Sequence[Finding]) -> None:
         """The verdict; then until they have hung up, or for a while."""
-        bad = [_values(f) for f in findings if f.severity is not Severity.OK]
+        bad = [_values(f) for f in findings if f.status is not Status.OK]
         for guest in self.guests:
             rank = guest.greeting.rank if guest.greeting else None
             word = {"envcheck-node": "verdict", "rank": rank, "findings": bad, "nodes": len(met)}
@@ -164,7 +164,7 @@ def _values(finding: Finding) -> dict[str, object]:
     remedy = finding.remedy.words if finding.remedy else ""
     return {
         "name": finding.name,
-        "severity": finding.severity.name,
+        "status": finding.status.name,
         "seen": finding.seen,
         "words": remedy,
         "evidence": list(finding.evidence),

@@ -97,8 +97,8 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def findings(found: Sequence[Finding]) -> list[Record]:
-    told = [{**dataclasses.asdict(f), "severity": f.severity.name} for f in found]
-    return [_safe({key: value for key, value in one.items() if key != "accepted"}) for one in told]  # `waived` says it
+    told = [{**dataclasses.asdict(f), "status": f.status.name} for f in found]
+    return [_safe({key: value for key, value in one.items() if key not in ("accepted", "details")}) for one in told]
 
 
 def head(seen: Situation) -> Record:

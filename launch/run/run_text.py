@@ -12,7 +12,7 @@ import click
 from envcheck.core import errors, language
 from envcheck.core.language.findings import localised
 from envcheck.core.language.width import columns
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.core.secrets import blank_words
 from envcheck.core.signals import unheard
 from envcheck.core.units import MIB, mib
@@ -78,7 +78,7 @@ def closed(shut: Sequence[Finding]) -> None:
 
 def doubts(found: Iterable[Finding]) -> None:
     """What does not stop the run but should be known."""
-    for f in localised([f for f in found if f.severity in (Severity.WARN, Severity.UNKNOWN)]):
+    for f in localised([f for f in found if f.status in (Status.WARN, Status.UNKNOWN)]):
         end = language.say(". ")
         say(f"{language.say('note: ')}{f.name}: {f.seen}{end}{f.remedy.words if f.remedy else ''}".rstrip())
 

@@ -70,9 +70,7 @@ class Monitor:
         found = rules.judge(state, self.limits)
         if found and found.name == "watch.stalled":
             where = stacks.dump(self._processes(watch), self.logs)
-            found = Finding(
-                found.name, found.severity, found.seen, found.remedy, (*found.evidence, *where), found.source
-            )
+            found = Finding(found.name, found.status, found.seen, found.remedy, (*found.evidence, *where), found.source)
         self.stopped = found
         return found is not None
 

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.core.units import mib
 from envcheck.vendors import VENDORS
 from launch.logs import eta
@@ -136,7 +136,7 @@ def _turned(old: Card, sample: Sample) -> str:
 
 def _ill(card: Card) -> bool:
     word = (card.health or "").upper()
-    return any(vendor.health_words.get(word) is Severity.FAIL for vendor in VENDORS.values())
+    return any(vendor.health_words.get(word) is Status.FAIL for vendor in VENDORS.values())
 
 
 def memory(state: State, limits: Limits) -> Seen | None:
@@ -215,7 +215,7 @@ def judge(state: State, limits: Mapping[str, Limits]) -> Finding | None:
         if seen := rule.judge(state, mine):
             source = ", ".join(f"{key} {value:g}" for key, value in mine.items())
             words = f"{rule.words} Go on in spite of it: --no-stop {name}."
-            return Finding(f"watch.{name}", Severity.FAIL, f"{rule.title}: {seen[0]}", Remedy(words), seen[1], source)
+            return Finding(f"watch.{name}", Status.FAIL, f"{rule.title}: {seen[0]}", Remedy(words), seen[1], source)
     return None
 
 

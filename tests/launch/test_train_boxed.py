@@ -158,7 +158,7 @@ def trainer(
         try:
             refused = made.run("train", "--json")
             assert refused.returncode == 1, refused.stderr
-            closed = [gate["name"] for gate in json.loads(refused.stdout)["gates"] if gate["severity"] == "FAIL"]
+            closed = [gate["name"] for gate in json.loads(refused.stdout)["gates"] if gate["status"] == "FAIL"]
             assert closed == ["gate.environment"], refused.stderr
             done = made.run("provision", "--yes")
             assert done.returncode == 0, done.stdout + done.stderr

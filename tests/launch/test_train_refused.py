@@ -98,4 +98,4 @@ def test_gate_devices(tmp_path: Path) -> None:
     refused(done, tmp_path, "gate.devices")
     said = json.loads(done.stdout)
     assert (said["state"], said["exit"]["code"]) == ("refused", 1)
-    assert "FAIL" in {gate["severity"] for gate in said["gates"]}
+    assert "FAIL" in {gate["status"] for gate in said["gates"]}

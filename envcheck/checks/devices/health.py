@@ -23,14 +23,14 @@ from envcheck.core.findings import (
     unknown,
 )
 from envcheck.core.key_value import blocks
-from envcheck.core.model import Device, Finding, Severity
+from envcheck.core.model import Device, Finding, Status
 from envcheck.settings.thresholds import limit
 
 
 def health(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """Each device calls itself healthy."""
     told = [d for d in v.devices if d.health is not None]
-    worst = [d for d in told if _health(v, d) is not Severity.OK]
+    worst = [d for d in told if _health(v, d) is not Status.OK]
     if not v.vendor.health_words:
         yield no_rule(v, "words for the devices' health")
     elif not told:
@@ -46,8 +46,8 @@ def health(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield graded(grade, seen, words, *commands(v, "health", first), evidence=shown)
 
 
-def _health(v: VendorFacts, device: Device) -> Severity:
-    return v.vendor.health_words.get(str(device.health).upper(), Severity.UNKNOWN)
+def _health(v: VendorFacts, device: Device) -> Status:
+    return v.vendor.health_words.get(str(device.health).upper(), Status.UNKNOWN)
 
 
 def ecc(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def temperature(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         if any(_loaded(facts, v, device) for device in high):
             words = "Look at fans and air flow, and who is at work there: a device this hot slows down."
         seen = f"{named(high)}: {'up to ' if len(high) > 1 else ''}{top:g} C"
-        grade = Severity.FAIL if top >= hot else Severity.WARN
+        grade = Status.FAIL if top >= hot else Status.WARN
         yield graded(grade, seen, words, *commands(v, "list"), evidence=of_device(v, first, "temperature_c"))
     else:
         yield ok(f"at most {top:g} C")

@@ -45,7 +45,7 @@ def of_listed(judge: Callable[[Facts, VendorFacts], Finding]) -> CardJudge:
             whole = _listed(v)
             yield judge(facts, v if whole is v.topology else replace(v, topology=whole))
         if lost:
-            yield follows("devices.count", f"less {plural(lost, 'device')} not listed; follows from devices.count")
+            yield follows("devices.count", f"less {plural(lost, 'device')} not listed")
 
     return judged
 

@@ -26,13 +26,13 @@ def present(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         seen, words = f"{v.vendor.tool} lists no device{elsewhere}", "Look at the bus and the driver."
         yield fail(seen, words, *commands(v, "pci"), evidence=shown)
     elif v.pci or v.nodes:
-        yield follows("driver.tool", f"{len(v.pci or v.nodes or ())} on the bus or in /dev; follows from driver.tool")
+        yield follows("driver.tool", f"{len(v.pci or v.nodes or ())} on the bus or in /dev")
     elif v.pci is not None and v.nodes is not None:
         seen = f"no {v.vendor.title} device is in this machine"
         shown = nothing(v.vendor.presence[0].key)
         yield fail(seen, "Choose another --device, or look at the bus.", *commands(v, "pci"), evidence=shown)
     else:
-        yield follows("driver.tool", "follows from driver.tool; lspci and /dev list none either")
+        yield follows("driver.tool", "lspci and /dev list none either")
 
 
 def count(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
@@ -43,7 +43,7 @@ def count(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield unknown("neither lspci nor /dev says how many there should be")
         return
     if v.document and v.document.truncated:
-        yield follows("driver.whole_answer", f"{seen}; follows from driver.whole_answer")
+        yield follows("driver.whole_answer", seen)
     elif number.some_missing:
         words = "Look for a bus error of the device that fell off, then reseat it or power-cycle (a reboot may not do)."
         yield fail(seen, words, *commands(v, "pci"), *commands(v, "list"), evidence=_missing(facts, v))

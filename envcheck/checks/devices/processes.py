@@ -49,7 +49,7 @@ def leftovers(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         left = conflicts.held_by(orphans)
         yield warn(f"left of an ended launcher: {left}", words, f"kill {orphans[0].pid}", evidence=shown)
     if seen.blind and not conflicts.holders(facts, v):
-        yield follows("devices.open_nodes", "as far as processes may be looked into; follows from devices.open_nodes")
+        yield follows("devices.open_nodes", "as far as processes may be looked into")
     elif not stuck and not orphans:
         yield ok("no rank without its launcher")
 
@@ -57,7 +57,7 @@ def leftovers(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def processes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """No other process works on the devices."""
     if v.document and v.document.truncated:
-        yield follows("driver.whole_answer", "no whole list of processes; follows from driver.whole_answer")
+        yield follows("driver.whole_answer", "no whole list of processes")
     elif v.processes is None:
         yield unknown("no form of the tool's answer lists processes")
     elif not v.processes:

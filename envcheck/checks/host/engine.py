@@ -24,7 +24,7 @@ from envcheck.core.findings import (
     unknown,
     warn,
 )
-from envcheck.core.model import Finding, Outcome, Severity
+from envcheck.core.model import Finding, Outcome, Status
 from envcheck.settings.thresholds import limit_bytes
 
 VERSION_FLOOR = "20.10.10"  # older seccomp profiles refuse clone3, which glibc 2.34 starts threads with (F43)
@@ -40,7 +40,7 @@ def reachable(facts: Facts) -> Iterator[Finding]:
         yield skip("this is a container itself")
     elif engine is None:
         words = "Install Docker, or train on the host: the documented set-ups are images."
-        grade = Severity.FAIL if image else Severity.WARN
+        grade = Status.FAIL if image else Status.WARN
         missing = graded(grade, "docker is not there", words, _install(facts), evidence=quote(answer))
         yield missing if image or facts.vendors else skip("docker is not there, and a CPU run needs none")
     elif engine.error is None:
@@ -51,7 +51,7 @@ def reachable(facts: Facts) -> Iterator[Finding]:
         words = "Start its service, or give this user the right to it."
         fix = ("sudo systemctl start docker", "sudo usermod -aG docker $USER")
         shown = quote(answer, *engine.error.split()[:3])
-        yield graded(Severity.FAIL if image else Severity.WARN, engine.error, words, *fix, evidence=shown)
+        yield graded(Status.FAIL if image else Status.WARN, engine.error, words, *fix, evidence=shown)
     else:
         yield skip(f"{engine.error}; a CPU run needs none")
 
@@ -103,7 +103,7 @@ def disk(facts: Facts) -> Iterator[Finding]:
         yield not_told(facts, "ask disks")
     elif free < limit_bytes(facts, "engine.disk.warn_gib") and facts.vendors:
         wanted = bool(facts.wanted and facts.wanted.image)
-        grade = Severity.FAIL if free < limit_bytes(facts, "engine.disk.fail_gib") and wanted else Severity.WARN
+        grade = Status.FAIL if free < limit_bytes(facts, "engine.disk.fail_gib") and wanted else Status.WARN
         words = "Free some: the vendors' images take some 40 GB, and 2.5 times that while unpacking."
         shown = figures(f"statvfs {root}", free_bytes=free)
         yield graded(
@@ -135,7 +135,7 @@ CHECKS: tuple[Check, ...] = (
         reachable,
         reads="docker info",
         source="Docker's manual",
-        rule="FAIL for a job that wants an image, WARN where cards are, else SKIP",
+        rule="FAIL for a job that wants an image, WARN where cards are, else NOT_APPLICABLE",
         fix="Install or start it, join its group.",
     ),
     of_machine(

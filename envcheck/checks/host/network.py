@@ -18,7 +18,7 @@ from envcheck.core.findings import (
     unknown,
     warn,
 )
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 
 IFNAMES = ("HCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "FLAGCX_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 LOOPBACK = re.compile(r"^(127\.|::1$|localhost$)")
@@ -34,7 +34,7 @@ def own_name(facts: Facts) -> Iterator[Finding]:
     if addresses is None:
         words = "Add the host to /etc/hosts, or pass --host: several nodes find each other by it."
         yield graded(
-            Severity.FAIL if several else Severity.WARN,
+            Status.FAIL if several else Status.WARN,
             f"{name} resolves to nothing",
             words,
             "getent hosts $(hostname)",

@@ -21,7 +21,7 @@ from envcheck.core.findings import (
     unknown,
     warn,
 )
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.settings.thresholds import limit, limit_bytes
 from envcheck.vendors import VENDORS
 
@@ -76,7 +76,7 @@ def disk(facts: Facts) -> Iterator[Finding]:
     name, free = min(told, key=lambda pair: pair[1])
     where = {".": "the working folder", "home": "envcheck's folder"}.get(name, name)
     if free < limit_bytes(facts, "host.disk.warn_gib"):
-        grade = Severity.FAIL if free < limit_bytes(facts, "host.disk.fail_gib") else Severity.WARN
+        grade = Status.FAIL if free < limit_bytes(facts, "host.disk.fail_gib") else Status.WARN
         yield graded(
             grade,
             f"{gib(free)} free for {where}",
@@ -95,7 +95,7 @@ def shm(facts: Facts) -> Iterator[Finding]:
     if facts.disks is None or there is None:
         yield not_told(facts, "ask disks")
     elif there < limit_bytes(facts, "host.shm.warn_gib") and facts.vendors:
-        grade = Severity.FAIL if there < limit_bytes(facts, "host.shm.fail_gib") else Severity.WARN
+        grade = Status.FAIL if there < limit_bytes(facts, "host.shm.fail_gib") else Status.WARN
         inside = in_container(facts)
         how = f"Start the container anew with --shm-size={SHM_GIB}g or --ipc=host" if inside else "Make it larger"
         words = f"{how}: a full one ends a training with a bus error."

@@ -9,6 +9,7 @@ from envcheck.checks.host.system import SHM_GIB
 from envcheck.checks.software import compatibility
 from envcheck.core import versions
 from envcheck.core.check import Check, of_job
+from envcheck.core.derived.driver import unlisted_because
 from envcheck.core.derived.installed import installed
 from envcheck.core.facts import Disk, Facts, Fit, Host, VendorFacts, Wanted
 from envcheck.core.findings import (
@@ -29,7 +30,7 @@ from envcheck.core.findings import (
 from envcheck.core.findings import command as asked
 from envcheck.core.installed_versions import firmware_version, toolkit_version
 from envcheck.core.key_value import driver_version
-from envcheck.core.model import Device, Finding, Remedy, Severity
+from envcheck.core.model import Device, Finding, Remedy, Status
 from envcheck.settings.thresholds import least_share
 from envcheck.vendors import VENDORS
 from probes.host.package_names import normalize_name
@@ -46,7 +47,7 @@ def device(facts: Facts) -> Iterator[Finding]:
     elif here and here[0].devices:
         yield ok(f"{len(here[0].devices)} × {here[0].vendor.title}")
     elif here:
-        yield follows("driver.tool")
+        yield follows(unlisted_because(here[0]))
     else:
         found = ", ".join(v.vendor.title for v in facts.vendors) or "no accelerator"
         title = VENDORS[wanted.device].title if wanted.device in VENDORS else wanted.device
@@ -124,8 +125,8 @@ def _too_full(wanted: Wanted, v: VendorFacts, full: list[Device], fitting: int) 
 
 
 def _planned(fit: Fit, before: str = "") -> Finding:
-    severity = {True: Severity.OK, False: Severity.FAIL, None: Severity.UNKNOWN}[fit.fits]
-    return Finding("", severity, f"{before}{fit.reason}", fit.remedy)
+    status = {True: Status.OK, False: Status.FAIL, None: Status.UNKNOWN}[fit.fits]
+    return Finding("", status, f"{before}{fit.reason}", fit.remedy)
 
 
 def degrees(facts: Facts) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from envcheck.checks.software import compatibility, minimum_driver
 from envcheck.core import versions
 from envcheck.core.check import Check, of_vendor
-from envcheck.core.derived.driver import no_device
+from envcheck.core.derived.driver import no_device, unlisted_because
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
     commands,
@@ -23,7 +23,7 @@ from envcheck.core.findings import (
     warn,
 )
 from envcheck.core.key_value import driver_version
-from envcheck.core.model import Document, Finding, Outcome, Severity
+from envcheck.core.model import Document, Finding, Outcome, Status
 from probes.host import kernel_modules
 
 # Complaints that say nothing about the card: the caller, or the question, was wrong (F03: -8005 for a plain user).
@@ -71,7 +71,9 @@ def tool(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def whole(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The tool's answer is whole: nothing is cut off."""
-    if v.document is None or v.document.kind in ("unknown", "error"):
+    if no_device(v):
+        yield ok("the tool's answer is whole")
+    elif v.document is None or v.document.kind in ("unknown", "error"):
         yield follows("driver.tool")
     elif v.document.truncated:
         seen = f"the answer of {v.vendor.tool} is cut off after {len(v.devices)} devices"
@@ -109,12 +111,12 @@ def agree(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     loaded = on_disk.driver_version if on_disk else None
     same = {"the driver on disk or in the kernel": _same(loaded, running), "the tool": _same(tool, running)}
     if not any(agreed is not None for agreed in same.values()):
-        yield (unknown("only one of tool and driver tells its version") if v.devices else follows("driver.tool"))
+        yield (unknown("only one of tool and driver tells its version") if v.devices else follows(unlisted_because(v)))
     elif False in same.values():
         what, other = (
             ("the tool", tool) if same["the tool"] is False else ("the driver on disk or in the kernel", loaded)
         )
-        grade = Severity.WARN if what == "the tool" else Severity.FAIL  # under WSL tool and driver differ by design
+        grade = Status.WARN if what == "the tool" else Status.FAIL  # under WSL tool and driver differ by design
         words = "Reboot after an upgrade of the driver; in a container, mount the host's: both must be of one version."
         seen = f"driver {running}, but {what} says {other}"
         file = facts.answers.get(_version_key(v))

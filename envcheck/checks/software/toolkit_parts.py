@@ -69,7 +69,7 @@ def paths(seen: Paths, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     elif mine:
         yield ok(f"{len(mine)} paths of the environment are there")
     else:
-        yield follows("toolkit.environment", "the environment names none; follows from toolkit.environment")
+        yield follows("toolkit.environment", "the environment names none")
 
 
 CHECKS: tuple[Check, ...] = (

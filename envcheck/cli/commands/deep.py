@@ -15,7 +15,7 @@ from envcheck.core import language
 from envcheck.core.errors import FIT, UNTOLD, EnvcheckError, StepError, UntoldError, UsageError
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.language.findings import localised
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding
 from envcheck.deep import cards, session, table
 from envcheck.deep.interpreter import Sizes
 from envcheck.deep.session import Wish
@@ -50,12 +50,12 @@ def found(facts: Facts, asked: dict[str, Any], names: frozenset[str], recipe: An
 def shown(facts: Facts, asked: dict[str, Any], names: frozenset[str], recipe: Any) -> int:
     """--dry-run: what would be disturbed is said, and why some is not tested: 3 then, or where nothing would be."""
     told = [each for some in found(facts, asked, names, recipe).values() for each in some.items()]
-    why = [replace(f, name=name) for name, some in told for f in some if f.severity > Severity.SKIP]
+    why = [replace(f, name=name) for name, some in told for f in some if f.status.is_problem]
     for finding in localised(why):
         words = (finding.remedy.words, *finding.remedy.commands) if finding.remedy else ()
         click.echo("\n  ".join(map(safe, (f"{finding.name}{language.say(': ')}{finding.seen}", *words))))
     if not names:
-        click.echo(language.say("Nothing was judged."))
+        click.echo(language.say("No check applies here."))
     return UNTOLD if why or not names else FIT
 
 

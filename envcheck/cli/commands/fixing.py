@@ -35,14 +35,14 @@ def undo(asked: dict[str, Any]) -> int:
 def fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, look: Callable[[], list[Finding]]) -> int:
     """The exit code; `look` judges the machine again, which is the proof."""
     from envcheck.core import language
-    from envcheck.core.model import Severity
+    from envcheck.core.model import Status
     from installers.fixes import session
     from installers.fixes.proposed import by_hand, proposed
 
     fixes = proposed(findings, facts)
     code = session.fix(fixes, look, _terms(asked), by_hand(findings, facts))
     mended = {one.finding.name for one in fixes}
-    left = sorted({f.name for f in findings if f.severity is Severity.FAIL and not f.waived} - mended)
+    left = sorted({f.name for f in findings if f.status is Status.FAIL and not f.waived} - mended)
     if left:
         click.echo(language.say(f"left for you, as envcheck doctor tells: {', '.join(left)}"))
     return max(code, int(bool(left)))

@@ -52,7 +52,7 @@ def snapshot(asked: dict[str, Any]) -> int:
 
     from envcheck.collect import snapshot as recording
     from envcheck.core.errors import FIT, UNFIT
-    from envcheck.core.model import Severity
+    from envcheck.core.model import Status
     from envcheck.fleet import connectivity, evaluate
     from envcheck.report import safe
 
@@ -74,7 +74,7 @@ def snapshot(asked: dict[str, Any]) -> int:
         return said.host, found
 
     told = each_asked(asked, written, ())
-    bad = [(host, found) for host, found in told if found.severity in (Severity.FAIL, Severity.UNKNOWN)]
+    bad = [(host, found) for host, found in told if found.status in (Status.FAIL, Status.UNKNOWN)]
     for host, found in bad:
         said = ("envcheck", host, say(found.seen), *found.evidence[:1])  # ssh's word, else what it printed
         click.echo(safe(say(": ").join(said)), err=True)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import figures, follows, graded, here, not_told, ok
-from envcheck.core.model import Finding, Outcome, Severity
+from envcheck.core.model import Finding, Outcome, Status
 
 NOT_FOUND = "cannot open shared object file"
 
@@ -39,7 +39,7 @@ def judge_libraries(facts: Facts, v: VendorFacts, said: Mapping[str, Loaded] | N
 def unloadable(facts: Facts, v: VendorFacts, name: str, one: Loaded) -> Finding:
     """A library that is missing on a host may be one that images bring."""
     missing = NOT_FOUND in one.error and one.error.startswith(name)
-    grade = here(facts) if missing or name not in v.vendor.driver_libraries else Severity.FAIL
+    grade = here(facts) if missing or name not in v.vendor.driver_libraries else Status.FAIL
     words = (
         "Mount the driver's folders into the container, or source the vendor's set_env.sh."
         if missing

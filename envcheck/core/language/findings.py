@@ -16,7 +16,8 @@ def localised(findings: Sequence[Finding]) -> list[Finding]:
 
 def _said(f: Finding) -> Finding:
     remedy = Remedy(language.say(f.remedy.words), f.remedy.commands) if f.remedy else None
-    return replace(f, seen=language.say(f.seen), remedy=remedy, waived=_waived(f))
+    details = tuple(map(_said, f.details))
+    return replace(f, seen=language.say(f.seen), remedy=remedy, waived=_waived(f), details=details)
 
 
 def _waived(f: Finding) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 
 UNKNOWN = "\ufffc"  # stands in a text where the script's reader cannot know the value
 
@@ -27,7 +27,7 @@ class Remark:
     """What a rule saw at a place; `origin` is who says so (envcheck, shellcheck)."""
 
     rule: str
-    severity: Severity
+    severity: Status
     seen: str
     remedy: str
     start: int

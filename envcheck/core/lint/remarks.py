@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from envcheck.core.lint.model import UNKNOWN, Fix, Remark
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 
 
 class Placed(Protocol):
@@ -18,24 +18,24 @@ class Placed(Protocol):
     def end(self) -> int: ...
 
 
-def _remark(severity: Severity, at: Placed, seen: str, do: str, fix: Fix | None) -> Remark:
+def _remark(severity: Status, at: Placed, seen: str, do: str, fix: Fix | None) -> Remark:
     seen, do = (text.replace(UNKNOWN, "...") for text in (seen, do))
     return Remark("", severity, seen, do, at.start, max(at.end, at.start + 1), fix)
 
 
 def fail(at: Placed, seen: str, do: str, fix: Fix | None = None) -> Remark:
     """It cannot start, starts the wrong thing, or loses work."""
-    return _remark(Severity.FAIL, at, seen, do, fix)
+    return _remark(Status.FAIL, at, seen, do, fix)
 
 
 def warn(at: Placed, seen: str, do: str, fix: Fix | None = None) -> Remark:
     """It does something other than meant, or may."""
-    return _remark(Severity.WARN, at, seen, do, fix)
+    return _remark(Status.WARN, at, seen, do, fix)
 
 
 def unknown(at: Placed, seen: str, do: str) -> Remark:
     """Cannot be told without a fact that is not there."""
-    return _remark(Severity.UNKNOWN, at, seen, do, None)
+    return _remark(Status.UNKNOWN, at, seen, do, None)
 
 
 def graded(sure: bool, at: Placed, seen: str, do: str, fix: Fix | None = None) -> Remark:

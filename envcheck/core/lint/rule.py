@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Remark
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 
 Judge = Callable[[LintContext], Iterator[Remark]]
 
@@ -20,7 +20,7 @@ class LintRule:
     """
 
     name: str
-    severity: Severity
+    severity: Status
     says: str
     source: str
     judge: Judge

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.fleet import clocks
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.outlier import Odd
@@ -26,7 +26,7 @@ def gone(seen: Seen) -> Iterator[Odd]:
 
 def names(seen: Seen) -> Iterator[Odd]:
     """A name that leads elsewhere fails; one that leads nowhere may do, where launchers are given addresses."""
-    wrong: dict[tuple[str, str, Severity], list[str]] = {}
+    wrong: dict[tuple[str, str, Status], list[str]] = {}
     told = {pair: found for pair, found in seen.names.items() if found is not None}
     for (host, other), found in told.items():
         there = {*seen.about[other].addresses, seen.about[other].address}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.outlier import Odd
-from envcheck.fleet.peers.peer_messages import FAIL, SKIP, fine, more, odd, ports_told
+from envcheck.fleet.peers.peer_messages import FAIL, NOT_APPLICABLE, fine, more, odd, ports_told
 from envcheck.fleet.peers.peer_tests import Seen
 
 
@@ -59,7 +59,9 @@ def packets(seen: Seen) -> Iterator[Odd]:
     untold = [pair for pair, (small, _) in seen.packets.items() if not small]
     if untold:
         words = "Open UDP between the hosts for the trial, or try by hand: ping -M do."
-        yield odd("packets", SKIP, f"UDP does not pass from {untold[0][0]} to {untold[0][1]}{more(untold)}", words)
+        yield odd(
+            "packets", NOT_APPLICABLE, f"UDP does not pass from {untold[0][0]} to {untold[0][1]}{more(untold)}", words
+        )
     if seen.packets and not untold and all(full for _, full in seen.packets.values()):
         sizes = sorted({str(seen.about[a].mtu) for a, _ in seen.packets})
         yield fine("packets", f"packets of {', '.join(sizes)} bytes pass uncut")

@@ -9,7 +9,7 @@ from envcheck.fleet.hosts import folded
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.peers import pairing, rdma, rdma_rounds
 from envcheck.fleet.peers.check_bandwidth import rate_told
-from envcheck.fleet.peers.peer_messages import FAIL, SKIP, UNKNOWN, WARN, fine, more, odd
+from envcheck.fleet.peers.peer_messages import FAIL, NOT_APPLICABLE, UNKNOWN, WARN, fine, more, odd
 from envcheck.fleet.peers.peer_tests import Seen
 from envcheck.fleet.peers.rdma import End, Try
 from envcheck.fleet.peers.rdma_output import Kind, Outcome
@@ -30,7 +30,7 @@ def crossed(seen: Seen) -> Iterator[Odd]:
     outcomes = {one: end for one, end in {**found.outcomes, **found.again}.items() if one not in gone}
     bad = [*_lacking(seen), *_lost(seen, outcomes), *_untold(seen, outcomes), *_slow(seen, outcomes)]
     yield from bad
-    if outcomes and not any(one.finding.severity in (FAIL, UNKNOWN) for one in bad):
+    if outcomes and not any(one.finding.status in (FAIL, UNKNOWN) for one in bad):
         yield _well(outcomes)
 
 
@@ -45,12 +45,12 @@ def _lacking(seen: Seen) -> Iterator[Odd]:
         down = [host for host, has in found.has.items() if has.ports]
         why = "no port of InfiniBand or RoCE is active" if down else "no host has an RDMA device"
         if found.has:
-            yield odd("rdma", SKIP, why, "")
+            yield odd("rdma", NOT_APPLICABLE, why, "")
     elif bare:
         words = "Bring its port up (ibstat), or leave RDMA aside on all: NCCL_IB_DISABLE=1, FLAGCX_USE_HOST_COMM=1."
         yield odd("rdma", WARN, f"{folded(bare)} has no active RDMA port, {folded(having)} has", words, bare, "ibstat")
     if shut := [host for host in found.shut if host not in seen.gone]:
-        yield odd("rdma", SKIP, f"RDMA was not tried with {folded(shut)}: fleet.open tells why", "", shut)
+        yield odd("rdma", NOT_APPLICABLE, f"RDMA was not tried with {folded(shut)}: fleet.open tells why", "", shut)
     if found.toolless:
         yield _toolless(seen)
 

@@ -6,7 +6,7 @@ from itertools import chain
 
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.peers import check_bandwidth, check_names, check_ports, check_rdma, check_reverse_dns
-from envcheck.fleet.peers.peer_messages import SKIP, odd
+from envcheck.fleet.peers.peer_messages import NOT_APPLICABLE, odd
 from envcheck.fleet.peers.peer_tests import Seen
 
 PARTS = (
@@ -29,4 +29,4 @@ def findings(seen: Seen) -> list[Odd]:
 
 def too_few(answered: int) -> Odd:
     words = "Name two at least, or look why the others do not answer."
-    return odd("between", SKIP, f"{answered} of the hosts answered: nothing to try between them", words)
+    return odd("between", NOT_APPLICABLE, f"{answered} of the hosts answered: nothing to try between them", words)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from envcheck.core.findings import ranges
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet.outlier import Odd
 
-OK, SKIP, UNKNOWN, WARN, FAIL = Severity
+NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
 
 
-def odd(name: str, grade: Severity, seen: str, words: str, hosts: Iterable[str] = (), *commands: str) -> Odd:
+def odd(name: str, grade: Status, seen: str, words: str, hosts: Iterable[str] = (), *commands: str) -> Odd:
     remedy = Remedy(words, commands) if words else None
     return Odd(Finding(f"fleet.{name}", grade, seen, remedy, (), "tried between the hosts"), tuple(hosts))
 

@@ -15,7 +15,7 @@ from envcheck.fleet.report import summary as told
 from envcheck.fleet.report.forms import Asked
 from envcheck.report import markdown, prometheus
 from envcheck.report.style import MARKS
-from envcheck.report.summary import exit_code, safe, summary, verdict
+from envcheck.report.summary import exit_code, problems, safe, summary, verdict
 
 Samples = Callable[[Host], Iterable[prometheus.Sample]]
 
@@ -30,7 +30,7 @@ def render_prometheus(fleet: Fleet, asked: Asked) -> str:
             "When the hosts were examined, in seconds since 1970.",
             [({}, asked.made.timestamp())],
         ),
-        *_metric("envcheck_exit_code", "0 fit; 1 something fails; 3 something could not be told.", [({}, code)]),
+        *_metric("envcheck_exit_code", "0 fit; 1 a check failed; 3 a check could not run.", [({}, code)]),
         *_metric(
             "envcheck_host_answered",
             "Whether the host answered, 1 or 0.",
@@ -38,13 +38,16 @@ def render_prometheus(fleet: Fleet, asked: Asked) -> str:
         ),
         *_metric(
             "envcheck_fleet_status",
-            f"What is told among the hosts, the worst where it is several things: {prometheus.SCALE}.",
+            f"The status of a check among the hosts ({prometheus.STATUSES}): 1.",
             prometheus._statuses(fleet.odd),
         ),
         *_hosts(
-            fleet, "envcheck_check_status", f"What a check says: {prometheus.SCALE}. A waived one is 0.", _statuses
+            fleet,
+            "envcheck_check_status",
+            f"The status of a check ({prometheus.STATUSES}): 1, or 0 where a waiver accepts it.",
+            _statuses,
         ),
-        *_hosts(fleet, "envcheck_findings", "Findings by severity; waived ones apart.", _counts),
+        *_hosts(fleet, "envcheck_checks", "Checks by status; waived ones apart.", _counts),
     ]
     for name, (words, figure) in prometheus.DEVICE.items():
         lines += _hosts(fleet, name, words, partial(_figures, figure))
@@ -82,7 +85,7 @@ def render_markdown(fleet: Fleet, asked: Asked) -> str:
         f"{say('Next: ')}{_words(words)}",
         *(markdown._code([command]) if command else ()),
         *_common(fleet.votes),
-        *_section(say("Odd ones"), [line for f in fleet.wrong for line in _finding(f, "")]),
+        *_section(say("Odd ones"), [line for f in fleet.wrong for part in problems(f) for line in _finding(part, "")]),
         *_section(say("Hosts"), [line for one in wrong for line in _alike(one)]),
         *_section(say("Between the hosts"), [f"* {_words(f.name)}{say(': ')}{_words(f.seen)}" for f in fleet.well]),
     ]
@@ -114,7 +117,7 @@ def _alike(one: Alike) -> Iterator[str]:
 def _finding(finding: Finding, hosts: str, wordings: int = 1) -> Iterator[str]:
     where = f"{_words(hosts)}{say(': ')}" if hosts else ""
     seen = f"{say(': ')}{_words(finding.seen)}" if wordings == 1 else ""
-    yield from ("", f"{where}**{MARKS[finding.severity]} {_words(finding.name)}**{seen}")
+    yield from ("", f"{where}**{MARKS[finding.status]} {_words(finding.name)}**{seen}")
     if finding.evidence:
         yield from markdown._code(finding.evidence)
     if finding.remedy:

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from envcheck.core.facts import Facts
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.core.version import __version__
 from envcheck.fleet.evaluate import Alike, Fleet, Host, alike
 from envcheck.fleet.hosts import folded
@@ -22,7 +22,7 @@ from envcheck.fleet.report import summary as told
 from envcheck.fleet.report.forms import Asked
 from envcheck.report import page, palette
 from envcheck.report.page_words import WORDS, words
-from envcheck.report.summary import Report, counted, exit_code, safe, summary, title, verdict
+from envcheck.report.summary import Report, counted, exit_code, problems, safe, summary, title, verdict
 from envcheck.report.text import area_state
 
 PAGES_LIMIT = 256  # hosts with a page of their own, the worst first; of 30 KB each
@@ -87,7 +87,7 @@ def _context(fleet: Fleet, strict: bool, lang: str, made: datetime) -> dict[str,
         "command": command,
         "columns": [(key, title(key)) for key in columns],
         "rows": list(_rows(fleet, columns, strict, lang, made)),
-        "odd": [Told(page._shown(f, {}), "", []) for f in fleet.wrong],
+        "odd": [Told(page._shown(part, {}), "", []) for f in fleet.wrong for part in problems(f)],
         "between": [page._shown(f, {}) for f in fleet.well],
         "alike": [_alike(one) for one in wrong],
         "common": [
@@ -109,7 +109,7 @@ def _columns(fleet: Fleet) -> list[str]:
 def _rows(fleet: Fleet, columns: Sequence[str], strict: bool, lang: str, made: datetime) -> Iterator[Row]:
     """In the hosts' order."""
     judged = {host.name: [*fleet.named.get(host.name, ()), *host.findings] for host in fleet.hosts}
-    worst_first = sorted(judged, key=lambda name: -max(map(counted, judged[name]), default=Severity.OK))
+    worst_first = sorted(judged, key=lambda name: -max(map(counted, judged[name]), default=Status.OK))
     with_page = set(worst_first[:PAGES_LIMIT])
     for number, host in enumerate(fleet.hosts):
         found = judged[host.name]
@@ -131,7 +131,7 @@ def _page(host: Host, found: Sequence[Finding], strict: bool, lang: str, made: d
     """What to do first is the host's own, where it has something: being unlike others often follows from it."""
     context = page._context(_report(host, found, strict, lang, made))
     own = _report(host, host.findings, strict, lang, made)
-    if verdict(host.findings) > Severity.SKIP:
+    if verdict(host.findings) is not Status.NOT_APPLICABLE:
         context["step"], _, context["command"] = page._next(own).partition("\n")
     return context
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.core.language import say
 from envcheck.core.language.width import columns, wrap
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.core.text import plain
 from envcheck.fleet import majority
 from envcheck.fleet.evaluate import Alike, Fleet, alike
 from envcheck.fleet.hosts import folded
 from envcheck.report import Style
 from envcheck.report.document import finding_object
-from envcheck.report.summary import counts, exit_code, next_step, safe, summary, verdict
+from envcheck.report.summary import counts, exit_code, next_step, problems, safe, summary, verdict
 
 if TYPE_CHECKING:
     from envcheck.fleet.report.forms import Asked
@@ -83,7 +83,7 @@ def _vote(vote: majority.Vote) -> dict[str, Any]:
     return {
         "name": vote.name,
         "subject": safe(vote.subject),
-        "severity": (Severity.OK if vote.agreed else vote.severity).name,
+        "status": (Status.OK if vote.agreed else vote.status).name,
         "most": None if vote.most is None else safe(vote.most),
         "values": [{"value": safe(value), "hosts": folded(hosts)} for value, hosts in vote.values.items()],
     }
@@ -129,7 +129,7 @@ def _next(fleet: Fleet, wrong: Sequence[Alike], style: Style) -> Iterator[str]:
 
 def step(fleet: Fleet, wrong: Sequence[Alike]) -> str:
     """The worst finding's, with the hosts that it is about; a host's own before the vote's, which often follows."""
-    worst = max([*(one.finding for one in wrong), *fleet.wrong], key=lambda f: f.severity, default=None)
+    worst = max([*(one.finding for one in wrong), *fleet.wrong], key=lambda f: f.status, default=None)
     if worst is None:
         return say("start the job, or ask about it first with --model and --method.")
     where = next((f"{_few(one.hosts)}: " for one in wrong if one.finding is worst), "")
@@ -157,16 +157,19 @@ def _section(title: str, blocks: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _odd(finding: Finding, style: Style) -> list[str]:
-    return [*_said(f"{finding.name}: {finding.seen}", finding.severity, style), *_remedied(finding, style)]
+    lines = []
+    for part in problems(finding) or [finding]:
+        lines += [*_said(f"{part.name}: {part.seen}", part.status, style), *_remedied(part, style)]
+    return lines
 
 
 def _alike(one: Alike, style: Style) -> list[str]:
     """One wording in a line; of several each with its hosts."""
     f, where = one.finding, _few(one.hosts)
     if len(one.seen) == 1:
-        lines = _said(f"{where}: {f.name}: {f.seen}", f.severity, style)
+        lines = _said(f"{where}: {f.name}: {f.seen}", f.status, style)
     else:
-        lines = _said(f"{where}: {f.name}:", f.severity, style)
+        lines = _said(f"{where}: {f.name}:", f.status, style)
         for said, hosts in list(one.seen.items())[:WORDINGS]:
             lines += _wrapped(f"{_few(hosts)}: {safe(said)}", style, "        ")
         if len(one.seen) > WORDINGS:
@@ -185,8 +188,8 @@ def _remedied(finding: Finding, style: Style) -> Iterator[str]:
         yield from (f"          {safe(command)}" for command in finding.remedy.commands)
 
 
-def _said(words: str, severity: Severity, style: Style) -> list[str]:
-    return _wrapped(safe(words), style, f"    {style.mark(severity)} ")
+def _said(words: str, status: Status, style: Style) -> list[str]:
+    return _wrapped(safe(words), style, f"    {style.mark(status)} ")
 
 
 def _few(hosts: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from envcheck.core import process
 from envcheck.core.lint.model import Block, Remark
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 
 TIMEOUT_S = 20.0
 # shellcheck's codes that our own rules tell as well, with the launch in view; at the same line they are told once.
@@ -95,7 +95,7 @@ def _remark(block: Block, lines: list[bytes], each: dict[str, Any]) -> Remark:
     place = block.at(start), max(block.at(end), block.at(start) + 1)
     words = " ".join(str(each.get("message", "")).split())[:300]
     wiki = f"https://www.shellcheck.net/wiki/SC{code}"
-    return Remark(f"shellcheck.SC{code}", Severity.WARN, words, wiki, *place, origin="shellcheck")
+    return Remark(f"shellcheck.SC{code}", Status.WARN, words, wiki, *place, origin="shellcheck")
 
 
 def _offset(lines: list[bytes], line: int, column: int) -> int:

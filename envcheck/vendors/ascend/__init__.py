@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.core.model import Device, Severity
+from envcheck.core.model import Device, Status
 from envcheck.core.vendor import PER_DEVICE, PER_DIE, Vendor, list_paths, read, run
 
 
@@ -90,10 +90,10 @@ VENDOR = Vendor(
     ecc_words=("Double Bit", "Err"),
     error_code_key="Error Code",
     health_words={  # npu-smi's words: OK, Warning, Alarm, Critical, UNKNOWN (hicann/driver, npu-smi reference)
-        "OK": Severity.OK,
-        "WARNING": Severity.WARN,
-        "ALARM": Severity.FAIL,
-        "CRITICAL": Severity.FAIL,
+        "OK": Status.OK,
+        "WARNING": Status.WARN,
+        "ALARM": Status.FAIL,
+        "CRITICAL": Status.FAIL,
     },
     busy_errors=("-8005", "-8020"),
     pci_classes=("12",),  # Huawei's [0300] is the board's own console (Hi171x), on each Kunpeng server

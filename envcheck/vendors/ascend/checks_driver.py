@@ -121,7 +121,7 @@ def dcmi(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def dcmi_owner(seen: Paths, facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """libdcmi.so and the folders above belong to root and to nobody else's pen: monitors refuse it otherwise."""
     if DCMI_CHAIN[0] not in seen.paths:
-        yield follows("driver.dcmi", "no libdcmi.so in /usr/local/dcmi; follows from driver.dcmi")
+        yield follows("driver.dcmi", "no libdcmi.so in /usr/local/dcmi")
     elif loose := [p for p in DCMI_CHAIN if p in seen.paths and seen.paths[p].mode & OTHERS_WRITE]:
         words = "Take the right to write from group and others: exporters call the library invalid."
         fix = (f"sudo chmod go-w {' '.join(loose)}",)

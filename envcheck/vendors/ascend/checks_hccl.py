@@ -11,7 +11,7 @@ from envcheck.core.derived.ports import decimal
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import fail, figures, graded, nodes_wanted, not_told, ok, quote, ranges, skip
 from envcheck.core.installed_versions import toolkit_version
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.vendors.ascend.checks_hccn import unread
 from probes.ascend.hccn import read_tls
 
@@ -70,7 +70,7 @@ def hccl_intra(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield fail(f"{PCIE} is {_set(pair[0])}, {ROCE} {_set(pair[1])}", words, fix, evidence=shown)
     elif pair in ((None, "0"), ("0", None)):
         refused = versions.at_least(toolkit_version(facts, v) or "", PAIRS_SINCE) is True
-        grade = Severity.FAIL if refused else Severity.WARN
+        grade = Status.FAIL if refused else Status.WARN
         yield graded(
             grade, f"{PCIE} is {_set(pair[0])}, {ROCE} {_set(pair[1])}: half a pair", words, fix, evidence=shown
         )
@@ -87,7 +87,7 @@ def hccn_tls(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         odd = [n for n, state in sorted(told.items()) if state == rare]
         words = "Make them alike on all cards of all nodes: ranks refuse each other, with tlsStatus in the log."
         key = f"run hccn_tool -i {odd[0]} -tls -g"
-        grade = Severity.FAIL if nodes_wanted(facts) > 1 else Severity.WARN
+        grade = Status.FAIL if nodes_wanted(facts) > 1 else Status.WARN
         seen = f"TLS is {'on' if rare else 'off'} at the port of NPU {ranges(odd)}, and not at the others"
         fix = f"hccn_tool -i {odd[0]} -tls -s enable {1 - rare}"
         yield graded(grade, seen, words, fix, evidence=quote(facts.answers.get(key), "tls"))

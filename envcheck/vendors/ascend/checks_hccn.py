@@ -21,7 +21,7 @@ from envcheck.core.findings import (
     unknown,
     warn,
 )
-from envcheck.core.model import Answer, Document, Finding, Outcome, Severity
+from envcheck.core.model import Answer, Document, Finding, Outcome, Status
 
 CONF = "read /etc/hccn.conf"
 
@@ -49,7 +49,7 @@ def hccn_address(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     told = {n: str(said) for n, said in told_per_device(v, "ip", "ipaddr")}
     bare = [n for n, kinds in v.per_device.items() if "ip" in kinds and _unset(kinds["ip"])]
     if bare:
-        grade = Severity.FAIL if nodes_wanted(facts) > 1 else Severity.WARN
+        grade = Status.FAIL if nodes_wanted(facts) > 1 else Status.WARN
         first = bare[0]
         words = "Set one with hccn_tool -ip -s for collectives between hosts; one host alone can do without."
         fix = (f"hccn_tool -i {first} -ip -g", "cat /etc/hccn.conf")
@@ -77,7 +77,7 @@ def hccn_health(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 
 def _unreached(facts: Facts, bad: dict[int, str]) -> Finding:
-    grade = Severity.FAIL if nodes_wanted(facts) > 1 else Severity.WARN
+    grade = Status.FAIL if nodes_wanted(facts) > 1 else Status.WARN
     first = next(iter(bad))
     words = "Look at gateway, VLAN and switch: the watched address (netdetect) does not answer."
     shown = quote(facts.answers.get(f"run hccn_tool -i {first} -net_health -g"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envcheck.core.lint.rule import LintRule
 from envcheck.core.lint.vendor_words import VendorWords
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.vendors.ascend import lint_containers, lint_environment, lint_training
 
 # Keys of PYTORCH_NPU_ALLOC_CONF in torch_npu's documents.
@@ -46,7 +46,7 @@ WORDS = VendorWords(
 RULES = (
     LintRule(
         "variables.visible_name",
-        Severity.FAIL,
+        Status.FAIL,
         "The visible devices are named for the cards' own software.",
         "traps of all seeds, 15; F102",
         lint_environment.visible_name,
@@ -54,7 +54,7 @@ RULES = (
     ),
     LintRule(
         "variables.set_env",
-        Severity.WARN,
+        Status.WARN,
         "CANN's set-up is sourced, and ATB's.",
         "F07, F09; seeds 000:107, 003:56",
         lint_environment.set_env,
@@ -62,7 +62,7 @@ RULES = (
     ),
     LintRule(
         "training.precision",
-        Severity.FAIL,
+        Status.FAIL,
         "The precision is one that the cards are good at.",
         "F99; seed 003:111",
         lint_training.precision,
@@ -70,7 +70,7 @@ RULES = (
     ),
     LintRule(
         "training.attention",
-        Severity.WARN,
+        Status.WARN,
         "The attention is one that NPUs have.",
         "transformers#36383, #36696; LlamaFactory#9397",
         lint_training.attention,
@@ -78,7 +78,7 @@ RULES = (
     ),
     LintRule(
         "training.optimiser",
-        Severity.FAIL,
+        Status.FAIL,
         "The optimiser is one that NPUs have.",
         "transformers' OptimizerNames",
         lint_training.optimiser,
@@ -86,7 +86,7 @@ RULES = (
     ),
     LintRule(
         "paths.cuda_tool",
-        Severity.WARN,
+        Status.WARN,
         "No tool of other cards is called.",
         "CANN's pages",
         lint_environment.cuda_tool,
@@ -94,7 +94,7 @@ RULES = (
     ),
     LintRule(
         "container.npu",
-        Severity.FAIL,
+        Status.FAIL,
         "A container with NPUs has the manager nodes and the driver's folders.",
         "F01, F04, F06; seed 000:28",
         lint_containers.npu_parts,
@@ -102,7 +102,7 @@ RULES = (
     ),
     LintRule(
         "container.cuda",
-        Severity.FAIL,
+        Status.FAIL,
         "No container of CUDA's is started for NPUs.",
         "F01; NVIDIA's container toolkit",
         lint_containers.cuda_container,

@@ -32,7 +32,7 @@ def cuda_build(found: Packages, facts: Facts, v: VendorFacts, tables: VersionTab
         return
     known = {"cuda": cuda, "nvidia-driver": driver}
     if below := tables.find_bad((("cuda", "nvidia-driver"),), known, metadata(found, name)):
-        yield tables.wants_newer(v, replace(below, severity=here(facts)))
+        yield tables.wants_newer(v, replace(below, status=here(facts)))
         return
     cards = sorted(set(re.findall(r"^\s*(\d{1,2}\.\d)\s*$", answer.out, re.MULTILINE))) if answer and answer.ok else []
     if not cards:

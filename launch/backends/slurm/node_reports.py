@@ -85,7 +85,7 @@ def document(path: Path) -> dict[str, Any] | None:
 
 
 def _is_shut(gate: Any) -> bool:
-    return isinstance(gate, dict) and gate.get("severity") == "FAIL" and isinstance(gate.get("name"), str)
+    return isinstance(gate, dict) and gate.get("status") == "FAIL" and isinstance(gate.get("name"), str)
 
 
 def _gate(gate: Mapping[str, Any]) -> Shut:

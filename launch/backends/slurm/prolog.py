@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import click
 
 from envcheck.core import errors
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # slurmd gives a HealthCheckProgram none
 LOOKED_AT = ("driver", "devices", "links", "own")
@@ -55,13 +55,11 @@ def prolog(terms: Terms) -> int:
         return _untold(terms, err.message)
     except Exception as err:  # a mistake of ours takes no node out of use
         return _untold(terms, f"a bug in envcheck: {type(err).__name__}: {err}")
-    bad = {Severity.FAIL: True, Severity.WARN: terms.alone}  # with --alone a card in use is no mere warning
-    wrong = [
-        f for f in found if not f.waived and bad.get(f.severity) and (f.severity > Severity.WARN or f.name in USED)
-    ]
+    bad = {Status.FAIL: True, Status.WARN: terms.alone}  # with --alone a card in use is no mere warning
+    wrong = [f for f in found if not f.waived and bad.get(f.status) and (f.status > Status.WARN or f.name in USED)]
     if wrong:
         return _unfit(terms, wrong)
-    unknown = [f for f in found if f.severity is Severity.UNKNOWN and not f.waived]
+    unknown = [f for f in found if f.status is Status.UNKNOWN and not f.waived]
     return _untold(terms, _reason(unknown)) if unknown else errors.FIT
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core import errors
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet.runner import Did
 from envcheck.report.summary import safe
 from launch.run import run_text
@@ -56,15 +56,15 @@ def gates(did: Did) -> list[Finding]:
     if did.code in (errors.FIT, errors.UNFIT, errors.UNTOLD) and found:
         return found
     if did.code is None:
-        return [Finding("fleet.reach", Severity.FAIL, reason(did), did.why.remedy)]
-    return [Finding(REFUSED if did.code == errors.USAGE else "fleet.answer", Severity.FAIL, reason(did))]
+        return [Finding("fleet.reach", Status.FAIL, reason(did), did.why.remedy)]
+    return [Finding(REFUSED if did.code == errors.USAGE else "fleet.answer", Status.FAIL, reason(did))]
 
 
 def _finding(said: Mapping[str, Any]) -> Finding:
     remedy = said.get("remedy") or None
     return Finding(
         safe(str(said["name"])),
-        Severity[said["severity"]],
+        Status[said["status"]],
         safe(str(said["seen"]))[:KEPT],
         remedy and Remedy(safe(str(remedy["words"])), tuple(safe(str(c)) for c in remedy["commands"])),
     )

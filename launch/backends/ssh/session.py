@@ -18,7 +18,7 @@ from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.language import say as spoken
 from envcheck.core.language.findings import localised
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.fleet import runner
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.runner import Did
@@ -77,12 +77,12 @@ def train(asked: Asked) -> int:
     found = {
         did.host: node.gates(did) for did in runner.do(asked.order("--gates", deadline_s=LOOK_S), _unheard, stops=stops)
     }
-    shut = any(f.severity is Severity.FAIL for told in found.values() for f in told)
+    shut = any(f.status is Status.FAIL for told in found.values() for f in told)
     if stops.count:
         return errors.INTERRUPTED
     if asked.gates or shut:
         return _told(asked, found, shut)
-    _gates(found, Severity.UNKNOWN)
+    _gates(found, Status.UNKNOWN)
     return _run(asked, stops)
 
 
@@ -114,27 +114,27 @@ def _told(asked: Asked, found: dict[str, list[Finding]], shut: bool) -> int:
             )
         )
     if not asked.as_json or not asked.gates:
-        _gates(found, Severity.OK if asked.gates else Severity.FAIL)
+        _gates(found, Status.OK if asked.gates else Status.FAIL)
     if shut and not asked.gates:
         say(spoken("nothing was started on any host"))
     return code
 
 
 def _gate(f: Finding) -> dict[str, Any]:
-    return {"name": f.name, "severity": f.severity.name, "seen": f.seen, "next": f.remedy.words if f.remedy else ""}
+    return {"name": f.name, "status": f.status.name, "seen": f.seen, "next": f.remedy.words if f.remedy else ""}
 
 
-def _gates(found: dict[str, list[Finding]], least: Severity) -> None:
+def _gates(found: dict[str, list[Finding]], least: Status) -> None:
     """Each sentence once, with the hosts that say it; the worst first."""
     groups: dict[tuple[int, str, str], tuple[Finding, list[str]]] = {}
     for host, told in found.items():
         for f in told:
-            if f.severity >= least:
-                groups.setdefault((-f.severity, f.name, f.seen), (f, []))[1].append(host)
+            if f.status >= least:
+                groups.setdefault((-f.status, f.name, f.seen), (f, []))[1].append(host)
     for _, (f, hosts) in sorted(groups.items(), key=lambda pair: pair[0]):
         (told_one,) = localised([f])
-        say(f"{column(f.severity.name.lower(), 8)}{folded(hosts)}: {f.name}: {told_one.seen}")
-        if f.severity > Severity.OK and told_one.remedy:
+        say(f"{column(f.status.name.lower(), 8)}{folded(hosts)}: {f.name}: {told_one.seen}")
+        if f.status.is_problem and told_one.remedy:
             say(f"        {spoken('next: ')}{told_one.remedy.words}")
             for line in told_one.remedy.commands:
                 say(f"          $ {line}")

@@ -9,11 +9,11 @@ from typing import Any
 
 from envcheck.collect.questions import LIBAIO
 from envcheck.core.facts import Disk, Engine, Facts, Host, Interface, Limits, Network, Packages, VendorFacts, Wanted
-from envcheck.core.model import Answer, Device, Document, Outcome, Severity, Topology
+from envcheck.core.model import Answer, Device, Document, Outcome, Status, Topology
 from envcheck.vendors import VENDORS
 
 GIB = 1 << 30
-OK, SKIP, UNKNOWN, WARN, FAIL = Severity
+NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
 N = 4
 VERSION_FILE = "read /usr/local/Ascend/driver/version.info"
 FIRMWARE_FILE = "read /usr/local/Ascend/firmware/version.info"
@@ -373,4 +373,4 @@ EMPTY_CARD, NOTHING = Document("npu-smi", "unknown"), Document("npu-smi", "board
 NONE = card(devices=())
 
 # vendor, wrong and how bad, absent, unreadable.
-Case = tuple[str, Change, Severity, Change, Change]
+Case = tuple[str, Change, Status, Change, Change]

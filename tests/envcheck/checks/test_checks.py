@@ -17,6 +17,7 @@ from envcheck.settings.thresholds import THRESHOLDS
 from tests.envcheck.checks import check_cases_machine, check_cases_network, check_cases_packages
 from tests.envcheck.checks.check_parts import (
     ATB,
+    BLOCKED,
     CANN,
     CONFIG,
     DEAD,
@@ -33,10 +34,10 @@ from tests.envcheck.checks.check_parts import (
     NO_PACKS,
     NO_TOOL,
     NONE,
+    NOT_APPLICABLE,
     NOTHING,
     ODD,
     OK,
-    SKIP,
     TREES,
     UNEVEN,
     UNKNOWN,
@@ -66,7 +67,7 @@ from tests.envcheck.checks.check_parts import (
 )
 
 # check -> (vendor, wrong and how bad, absent, unreadable); right is `healthy`, with a job for job.*.
-# Absent must be SKIP or UNKNOWN (or the severity given), unreadable UNKNOWN (or SKIP where the cause is told elsewhere).
+# Absent must be NOT_APPLICABLE, BLOCKED or UNKNOWN, unreadable UNKNOWN, or BLOCKED where another check tells the cause.
 CASES: dict[str, Case] = {
     "driver.tool": ("npu", document(error=ToolError("device-busy", -8020, "ret is -8020")), FAIL, card(tool=None), JUNK),
     "driver.whole_answer": ("npu", document(truncated=True), UNKNOWN, NO_TOOL, JUNK),
@@ -168,36 +169,36 @@ def test_right(name: str) -> None:
     facts, _ = case(name)
     found = judged(name, facts)
 
-    assert (found.severity, bool(found.seen)) == (OK, True), found.seen
+    assert (found.status, bool(found.seen)) == (OK, True), found.seen
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_wrong(name: str) -> None:
     """What is wrong is as bad as it is, says what was seen, what to do, and by which source."""
-    facts, (_, wrong, severity, _, _) = case(name)
+    facts, (_, wrong, status, _, _) = case(name)
     found = judged(name, wrong(facts))
 
-    assert found.severity is severity, found.seen
+    assert found.status is status, found.seen
     assert found.seen and found.source and found.remedy and found.remedy.words
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_absent(name: str) -> None:
-    """What is not there is skipped or cannot be told: it never looks right, and never wrong."""
+    """What is not there does not apply, is blocked or unknown: it never looks right, and never wrong."""
     facts, (_, _, _, absent, _) = case(name)
     found = judged(name, absent(facts))
 
-    assert found.severity in (SKIP, UNKNOWN), found.seen
+    assert found.status in (NOT_APPLICABLE, BLOCKED, UNKNOWN), found.seen
     assert "crashed" not in found.seen
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_unreadable(name: str) -> None:
-    """What cannot be read is UNKNOWN; it is skipped where another check tells the cause."""
+    """What cannot be read is UNKNOWN, or BLOCKED by the check that names the cause."""
     facts, (_, _, _, _, unreadable) = case(name)
     found = judged(name, unreadable(facts))
 
-    assert found.severity is UNKNOWN or "follows from" in found.seen, found.seen
+    assert found.status is UNKNOWN or (found.status is BLOCKED and found.blocked_by), found.seen
     assert "crashed" not in found.seen
 
 
@@ -231,15 +232,15 @@ def test_crash_is_a_finding() -> None:
     broken = replace(healthy("npu"), host=Host(memory_available_bytes="much"))  # type: ignore[arg-type]
     found = {f.name: f for f in checks.run_all(broken)}
 
-    assert found["host.memory"].severity is UNKNOWN
+    assert found["host.memory"].status is UNKNOWN
     assert "TypeError" in found["host.memory"].seen
-    assert found["devices.health"].severity is OK
+    assert found["devices.health"].status is OK
 
 
 def test_healthy_machines_have_no_complaint() -> None:
     """The builder's machines are green as a whole, so that a case shows one thing alone."""
     wrong = {
-        v: [f.name for f in checks.run_all(healthy(v)) if f.severity >= UNKNOWN] for v in ("npu", "iluvatar", "nvidia")
+        v: [f.name for f in checks.run_all(healthy(v)) if f.status >= UNKNOWN] for v in ("npu", "iluvatar", "nvidia")
     }
 
     assert wrong == {"npu": [], "iluvatar": [], "nvidia": []}
@@ -248,7 +249,7 @@ def test_healthy_machines_have_no_complaint() -> None:
 def test_two_vendors_are_each_judged() -> None:
     """NVIDIA and Iluvatar cards in one machine: each gets its findings, with its name on them."""
     mixed = replace(healthy("nvidia"), vendors=(*healthy("nvidia").vendors, *healthy("iluvatar").vendors))
-    found = [(f.device, f.severity) for f in checks.run_all(mixed, only=["devices.present"])]
+    found = [(f.device, f.status) for f in checks.run_all(mixed, only=["devices.present"])]
 
     assert found == [("nvidia", OK), ("iluvatar", OK)]
 
@@ -267,7 +268,7 @@ def test_no_second_root(uid: int, written: bool) -> None:
     (found,) = checks.run_all(unnamed(healthy("npu")), only=["host.user"])
     commands = " ".join(found.remedy.commands if found.remedy else ())
 
-    assert found.severity is WARN and f"uid {uid} has no entry" in found.seen
+    assert found.status is WARN and f"uid {uid} has no entry" in found.seen
     assert ("tee -a /etc/passwd" in commands, f"trainer:x:{uid}:{uid}:" in commands) == (written, written)
 
 

@@ -12,7 +12,7 @@ import pytest
 from envcheck import checks
 from envcheck.core.derived.ports import port_list
 from envcheck.core.facts import Facts
-from envcheck.core.model import Answer, Finding, Outcome, Severity
+from envcheck.core.model import Answer, Finding, Outcome, Status
 from envcheck.vendors import VENDORS
 from probes.host import bus, hccl_rank_table, network_schemas, rdma
 from tests.envcheck.checks.check_cases_network import MORE, WELL
@@ -26,12 +26,12 @@ def judged(name: str, vendor: str, change: Change) -> Finding:
     return found
 
 
-@pytest.mark.parametrize(("name", "vendor", "change", "severity", "words"), MORE)
-def test_more_that_is_wrong(name: str, vendor: str, change: Change, severity: Severity, words: str) -> None:
+@pytest.mark.parametrize(("name", "vendor", "change", "status", "words"), MORE)
+def test_more_that_is_wrong(name: str, vendor: str, change: Change, status: Status, words: str) -> None:
     """Each way of being wrong is told in words of its own, with what to do."""
     found = judged(name, vendor, change)
 
-    assert (found.severity, words in found.seen) == (severity, True), found.seen
+    assert (found.status, words in found.seen) == (status, True), found.seen
     assert found.remedy and found.remedy.words and found.evidence
 
 
@@ -41,7 +41,7 @@ def test_near_and_well(name: str, vendor: str, change: Change) -> None:
     facts = change(healthy(vendor))
     (found,) = checks.run(BY_NAME[name], facts)
 
-    assert found.severity is OK, found.seen
+    assert found.status is OK, found.seen
 
 
 @pytest.mark.parametrize("text", ["", "0", "65536", "7-5", "1-5,3", "auto", "1;2", "٣", "99999999999", "1-2-3"])

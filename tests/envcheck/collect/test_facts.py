@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from envcheck.checks import run_all
 from envcheck.collect import facts, machine
 from envcheck.collect.questions import HOST_QUESTIONS
-from envcheck.core.model import Answer, Outcome, Question, Severity
+from envcheck.core.model import Answer, Outcome, Question, Status
 from envcheck.simulate import faults, session
 from envcheck.simulate import machine_file as described
 from envcheck.vendors import VENDORS
@@ -149,7 +149,7 @@ def test_bare_machine_is_a_cpu() -> None:
     """Where nothing answers, there are facts all the same: none, and no check crashes or claims that all is well."""
     findings = run_all(facts.gather(answering()))
 
-    assert not [f for f in findings if "crashed" in f.seen or f.severity is Severity.OK]
+    assert not [f for f in findings if "crashed" in f.seen or f.status is Status.OK]
 
 
 def test_this_machine() -> None:

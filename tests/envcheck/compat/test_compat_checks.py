@@ -10,11 +10,11 @@ from envcheck import checks
 from envcheck.collect import facts
 from envcheck.compat import judging
 from envcheck.core.facts import Facts, Packages
-from envcheck.core.model import Document, Finding, Severity
+from envcheck.core.model import Document, Finding, Status
 from envcheck.vendors import VENDORS
 from tests.envcheck.checks.doctor_helpers import simulated
 
-OK, SKIP, UNKNOWN, WARN, FAIL = Severity
+NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
 CONFIG = "read /usr/local/Ascend/ascend-toolkit/latest/version.cfg"
 MACHINES = {"npu": "atlas-800t-a2", "iluvatar": "bi-v150x8", "nvidia": "h200x8"}
 
@@ -58,7 +58,7 @@ def only(found: Facts, name: str) -> Finding:
 
 
 @pytest.mark.parametrize(
-    ("toolkit", "driver", "severity", "said"),
+    ("toolkit", "driver", "status", "said"),
     [
         ("8.0.RC1", "24.1.rc1.b030", OK, "CANN 8.0.RC1 with driver 24.1.rc1.b030"),
         ("8.5.0", "25.5.2", OK, "CANN 8.5.0 with driver 25.5.2"),
@@ -69,15 +69,13 @@ def only(found: Facts, name: str) -> Finding:
         ("8.9.7", "25.5.2", UNKNOWN, "no table names CANN 8.9.7 with driver 25.5.2"),
     ],
 )
-def test_toolkit_and_driver(
-    machines: dict[str, Facts], toolkit: str, driver: str, severity: Severity, said: str
-) -> None:
+def test_toolkit_and_driver(machines: dict[str, Facts], toolkit: str, driver: str, status: Status, said: str) -> None:
     """CANN and driver: named together is ok, refused fails, not named is left to the cards."""
     finding = only(with_toolkit(with_driver(machines["npu"], driver), toolkit), "toolkit.driver")
 
-    assert (finding.severity, said in finding.seen) == (severity, True), finding.seen
-    assert (finding.remedy is None) == (severity is OK)
-    assert severity is not UNKNOWN or "envcheck doctor --deep" in (finding.remedy.commands if finding.remedy else ())
+    assert (finding.status, said in finding.seen) == (status, True), finding.seen
+    assert (finding.remedy is None) == (status is OK)
+    assert status is not UNKNOWN or "envcheck doctor --deep" in (finding.remedy.commands if finding.remedy else ())
 
 
 def test_bad_pair_names_its_document(machines: dict[str, Facts]) -> None:
@@ -89,7 +87,7 @@ def test_bad_pair_names_its_document(machines: dict[str, Facts]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("vendor", "packages", "severity", "said"),
+    ("vendor", "packages", "status", "said"),
     [
         ("npu", {"paddlepaddle": "3.1.0a0", "paddle_custom_npu": "3.1.0"}, OK, "3.1.0a0"),
         ("npu", {"paddlepaddle": "3.1.0", "paddle_custom_npu": "3.1.0"}, OK, "3.1.0"),
@@ -106,12 +104,12 @@ def test_bad_pair_names_its_document(machines: dict[str, Facts]) -> None:
     ],
 )
 def test_plugin_and_paddle(
-    machines: dict[str, Facts], vendor: str, packages: dict[str, str], severity: Severity, said: str
+    machines: dict[str, Facts], vendor: str, packages: dict[str, str], status: Status, said: str
 ) -> None:
     """The plugin and paddlepaddle: documented pairs and equal numbers are ok, others fail or are left to the cards."""
     finding = only(with_packages(machines[vendor], **packages), "python.plugin")
 
-    assert (finding.severity, said in finding.seen) == (severity, True), finding.seen
+    assert (finding.status, said in finding.seen) == (status, True), finding.seen
 
 
 def test_plugin_and_the_toolkit_below(machines: dict[str, Facts]) -> None:
@@ -120,23 +118,23 @@ def test_plugin_and_the_toolkit_below(machines: dict[str, Facts]) -> None:
 
     finding = only(with_toolkit(packed, "8.5.1"), "python.plugin")
 
-    assert finding.severity is FAIL
+    assert finding.status is FAIL
     assert "libtbe_adapter.so" in finding.seen
 
 
 @pytest.mark.parametrize(
-    ("toolkit", "severity"), [("8.0.RC1", OK), ("8.0.0", UNKNOWN), ("8.5.1", UNKNOWN), ("7.1.0", FAIL)]
+    ("toolkit", "status"), [("8.0.RC1", OK), ("8.0.0", UNKNOWN), ("8.5.1", UNKNOWN), ("7.1.0", FAIL)]
 )
-def test_plugin_with_each_toolkit(machines: dict[str, Facts], toolkit: str, severity: Severity) -> None:
+def test_plugin_with_each_toolkit(machines: dict[str, Facts], toolkit: str, status: Status) -> None:
     """The CANN that a document pairs with the plugin is ok, one that none names is unknown, a known bad one fails."""
     packed = with_packages(machines["npu"], paddlepaddle="3.1.0", paddle_custom_npu="3.1.0")
     finding = only(with_toolkit(packed, toolkit), "python.plugin")
 
-    assert finding.severity is severity, finding.seen
+    assert finding.status is status, finding.seen
 
 
 @pytest.mark.parametrize(
-    ("toolkit", "torch", "plugin", "severity", "said"),
+    ("toolkit", "torch", "plugin", "status", "said"),
     [
         ("8.5.0", "2.7.1+cpu", "2.7.1.post2", OK, "torch 2.7.1+cpu with torch-npu 2.7.1.post2"),
         ("8.5.0", "2.3.1", "2.2.0", FAIL, "made for one torch"),
@@ -145,18 +143,18 @@ def test_plugin_with_each_toolkit(machines: dict[str, Facts], toolkit: str, seve
     ],
 )
 def test_torch_npu(
-    machines: dict[str, Facts], toolkit: str, torch: str, plugin: str, severity: Severity, said: str
+    machines: dict[str, Facts], toolkit: str, torch: str, plugin: str, status: Status, said: str
 ) -> None:
     """torch-npu wants the torch of its number, and a CANN that has its symbols."""
     packed = with_packages(machines["npu"], torch=torch, torch_npu=plugin)
 
     finding = only(with_toolkit(packed, toolkit), "python.torch_npu")
 
-    assert (finding.severity, said in finding.seen) == (severity, True), finding.seen
+    assert (finding.status, said in finding.seen) == (status, True), finding.seen
 
 
 @pytest.mark.parametrize(
-    ("toolkit", "packages", "severity", "said"),
+    ("toolkit", "packages", "status", "said"),
     [
         ("8.0.RC1", {"numpy": "1.26.4", "paddlepaddle": "3.1.0"}, OK, "numpy 1.26.4"),
         ("8.0.RC1", {"numpy": "2.1.0", "torch_npu": "2.7.1"}, FAIL, "SetPrecisionMode"),
@@ -164,16 +162,14 @@ def test_torch_npu(
         ("8.5.0", {"numpy": "2.4.1", "paddlepaddle": "3.3.0"}, FAIL, "one-element tensor"),
         ("8.5.0", {"numpy": "2.0.0", "paddlepaddle": "3.3.0", "opencv_python": "4.5.5.64"}, FAIL, "import cv2 fails"),
         ("8.5.0", {"numpy": "2.0.0", "paddlepaddle": "3.3.0", "paddleformers": "0.3.1"}, FAIL, "at most 1.26.4"),
-        ("8.0.RC1", {"numpy": "2.4.1"}, SKIP, "no numpy here that a framework uses"),
+        ("8.0.RC1", {"numpy": "2.4.1"}, NOT_APPLICABLE, "no numpy here that a framework uses"),
     ],
 )
-def test_numpy(
-    machines: dict[str, Facts], toolkit: str, packages: dict[str, str], severity: Severity, said: str
-) -> None:
+def test_numpy(machines: dict[str, Facts], toolkit: str, packages: dict[str, str], status: Status, said: str) -> None:
     """numpy fails where it is known to with something that is installed beside it, or with the CANN in force."""
     finding = only(with_toolkit(with_packages(machines["npu"], **packages), toolkit), "python.numpy")
 
-    assert (finding.severity, said in finding.seen) == (severity, True), finding.seen
+    assert (finding.status, said in finding.seen) == (status, True), finding.seen
 
 
 @pytest.mark.parametrize("vendor", sorted(name for name in VENDORS if VENDORS[name].devices))
@@ -186,7 +182,7 @@ def test_floor_of_drivers_comes_from_the_tables(machines: dict[str, Facts], vend
     fine = only(with_driver(machines[vendor], floor), "driver.version")
     old = only(with_driver(machines[vendor], "1.0.1"), "driver.version")
 
-    assert (fine.severity, old.severity) == (OK, FAIL)
+    assert (fine.status, old.status) == (OK, FAIL)
     assert old.remedy is not None and floor in old.remedy.words and len(old.remedy.words) > len(floor) + 60
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.deep import session, table
 from envcheck.deep.session import Wish
 from envcheck.simulate import faults
@@ -43,13 +43,13 @@ def test_the_processor_by_torch(torch_environment: Path, tmp_path: Path) -> None
     way = door(torch_environment, "torch", "cpu", tmp_path)
     found = session.examine(cards("cpu", 1), way, Wish(SMALL), print)
 
-    assert {name: f.severity for name, some in found.items() for f in some} == {
-        "deep.cards": Severity.OK,
-        "deep.matmul": Severity.OK,
-        "deep.memory": Severity.OK,
-        "deep.copy": Severity.SKIP,
-        "deep.peer": Severity.SKIP,
-        "deep.allreduce": Severity.OK,
+    assert {name: f.status for name, some in found.items() for f in some} == {
+        "deep.cards": Status.OK,
+        "deep.matmul": Status.OK,
+        "deep.memory": Status.OK,
+        "deep.copy": Status.NOT_APPLICABLE,
+        "deep.peer": Status.NOT_APPLICABLE,
+        "deep.allreduce": Status.OK,
     }
     assert "in bf16" in found["deep.matmul"][0].seen
     assert "2 processes add up rightly" in found["deep.allreduce"][0].seen
@@ -141,7 +141,7 @@ def test_no_framework(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "no Python with paddle or torch" in found["deep.cards"][0]["seen"]
     assert found["deep.cards"][0]["remedy"]["commands"] == ["envcheck provision --device cpu"]
-    assert {found[name][0]["severity"] for name in table.NAMES[1:]} == {"SKIP"}
+    assert {found[name][0]["status"] for name in table.NAMES[1:]} == {"BLOCKED"}
 
 
 def provisioned(home: Path, paddle: Path, vendor: str) -> None:
@@ -193,8 +193,8 @@ def test_a_simulated_machine(wishes: tuple[str, ...], paddle_environment: Path, 
         assert "float32" in found["deep.matmul"][0]["seen"]  # the processor's kernels lack bf16
         assert "8 × Huawei Ascend (devices 0-7)" in done.stderr
     else:
-        assert found["deep.cards"][0]["severity"] == "UNKNOWN"
+        assert found["deep.cards"][0]["status"] == "UNKNOWN"
         assert "not tested, in use: device" in found["deep.cards"][0]["seen"]
         assert "cards tested by" in found["deep.cards"][1]["seen"]
         assert done.returncode == 3
-    assert all(each["severity"] != "FAIL" for some in found.values() for each in some)
+    assert all(each["status"] != "FAIL" for some in found.values() for each in some)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.deep import session
 from envcheck.deep.interpreter import Sizes
 from envcheck.deep.session import Wish
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[3]
 KINDS = {"npu": "npu", "iluvatar": "iluvatar_gpu"}
 OF_A_CARD = frozenset({"deep.cards", "deep.matmul", "deep.memory", "deep.copy"})
-FAIL, WARN, OK = Severity.FAIL, Severity.WARN, Severity.OK
+FAIL, WARN, OK = Status.FAIL, Status.WARN, Status.OK
 
 
 @pytest.fixture(scope="module", params=thin_out(1, KINDS))
@@ -57,7 +57,7 @@ def examined(
 
 
 def failed(found: dict[str, list[Finding]]) -> dict[str, str]:
-    return {name: each.seen for name, some in found.items() for each in some if each.severity is FAIL}
+    return {name: each.seen for name, some in found.items() for each in some if each.status is FAIL}
 
 
 def test_sixteen(vendor: str, paddle_environment: Path, plugins: dict[str, Path], tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_one_that_fails(
     found = examined(paddle_environment, plugins["npu"], tmp_path, "npu", 3, OF_A_CARD, fault, sizes)
 
     assert words in failed(found)[name]
-    assert any("device" in f.seen and "2" in f.seen for f in found["deep.memory"] if f.severity is OK)
+    assert any("device" in f.seen and "2" in f.seen for f in found["deep.memory"] if f.status is OK)
     assert not any("device 0" in seen or "device 2" in seen for seen in failed(found).values())
 
 
@@ -106,7 +106,7 @@ def test_one_that_is_stopped(paddle_environment: Path, plugins: dict[str, Path],
 def test_a_slow_one(paddle_environment: Path, plugins: dict[str, Path], tmp_path: Path) -> None:
     """A device that is far slower than the others is named in what it is slow at."""
     found = examined(paddle_environment, plugins["npu"], tmp_path, "npu", 4, OF_A_CARD, "slow:2")
-    slow = [f.seen for name in ("deep.matmul", "deep.copy") for f in found[name] if f.severity is WARN]
+    slow = [f.seen for name in ("deep.matmul", "deep.copy") for f in found[name] if f.status is WARN]
 
     assert failed(found) == {}
     assert sum("slower than the others" in seen and "device 2 " in seen for seen in slow) == 3

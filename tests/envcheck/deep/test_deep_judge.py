@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.deep import baselines, judge
 from envcheck.deep.cards import Card, Chosen, Pair
 from envcheck.deep.interpreter import Said
@@ -18,7 +18,7 @@ from envcheck.deep.measurements import Bench
 from launch.catalogue import links
 from tests.envcheck.deep.deep_parts import cards
 
-OK, SKIP, WARN, FAIL, UNKNOWN = Severity.OK, Severity.SKIP, Severity.WARN, Severity.FAIL, Severity.UNKNOWN
+NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
 PRODUCT = {"dtype": "bfloat16", "worst": 0.003, "square": 0.0017, "drift": 0.0, "rows": 8192, "tflops": 700.0}
 HELD = {"wanted_mib": 1024, "mib": 1024, "wrong": 0, "pieces": 16}
 COPIED = {"pinned": True, "same": True, "mib": 256, "up_gbs": 52.0, "down_gbs": 50.0}
@@ -35,15 +35,15 @@ def told(name: str, some: tuple[Said, ...], count: int = 4, kind: str = "a card"
     return judged(Bench(chosen, some, {"matmul": 0.1, "copy": 0.3}, links.kinds(), patience_s=120.0), {name})[name]
 
 
-def verdicts(found: list[Finding]) -> list[Severity]:
-    return [f.severity for f in found]
+def verdicts(found: list[Finding]) -> list[Status]:
+    return [f.status for f in found]
 
 
 def test_alike() -> None:
     """Cards that do the same are one good finding with their figures."""
     (found,) = told("deep.matmul", said("matmul", PRODUCT, {}, {"tflops": 690.0}, {"tflops": 720.0}, {}))
 
-    assert found.severity is OK
+    assert found.status is OK
     assert found.seen == "4 cards at 700 TFLOP/s in bf16 (690 to 720)"
 
 
@@ -51,7 +51,7 @@ def test_an_outlier() -> None:
     """A card that is slower by more than a tenth is named, one by less is not."""
     (found,) = told("deep.matmul", said("matmul", PRODUCT, {}, {"tflops": 620.0}, {"tflops": 640.0}, {}))
 
-    assert found.severity is WARN
+    assert found.status is WARN
     assert "device 1 620, where 700" in found.seen
     assert "device 2" not in found.seen
 
@@ -126,7 +126,7 @@ def test_lost(name: str, hung: bool, words: str) -> None:
     lost = Said(name, (2,), error="the process was ended by SIGBUS", hung=hung, lost=True, evidence=("last words",))
     found = told(f"deep.{name}", (lost,))
 
-    assert found[0].severity is FAIL
+    assert found[0].status is FAIL
     assert "device 2" in found[0].seen and words in found[0].seen
     assert "last words" in found[0].evidence
 
@@ -136,8 +136,8 @@ def test_after_a_loss(name: str) -> None:
     """What was not tested since a process was lost before follows from that, and is not green."""
     (found,) = told(f"deep.{name}", (Said("matmul", (0,), error="x", lost=True),))
 
-    assert found.severity is SKIP
-    assert found.follows == "deep.matmul"
+    assert found.status is BLOCKED
+    assert found.blocked_by == "deep.matmul"
 
 
 def test_memory() -> None:
@@ -154,7 +154,7 @@ def test_nothing_filled() -> None:
     """A card without a piece to fill is not known to be well."""
     (found,) = told("deep.memory", said("memory", HELD, {"mib": 0, "pieces": 0}), 1)
 
-    assert found.severity is UNKNOWN
+    assert found.status is UNKNOWN
 
 
 def test_copies() -> None:
@@ -186,13 +186,13 @@ def test_changed_on_the_way() -> None:
     assert found[1].seen.startswith("3 cards")
 
 
-@pytest.mark.parametrize(("gbs", "severity"), ((240.0, OK), (100.0, WARN)))
-def test_links(gbs: float, severity: Severity) -> None:
+@pytest.mark.parametrize(("gbs", "status"), ((240.0, OK), (100.0, WARN)))
+def test_links(gbs: float, status: Status) -> None:
     """A pair is held against what its links are made for."""
     some = (Said("peer", (0, 3), {"mib": 256, "same": True, "gbs": gbs}),)
     (found,) = told("deep.peer", some, pairs=(Pair(0, 3, "NV18"),))
 
-    assert found.severity is severity
+    assert found.status is status
     assert found.seen == f"NV18, devices 0, 3: {gbs:.3g} GB/s"
 
 
@@ -205,16 +205,16 @@ def test_bus_bandwidth() -> None:
     """Of eight ranks the data goes 2 x 7/8 times over the bus, as nccl-tests counts."""
     (found,) = told("deep.allreduce", ranks(8, 0.001), 8)
 
-    assert found.severity is OK
+    assert found.status is OK
     assert f"{256 * 2**20 / 0.001 / 1e9 * 1.75:.3g} GB/s of bus bandwidth" in found.seen
 
 
-@pytest.mark.parametrize(("link", "severity"), (("NV18", WARN), ("SYS", OK)))
-def test_bus_below_the_links(link: str, severity: Severity) -> None:
+@pytest.mark.parametrize(("link", "status"), (("NV18", WARN), ("SYS", OK)))
+def test_bus_below_the_links(link: str, status: Status) -> None:
     """The floor counts where all cards are tied by the links that it is of."""
     (found,) = told("deep.allreduce", ranks(8, 0.01), 8, "NVIDIA H200", pairs=(Pair(0, 1, link),))
 
-    assert found.severity is severity
+    assert found.status is status
 
 
 def test_wrong_sums() -> None:
@@ -222,7 +222,7 @@ def test_wrong_sums() -> None:
     some = (*ranks(2, 0.001)[:1], ranks(2, 0.001, 5)[1])
     (found,) = told("deep.allreduce", some, 2)
 
-    assert found.severity is FAIL
+    assert found.status is FAIL
     assert found.seen == "rank 1 holds a wrong sum"
 
 
@@ -241,8 +241,8 @@ def test_one_card(name: str) -> None:
     single = cards("cpu" if name == "copy" else "nvidia", 1)
     found = judged(Bench(single), {f"deep.{name}"})[f"deep.{name}"]
 
-    assert verdicts(found) == [SKIP]
-    assert not found[0].follows
+    assert verdicts(found) == [NOT_APPLICABLE]
+    assert not found[0].blocked_by
 
 
 def test_tolerances_in_order() -> None:

@@ -7,7 +7,7 @@ from functools import cache
 
 from envcheck import checks
 from envcheck.collect import facts
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet import evaluate
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.output import Said
@@ -18,8 +18,8 @@ from tests.envcheck.report.report_helpers import EVIL, NOW, hostile
 
 FAULTS: tuple[tuple[str, ...], ...] = ((), ("card-lost=3",), ("hot=101",), ("driver-old",), ())
 TRIED = (
-    Odd(Finding("fleet.clock", Severity.FAIL, "clocks: node02 5.0 s ahead of most", Remedy("Look.")), ("node02",)),
-    Odd(Finding("fleet.names", Severity.OK, "30 names lead where they should")),
+    Odd(Finding("fleet.clock", Status.FAIL, "clocks: node02 5.0 s ahead of most", Remedy("Look.")), ("node02",)),
+    Odd(Finding("fleet.names", Status.OK, "30 names lead where they should")),
 )
 
 
@@ -52,7 +52,7 @@ def strange() -> evaluate.Fleet:
     report = hostile()
     host = evaluate.Host(EVIL, tuple(report.findings), {"fleet.kernel": {"kernel": EVIL}}, report.facts)
     plain = evaluate.Host("node01", (), {"fleet.kernel": {"kernel": "5.10"}})
-    odd = Odd(Finding("fleet.clock", Severity.FAIL, EVIL, Remedy(EVIL, (EVIL,)), (EVIL,)), (EVIL,))
+    odd = Odd(Finding("fleet.clock", Status.FAIL, EVIL, Remedy(EVIL, (EVIL,)), (EVIL,)), (EVIL,))
     return evaluate.fleet([host, plain], [odd])
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.fleet.peers import peer_findings
 from envcheck.fleet.peers.peer_tests import Seen
 from tests.envcheck.fleet.fleet_parts import Host
 
-Told = list[tuple[Severity, str, tuple[str, ...]]]
+Told = list[tuple[Status, str, tuple[str, ...]]]
 DATA = Path(__file__).parents[2] / "data" / "rdma"
 ALL = ("ib_write_bw", "ib_send_lat", "ib_read_lat", "ibv_rc_pingpong", "rping")
 
@@ -101,6 +101,6 @@ def _hex(address: str) -> str:
 
 
 def told_of(seen: Seen) -> Told:
-    """Severity, what was seen, and whose fault it is."""
+    """Status, what was seen, and whose fault it is."""
     found = [one for one in peer_findings.findings(seen) if one.finding.name == "fleet.rdma"]
-    return [(one.finding.severity, one.finding.seen, one.hosts) for one in found]
+    return [(one.finding.status, one.finding.seen, one.hosts) for one in found]

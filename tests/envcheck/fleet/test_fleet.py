@@ -21,7 +21,7 @@ from envcheck.collect import facts, snapshot
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, Host, Interface, Network, Packages
 from envcheck.core.language import translator
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.fleet import connectivity, consistency, evaluate, groups, hosts, majority
 from envcheck.fleet.output import Said
 from envcheck.fleet.report import summary as told
@@ -153,7 +153,7 @@ def test_a_document_that_is_none(packed: bytes, digest: str | None, words: str) 
     """Bombs, junk and halves are a finding of that host, UNKNOWN; it has no vote."""
     host = bench().said(sent(packed, digest))
 
-    assert [(f.name, f.severity) for f in host.findings] == [("fleet.reach", Severity.UNKNOWN)]
+    assert [(f.name, f.status) for f in host.findings] == [("fleet.reach", Status.UNKNOWN)]
     assert words in host.findings[0].seen
     assert not host.answered
 
@@ -194,7 +194,7 @@ def test_why(err: str, words: str) -> None:
         said.err_line(line.encode())
     found = connectivity.reached(said)
 
-    assert found.severity is Severity.FAIL
+    assert found.status is Status.FAIL
     assert words in found.seen
     assert found.evidence == (err.splitlines()[-1],)
     assert found.remedy
@@ -327,7 +327,7 @@ def test_it_is_said_in_chinese() -> None:
 def test_a_hostile_host_moves_no_cursor() -> None:
     """What a host says of itself is shown without control characters."""
     nasty = replace(PLAIN, host=Host(kernel="6.1\x1b[2J\n[ok] all is well", architecture="aarch64", os="openEuler"))
-    judge = evaluate.Bench(lambda told: [Finding("host.x", Severity.WARN, "a\x1b[31mb\u202e")])
+    judge = evaluate.Bench(lambda told: [Finding("host.x", Status.WARN, "a\x1b[31mb\u202e")])
     listed = [
         evaluate.Host(n, tuple(judge._judge(one)), consistency.values(one)) for n, one in (("n1", PLAIN), ("n2", nasty))
     ]

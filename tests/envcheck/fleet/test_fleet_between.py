@@ -88,8 +88,8 @@ def between(fleet: Fleet, *words: str) -> tuple[int, dict[str, Any], dict[str, l
 def wrong(found: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[str, str]]:
     """What is bad but speed: hosts here share two cores with whatever else runs."""
     speed = ("fleet.bandwidth", "fleet.latency")
-    bad = {n: one for n, all_of in found.items() for one in all_of if one["severity"] not in ("OK", "SKIP")}
-    return {name: (one["severity"], one["seen"]) for name, one in bad.items() if name not in speed}
+    bad = {n: one for n, all_of in found.items() for one in all_of if one["status"] not in ("OK", "NOT_APPLICABLE")}
+    return {name: (one["status"], one["seen"]) for name, one in bad.items() if name not in speed}
 
 
 def test_all_well(fleet: Fleet, tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_a_name_that_leads_elsewhere(fleet: Fleet) -> None:
         "on node01 the name of node02 leads to 127.0.1.1, loopback",
         "on node01 the name of node03 leads to 10.255.255.1, which is not its address",
     ]
-    assert {one["severity"] for one in found["fleet.names"]} == {"FAIL"}
-    (back,) = (one["seen"] for one in found["fleet.addresses"] if one["severity"] == "WARN")
+    assert {one["status"] for one in found["fleet.names"]} == {"FAIL"}
+    (back,) = (one["seen"] for one in found["fleet.addresses"] if one["status"] == "WARN")
     assert back == "on node01 the address of node02 leads back to node03.site, which is node03"
     assert "getent hosts node02" in found["fleet.names"][0]["remedy"]["commands"]
 
@@ -181,7 +181,7 @@ def test_a_skewed_clock(fleet: Fleet, words: tuple[str, ...]) -> None:
     clock = [one for one in said["findings"] if one["name"] == "fleet.clock"]
 
     assert done.returncode == 1
-    assert [one["severity"] for one in clock] == ["FAIL"]
+    assert [one["status"] for one in clock] == ["FAIL"]
     assert clock[0]["seen"].startswith("clocks: node02 60.0 s ahead" if words else "clocks: node02 ")
     assert clock[0]["seen"].endswith(" ahead of most")
 
@@ -238,11 +238,11 @@ def test_a_host_that_goes_away(fleet: Fleet) -> None:
         time.sleep(0.05)
     fleet.hosts[1].stop()
     out, _ = child.communicate(timeout=120)
-    found = [(one["name"], one["seen"]) for one in json.loads(out)["findings"] if one["severity"] == "FAIL"]
+    found = [(one["name"], one["seen"]) for one in json.loads(out)["findings"] if one["status"] == "FAIL"]
 
     assert [name for name, _ in found] == ["fleet.between"]
     assert found[0][1].startswith("node02 could not be tried with the others: ")
-    assert any(one["name"] == "fleet.open" and one["severity"] == "OK" for one in json.loads(out)["findings"])
+    assert any(one["name"] == "fleet.open" and one["status"] == "OK" for one in json.loads(out)["findings"])
 
 
 def test_a_host_that_hangs(fleet: Fleet) -> None:
@@ -253,7 +253,7 @@ def test_a_host_that_hangs(fleet: Fleet) -> None:
     assert wrong(found) == {
         "fleet.between": ("FAIL", "node03 could not be tried with the others: no answer within 5 s")
     }
-    assert found["fleet.open"][0]["severity"] == "OK"
+    assert found["fleet.open"][0]["status"] == "OK"
     assert code == 1
 
 
@@ -289,7 +289,7 @@ def test_a_table_of_ranks(fleet: Fleet, tmp_path: Path) -> None:
     assert [d["rank_id"] for s in table["server_list"] for d in s["device"]] == [str(n) for n in range(16)]
     assert table["server_list"][1]["device"][2]["device_ip"] == "192.168.2.102"
     assert "card 0 of node02 has 192.168.2.100, the table says 192.168.2.101" in third["findings"][0]["seen"]
-    assert third["findings"][0]["severity"] == "FAIL"
+    assert third["findings"][0]["status"] == "FAIL"
 
 
 @pytest.mark.parametrize(("sign", "code"), ((signal.SIGINT, 130), (signal.SIGTERM, 143)), ids=("SIGINT", "SIGTERM"))

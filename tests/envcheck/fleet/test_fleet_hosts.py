@@ -185,7 +185,7 @@ def crash(fleet: Fleet, host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "severity", "seen", "evidence"),
+    ("fault", "status", "seen", "evidence"),
     (
         (no_python, "FAIL", "it has no python3", ""),
         (old_python, "FAIL", "its python3 is too old (3.6)", ""),
@@ -205,7 +205,7 @@ def crash(fleet: Fleet, host: Host) -> None:
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_a_host_that_cannot_be_asked(
-    fleet: Fleet, fault: Callable[[Fleet, Host], None], severity: str, seen: str, evidence: str
+    fleet: Fleet, fault: Callable[[Fleet, Host], None], status: str, seen: str, evidence: str
 ) -> None:
     """It is named with the reason, ssh's own words and a way out; the other answers as if nothing were wrong."""
     fault(fleet, fleet.hosts[2])
@@ -214,7 +214,7 @@ def test_a_host_that_cannot_be_asked(
     code, said = doctor(fleet, *limit, hosts="node[01,03]")
 
     found = reach(said, "node03")
-    assert (found["severity"], code) == (severity, {"FAIL": 1, "UNKNOWN": 3, "WARN": 0}[severity])
+    assert (found["status"], code) == (status, {"FAIL": 1, "UNKNOWN": 3, "WARN": 0}[status])
     assert seen in found["seen"]
     assert evidence in "\n".join(found["evidence"])
     assert found["remedy"]["words"]
@@ -279,7 +279,7 @@ def test_each_odd_one_is_named(fleet: Fleet) -> None:
     assert found["cards"] == [("8 × 910B3", "node[01-04,06-07]"), ("7 × 910B3", "node05")]
     assert found["ATB_WORKERS"] == [("not set", "node[01-05,07]"), ("7", "node06")]
     assert found[f"MTU of {name}"][1] == ("9000", "node07")
-    assert reach(said, "node08")["severity"] == "FAIL"
+    assert reach(said, "node08")["status"] == "FAIL"
     assert [host for host, one in said["hosts"].items() if one["verdict"] == "FAIL"] == ["node04", "node05", "node08"]
 
 
@@ -292,7 +292,7 @@ def test_killed_in_mid_run(fleet: Fleet) -> None:
     out, _ = child.communicate(timeout=60)
 
     said = json.loads(out)
-    assert reach(said, "node02")["severity"] == "FAIL"
+    assert reach(said, "node02")["status"] == "FAIL"
     assert "the connection broke off" in reach(said, "node02")["seen"]
     assert [name for name, one in said["hosts"].items() if one["answered"]] == ["node01", "node03"]
 

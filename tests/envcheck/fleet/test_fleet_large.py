@@ -56,7 +56,7 @@ def test_three_of_thirty_two(fleet: Fleet) -> None:
     said = json.loads(done.stdout)
     answered = [name for name, one in said["hosts"].items() if one["answered"]]
     reach = {name: f["seen"] for name, one in said["hosts"].items() for f in one["findings"]
-             if f["name"] == "fleet.reach" and f["severity"] != "OK"}  # fmt: skip
+             if f["name"] == "fleet.reach" and f["status"] != "OK"}  # fmt: skip
     odd = {v["subject"]: [(one["value"], one["hosts"]) for one in v["values"]] for v in said["odd"]}
 
     assert done.returncode == 1
@@ -83,9 +83,9 @@ def test_full_disks(fleet: Fleet) -> None:
     finally:
         again(fleet, first, "")
         again(fleet, second, "")
-    why = [(f["severity"], f["seen"]) for f in said["node02"]["findings"] if f["name"] == "fleet.reach"]
+    why = [(f["status"], f["seen"]) for f in said["node02"]["findings"] if f["name"] == "fleet.reach"]
 
     assert [said[name]["answered"] for name in ("node01", "node02", "node03")] == [True, False, True]
-    assert [severity for severity, _ in why] == ["UNKNOWN"]
+    assert [status for status, _ in why] == ["UNKNOWN"]
     assert why[0][1].startswith("it has no room for a file of 150 KB")
     assert not list(Path("/dev/shm").glob("envcheck-*"))

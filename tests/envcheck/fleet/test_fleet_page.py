@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.fleet.report import page
 from envcheck.report.summary import verdict
 from tests.envcheck.fleet.fleet_reports import faulty, rendered, strange, well
@@ -62,7 +62,7 @@ def test_a_large_fleet_has_no_endless_page(monkeypatch: pytest.MonkeyPatch) -> N
     text = rendered("html", fleet)
     shown = set(re.findall(r'id="host-(node\d\d)-top"', text))
 
-    assert shown == {h.name for h in fleet.hosts if verdict(h.findings) is Severity.FAIL} | {"node02"}
+    assert shown == {h.name for h in fleet.hosts if verdict(h.findings) is Status.FAIL} | {"node02"}
     assert "2 hosts have no page of their own here" in text
     assert text.count('<th scope="row">') > 6
 

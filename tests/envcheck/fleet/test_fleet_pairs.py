@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from envcheck.cli.commands.doctor import doctor
 from envcheck.core.errors import UsageError
 from envcheck.core.language import translator
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.fleet import clocks, hccl_rank_table
 from envcheck.fleet.clocks import Offset
 from envcheck.fleet.host_summary import Own
@@ -84,10 +84,8 @@ def test_like_speeds_blame_nobody(rates: list[float]) -> None:
     assert pairing.suspects(all_of) == []
 
 
-def told(seen: Seen) -> dict[str, tuple[Severity, str, tuple[str, ...]]]:
-    return {
-        one.finding.name: (one.finding.severity, one.finding.seen, one.hosts) for one in peer_findings.findings(seen)
-    }
+def told(seen: Seen) -> dict[str, tuple[Status, str, tuple[str, ...]]]:
+    return {one.finding.name: (one.finding.status, one.finding.seen, one.hosts) for one in peer_findings.findings(seen)}
 
 
 def about(*listed: str) -> dict[str, About]:
@@ -100,7 +98,7 @@ def test_who_comes_through_nowhere() -> None:
     knocked = {(a, b, 60000): "timed out" if a == "n3" else "" for a in listed for b in listed if a != b}
     found = told(Seen(about(*listed), knocked=knocked))
 
-    assert found == {"fleet.open": (Severity.FAIL, "n3 reaches none of the others' ports", ("n3",))}
+    assert found == {"fleet.open": (Status.FAIL, "n3 reaches none of the others' ports", ("n3",))}
 
 
 def test_a_port_that_one_host_cannot_reach() -> None:
@@ -122,7 +120,7 @@ def test_names_that_come_too_late_are_not_told() -> None:
     """No answer in time is neither right nor wrong."""
     found = told(Seen(about("n1", "n2"), names={("n1", "n2"): None, ("n2", "n1"): ("10.0.0.1",)}))
 
-    assert found == {"fleet.names": (Severity.UNKNOWN, "names are not told in time on n1", ("n1",))}
+    assert found == {"fleet.names": (Status.UNKNOWN, "names are not told in time on n1", ("n1",))}
 
 
 OWN = Back(("n2", "n2.site"), ("10.0.0.2",))
@@ -132,18 +130,18 @@ NONE = Back()
 @pytest.mark.parametrize(
     ("n1", "n3", "grade", "words"),
     [
-        (OWN, OWN, Severity.OK, "1 addresses lead back to their hosts' names"),
-        (Back(("N2.site.example",), ()), OWN, Severity.OK, "1 addresses lead back to their hosts' names"),
-        (Back(("web",), ("10.0.0.2", "::1")), OWN, Severity.OK, "1 addresses lead back to their hosts' names"),
-        (NONE, NONE, Severity.OK, "the addresses of 1 hosts have no names, on any of them"),
-        (Back(("n3",), ("10.0.0.3",)), OWN, Severity.WARN, "on n1 the address of n2 leads back to n3, which is n3"),
-        (Back(("old",), ("10.9.9.9",)), OWN, Severity.WARN, "leads back to old, which leads to 10.9.9.9"),
-        (Back(("old",), ()), OWN, Severity.WARN, "leads back to old, which leads nowhere"),
-        (NONE, OWN, Severity.WARN, "on n1 the addresses of n2 have no name, and have one elsewhere"),
-        (None, OWN, Severity.UNKNOWN, "nobody says on n1 which names the others' addresses have"),
+        (OWN, OWN, Status.OK, "1 addresses lead back to their hosts' names"),
+        (Back(("N2.site.example",), ()), OWN, Status.OK, "1 addresses lead back to their hosts' names"),
+        (Back(("web",), ("10.0.0.2", "::1")), OWN, Status.OK, "1 addresses lead back to their hosts' names"),
+        (NONE, NONE, Status.OK, "the addresses of 1 hosts have no names, on any of them"),
+        (Back(("n3",), ("10.0.0.3",)), OWN, Status.WARN, "on n1 the address of n2 leads back to n3, which is n3"),
+        (Back(("old",), ("10.9.9.9",)), OWN, Status.WARN, "leads back to old, which leads to 10.9.9.9"),
+        (Back(("old",), ()), OWN, Status.WARN, "leads back to old, which leads nowhere"),
+        (NONE, OWN, Status.WARN, "on n1 the addresses of n2 have no name, and have one elsewhere"),
+        (None, OWN, Status.UNKNOWN, "nobody says on n1 which names the others' addresses have"),
     ],
 )
-def test_names_of_addresses(n1: Back | None, n3: Back | None, grade: Severity, words: str) -> None:
+def test_names_of_addresses(n1: Back | None, n3: Back | None, grade: Status, words: str) -> None:
     """The own name, with a domain or without, or another that comes back is well, and so is none on all; a name of
     another host, one that does not come back, or one on some hosts alone is a warning; no answer is none."""
     found = told(Seen(about(*hosts(3)), back={("n1", "n2"): n1, ("n3", "n2"): n3}))
@@ -160,23 +158,23 @@ def test_a_clock_that_runs_away() -> None:
     ]
     found = told(Seen(about("n1", "n2"), clocks=looks))
 
-    assert found["fleet.clock"] == (Severity.WARN, "clocks that moved while they were watched: n2 +0.20 s", ("n2",))
+    assert found["fleet.clock"] == (Status.WARN, "clocks that moved while they were watched: n2 +0.20 s", ("n2",))
 
 
 @pytest.mark.parametrize(
     ("text", "grade", "words"),
     (
-        ("3 packets transmitted, 3 received, 0.00% packet loss", Severity.OK, "1 cards reach"),
-        ("3 packets transmitted, 1 received, 66.67% packet loss", Severity.FAIL, "cards 0 of n1 do not reach"),
-        ("hccn_tool is busy, please try again", Severity.UNKNOWN, "says nothing that could be read: hccn_tool is busy"),
-        ("", Severity.UNKNOWN, "says nothing that could be read: nothing"),
+        ("3 packets transmitted, 3 received, 0.00% packet loss", Status.OK, "1 cards reach"),
+        ("3 packets transmitted, 1 received, 66.67% packet loss", Status.FAIL, "cards 0 of n1 do not reach"),
+        ("hccn_tool is busy, please try again", Status.UNKNOWN, "says nothing that could be read: hccn_tool is busy"),
+        ("", Status.UNKNOWN, "says nothing that could be read: nothing"),
     ),
 )
-def test_pings_of_cards(text: str, grade: Severity, words: str) -> None:
+def test_pings_of_cards(text: str, grade: Status, words: str) -> None:
     """The tool's own count decides; a text without one is neither right nor wrong."""
-    severity, seen, _ = told(Seen(about("n1", "n2"), pinged={("n1", "n2", 0): (0, text)}))["fleet.hccn"]
+    status, seen, _ = told(Seen(about("n1", "n2"), pinged={("n1", "n2", 0): (0, text)}))["fleet.hccn"]
 
-    assert severity is grade
+    assert status is grade
     assert words in seen
 
 
@@ -200,7 +198,7 @@ def test_no_table_of_ranks_is_made(own: dict[str, Own | None], why: str, tmp_pat
     """What would be wrong on some node is not written at all, and why is said."""
     found = hccl_rank_table.told(tmp_path / "hccl.json", {**CARDS, **own}).finding
 
-    assert found.severity is Severity.FAIL
+    assert found.status is Status.FAIL
     assert why in found.seen
     assert not (tmp_path / "hccl.json").exists()
 
@@ -225,7 +223,7 @@ def test_a_table_of_ranks_that_is_wrong(change, words: str, tmp_path: Path) -> N
     path.write_text(json.dumps(table))
     found = hccl_rank_table.told(path, CARDS).finding
 
-    assert found.severity is Severity.FAIL
+    assert found.status is Status.FAIL
     assert words in found.seen
 
 

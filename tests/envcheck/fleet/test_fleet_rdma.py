@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.fleet.host_summary import Own
 from envcheck.fleet.peers import peer_tests, rdma_rounds, sessions
 from envcheck.fleet.peers.peer_tests import Seen
@@ -22,7 +22,7 @@ from tests.envcheck.fleet.test_fleet_agent import running
 pytestmark = pytest.mark.real
 
 SIZE = 3
-FAIL, UNKNOWN, WARN, OK = Severity.FAIL, Severity.UNKNOWN, Severity.WARN, Severity.OK
+FAIL, UNKNOWN, WARN, OK = Status.FAIL, Status.UNKNOWN, Status.WARN, Status.OK
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_all_ports_reach_each_other(fleet: Fleet) -> None:
     done = fleet.run("doctor", "--hosts", f"node[01-0{SIZE}]", "--between", "--json", "--only", "host")
     found = [one for one in json.loads(done.stdout)["findings"] if one["name"] == "fleet.rdma"]
 
-    assert [(one["severity"], one["seen"]) for one in found] == [
+    assert [(one["status"], one["seen"]) for one in found] == [
         ("OK", "6 ports reach each other by RDMA, 6 ways: ib_write_bw 44.6 Mbit/s to 44.6 Mbit/s")
     ]
 

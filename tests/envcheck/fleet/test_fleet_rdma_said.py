@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.core.language import translator
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.fleet.peers import agent_answers, peer_findings, peer_tests, rdma
 from envcheck.fleet.peers.agent_answers import About
 from envcheck.fleet.peers.peer_tests import Seen
@@ -20,7 +20,7 @@ from tests.envcheck.fleet.rdma_parts import DATA
 from tests.envcheck.fleet.rdma_parts import told_of as of
 from tests.envcheck.fleet.test_fleet_agent import JSON
 
-FAIL, UNKNOWN, SKIP, OK = Severity.FAIL, Severity.UNKNOWN, Severity.SKIP, Severity.OK
+FAIL, UNKNOWN, NOT_APPLICABLE, OK = Status.FAIL, Status.UNKNOWN, Status.NOT_APPLICABLE, Status.OK
 
 WELL = {
     "ib_write_bw": Outcome(Kind.WELL, rate=0.044648e9 / 8),
@@ -177,10 +177,12 @@ def test_what_is_lacking_is_said() -> None:
     has = {"n1": Has(("rping",), (ROCE,)), "n2": Has(("ib_send_lat",), (ROCE,))}
     ends = {host: rdma.ends(host, one) for host, one in has.items()}
 
-    assert of(Seen(rdma=Crossed({"n1": Has()}, {"n1": []}))) == [(SKIP, "no host has an RDMA device", ())]
-    assert of(Seen(rdma=Crossed({"n1": down}, {"n1": []}))) == [(SKIP, "no port of InfiniBand or RoCE is active", ())]
+    assert of(Seen(rdma=Crossed({"n1": Has()}, {"n1": []}))) == [(NOT_APPLICABLE, "no host has an RDMA device", ())]
+    assert of(Seen(rdma=Crossed({"n1": down}, {"n1": []}))) == [
+        (NOT_APPLICABLE, "no port of InfiniBand or RoCE is active", ())
+    ]
     assert of(Seen(rdma=Crossed(has, ends, shut=["n1"]))) == [
-        (SKIP, "RDMA was not tried with n1: fleet.open tells why", ("n1",))
+        (NOT_APPLICABLE, "RDMA was not tried with n1: fleet.open tells why", ("n1",))
     ]
     assert of(Seen(rdma=Crossed(has, ends, ["n3"], [("n1", "n2")]))) == [
         (UNKNOWN, "n3 did not say which RDMA devices it has", ("n3",)),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from envcheck.core import language
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.fleet import evaluate
 from envcheck.fleet.report import summary
 from envcheck.report import Style
 
-FINE, DEAD = Finding("host.memory", Severity.OK, "512 GiB"), Finding("fleet.reach", Severity.FAIL, "nobody listens")
+FINE, DEAD = Finding("host.memory", Status.OK, "512 GiB"), Finding("fleet.reach", Status.FAIL, "nobody listens")
 
 
 def report(*answering: bool) -> str:
@@ -26,11 +26,11 @@ def report(*answering: bool) -> str:
     ("answering", "head", "verdict"),
     [
         ([True], "node1: 1 host, it answered", "(the host is well)"),
-        ([False], "node1: 1 host, it did not answer", "(the host is not well; 1 failure)"),
+        ([False], "node1: 1 host, it did not answer", "(the host is not well; 1 failed)"),
         ([True, True], "node[1-2]: 2 hosts, all answered", "(2 of 2 hosts are well)"),
-        ([True, False], "node[1-2]: 2 hosts, all but node2 answered", "(1 of 2 hosts is well; 1 failure)"),
-        ([False] * 3, "node[1-3]: 3 hosts, none answered", "(0 of 3 hosts are well; 1 failure)"),
-        ([True, False, False], "node[1-3]: 3 hosts, all but node[2-3] answered", "(1 of 3 hosts is well; 1 failure)"),
+        ([True, False], "node[1-2]: 2 hosts, all but node2 answered", "(1 of 2 hosts is well; 1 failed)"),
+        ([False] * 3, "node[1-3]: 3 hosts, none answered", "(0 of 3 hosts are well; 1 failed)"),
+        ([True, False, False], "node[1-3]: 3 hosts, all but node[2-3] answered", "(1 of 3 hosts is well; 1 failed)"),
     ],
 )
 def test_words_fit_the_number(answering: list[bool], head: str, verdict: str) -> None:

@@ -9,13 +9,13 @@ import pytest
 from envcheck.collect import facts
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.lint import lint, show
 from envcheck.report import Style
 from envcheck.scripts import source
 from tests.envcheck.checks.doctor_helpers import simulated
 
-FAIL, UNKNOWN = Severity.FAIL, Severity.UNKNOWN
+FAIL, UNKNOWN = Status.FAIL, Status.UNKNOWN
 HEAD = "fine_tuning: LoRA\nmax_seq_len: 8192\n"
 
 
@@ -25,7 +25,7 @@ def eight() -> Facts:
         return facts.gather(answers, "auto")
 
 
-def told(name: str, text: str, machine: TargetMachine, rule: str = "training.world") -> list[tuple[Severity, str]]:
+def told(name: str, text: str, machine: TargetMachine, rule: str = "training.world") -> list[tuple[Status, str]]:
     result = lint.lint(source.of(name, text.encode()), machine, others=False)
     return [(remark.severity, remark.seen) for remark in result.remarks if remark.rule == rule]
 
@@ -44,7 +44,7 @@ DEGREES = (
 
 
 @pytest.mark.parametrize(("text", "severities"), DEGREES)
-def test_cards_of_the_machine(text: str, severities: list[Severity], eight: Facts) -> None:
+def test_cards_of_the_machine(text: str, severities: list[Status], eight: Facts) -> None:
     """What does not divide eight cards fails; what wants more machines of them cannot be told; else it is silent."""
     assert [severity for severity, _ in told("a.yaml", HEAD + text, TargetMachine(lambda: eight))] == severities
 

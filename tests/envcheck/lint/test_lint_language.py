@@ -77,7 +77,7 @@ def test_nothing_is_said_in_english(chinese: None) -> None:
 
 
 def test_report_is_chinese(tmp_path: Path, chinese: None) -> None:
-    """Severity, sentence, next step and sums are Chinese; the script's own line stays."""
+    """Status, sentence, next step and sums are Chinese; the script's own line stays."""
     script = tmp_path / "run.sh"
     script.write_text("#!/bin/bash\nchmod 777 a\npython train.py --lr 1e-4 --max_steps 100 --warmup_steps 2000\n")
     said = CliRunner().invoke(command, [str(script), "--no-shellcheck"], standalone_mode=False).stdout

@@ -10,17 +10,17 @@ import pytest
 from envcheck.collect import facts
 from envcheck.core.facts import Facts, Host, Interface, Network, Packages, VendorFacts
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.lint import lint
 from envcheck.scripts import source
 from envcheck.vendors import VENDORS
 from tests.envcheck.checks.doctor_helpers import simulated
 
-FAIL, UNKNOWN = Severity.FAIL, Severity.UNKNOWN
+FAIL, UNKNOWN = Status.FAIL, Status.UNKNOWN
 PADDLE = "python -m paddle.distributed.launch --npus 0,1,2,3,4,5,6,7 "
 
 
-def found(text: str, machine: TargetMachine | None, rule: str, device: str = "auto") -> list[Severity]:
+def found(text: str, machine: TargetMachine | None, rule: str, device: str = "auto") -> list[Status]:
     raw = f"#!/bin/bash\n{text}\n".encode()
     result = lint.lint(source.of("run.sh", raw), machine, device, others=False)
     return [remark.severity for remark in result.remarks if remark.rule == rule]
@@ -43,7 +43,7 @@ CARDS = f"{PADDLE} train.py --device npu"
     ("machine", "severities"),
     [("atlas-800t-a2", []), ("atlas-200t-a2-box16", []), ("h200x8", []), ("cpu", [])],
 )
-def test_eight_cards(machine: str, severities: list[Severity]) -> None:
+def test_eight_cards(machine: str, severities: list[Status]) -> None:
     """Eight cards are asked for: where there are eight or more nothing is said, nor of another vendor's."""
     with simulated(machine) as answers:
         there = facts.gather(answers, "auto")
@@ -72,7 +72,7 @@ ELSEWHERE = (
 
 
 @pytest.mark.parametrize(("text", "severity"), ELSEWHERE)
-def test_cards_of_another_machine(text: str, severity: Severity) -> None:
+def test_cards_of_another_machine(text: str, severity: Status) -> None:
     """Of what is started on another machine this one's cards tell nothing."""
     with simulated("atlas-800t-a2") as answers:
         there = facts.gather(answers, "auto")
@@ -88,10 +88,8 @@ fi
 torchrun --standalone --nproc_per_node="$CARDS" train.py"""
 
 
-@pytest.mark.parametrize(
-    ("vendor", "expected"), [("npu", [Severity.WARN]), ("nvidia", []), ("iluvatar", [Severity.WARN])]
-)
-def test_script_for_several_vendors(vendor: str, expected: list[Severity]) -> None:
+@pytest.mark.parametrize(("vendor", "expected"), [("npu", [Status.WARN]), ("nvidia", []), ("iluvatar", [Status.WARN])])
+def test_script_for_several_vendors(vendor: str, expected: list[Status]) -> None:
     """Where it names the cards of several vendors it is read for those that the machine has, if it has one's."""
     machine = TargetMachine(lambda: Facts(vendors=(VendorFacts(VENDORS[vendor]),)))
 
@@ -105,7 +103,7 @@ NAMELESS = "torchrun --nproc_per_node 9 train.py --optim adamw_bnb_8bit"
     ("vendors", "expected"),
     [(("npu",), [FAIL]), (("nvidia",), []), (("npu", "nvidia"), []), ((), [])],
 )
-def test_a_training_that_names_no_cards(vendors: tuple[str, ...], expected: list[Severity]) -> None:
+def test_a_training_that_names_no_cards(vendors: tuple[str, ...], expected: list[Status]) -> None:
     """It is judged for the cards that the machine has, where all are of one vendor."""
     machine = TargetMachine(lambda: Facts(vendors=tuple(VendorFacts(VENDORS[name]) for name in vendors)))
 
@@ -133,7 +131,7 @@ ARCHITECTURES = (("x86_64", []), ("aarch64", [FAIL]), (None, [UNKNOWN]))
 
 
 @pytest.mark.parametrize(("architecture", "severities"), ARCHITECTURES)
-def test_image_for_a_processor(architecture: str | None, severities: list[Severity]) -> None:
+def test_image_for_a_processor(architecture: str | None, severities: list[Status]) -> None:
     """An image named for x86_64 is right there, wrong on ARM, and cannot be told where the processor is not known."""
     machine = known(host=Host(architecture=architecture))
 
@@ -144,7 +142,7 @@ INTERFACES = (("eth0", []), ("eth", []), ("=eth0", []), ("bond0", [FAIL]), ("^do
 
 
 @pytest.mark.parametrize(("value", "severities"), INTERFACES)
-def test_interfaces(value: str, severities: list[Severity]) -> None:
+def test_interfaces(value: str, severities: list[Status]) -> None:
     """Interfaces are looked up as the collectives do: by prefix, exactly behind =, not at all behind ^."""
     machine = known(network=Network(interfaces={"eth0": Interface(("10.0.0.5/24",)), "lo": Interface()}))
 
@@ -159,7 +157,7 @@ MASTERS = (
 
 
 @pytest.mark.parametrize(("master", "severities"), MASTERS)
-def test_master_of_this_machine(master: str, severities: list[Severity]) -> None:
+def test_master_of_this_machine(master: str, severities: list[Status]) -> None:
     """The first node's own address is right; another one is wrong for one node, and cannot be told for two."""
     machine = known(network=Network(interfaces={"eth0": Interface(("10.0.0.5",))}))
     where = master.partition(" ")
@@ -172,7 +170,7 @@ VERSIONS = (("0.3.1", []), ("1.2.0", [FAIL]))
 
 
 @pytest.mark.parametrize(("version", "severities"), VERSIONS)
-def test_options_of_the_installed_version(version: str, severities: list[Severity]) -> None:
+def test_options_of_the_installed_version(version: str, severities: list[Status]) -> None:
     """Names of options that a later PaddleFormers renamed fail where the later one is installed."""
     machine = known(packages=Packages(packages={"paddleformers": version}))
     text = f"{PADDLE} examples/post-training/sft/train.py --tensor_parallel_degree 8"
@@ -222,7 +220,7 @@ def test_paths_here(tmp_path: Path) -> None:
     assert found("torchrun src/train.py", machine, "paths.missing") == []
     assert found("cd src\ntorchrun train.py", machine, "paths.missing") == []
     assert found(f"torchrun {tmp_path}/src/train.py", machine, "paths.missing") == []
-    assert found("torchrun train.py", machine, "paths.missing") == [Severity.WARN]
+    assert found("torchrun train.py", machine, "paths.missing") == [Status.WARN]
     assert found("[ -e train.py ] || exit 1\ntorchrun train.py", machine, "paths.missing") == []
     assert found("cd $SOMEWHERE\ntorchrun train.py", machine, "paths.missing") == []
 
@@ -233,7 +231,7 @@ def test_mounted_of_this_machine(tmp_path: Path) -> None:
     run = "docker run --rm -v {}:/x a.example/b:1"
 
     assert found(run.format(tmp_path), machine, "container.mount_source") == []
-    assert found(run.format(tmp_path / "gone"), machine, "container.mount_source") == [Severity.WARN]
+    assert found(run.format(tmp_path / "gone"), machine, "container.mount_source") == [Status.WARN]
     assert found(run.format("/usr/gone"), machine, "container.mount_source") == [FAIL]
 
 
@@ -291,6 +289,6 @@ def test_a_file_beside_that_is_sourced(tmp_path: Path) -> None:
     (tmp_path / "there.sh").touch()
     quiet = ("./there.sh", "~/.profile-of-nobody", "env.sh", "./made.sh")
 
-    assert found("source ./env.sh", machine, "paths.sourced") == [Severity.WARN]
+    assert found("source ./env.sh", machine, "paths.sourced") == [Status.WARN]
     for name in quiet:
         assert found(f"touch ./made.sh\necho a > ./made.sh\nsource {name}", machine, "paths.sourced") == [], name

@@ -13,7 +13,7 @@ import pytest
 from envcheck.collect import facts
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.lint import lint
 from envcheck.lint.lint import Result
 from envcheck.scripts import source
@@ -105,7 +105,7 @@ def test_own_provisioning(name: str, tmp_path: Path) -> None:
     result = lint.lint(source.of("plan.sh", done.stdout.encode()), TargetMachine(lambda: known), others=False)
 
     assert said(result) == []
-    assert Severity.FAIL not in {remark.severity for remark in result.remarks}
+    assert Status.FAIL not in {remark.severity for remark in result.remarks}
 
 
 @pytest.mark.slow

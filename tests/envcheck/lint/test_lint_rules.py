@@ -7,7 +7,7 @@ import pytest
 from envcheck.core.facts import Facts
 from envcheck.core.lint.model import Remark
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.lint import lint
 from envcheck.lint.lint import Result
 from envcheck.lint.table import BY_NAME, RULES
@@ -37,7 +37,7 @@ def test_wrong(case: Case) -> None:
     found = named(result, case.rule)
 
     assert found, [remark.rule for remark in result.remarks]
-    assert Severity[case.severity] in {remark.severity for remark in found}
+    assert Status[case.severity] in {remark.severity for remark in found}
     if case.at:
         assert any(result.source.raw[remark.start :].decode().startswith(case.at) for remark in found)
     assert all(remark.seen and remark.remedy for remark in found)
@@ -55,7 +55,7 @@ def test_every_rule_has_a_case(rule) -> None:  # type: ignore[no-untyped-def]
     told = {case.severity for case in CASES if case.rule == rule.name}
 
     assert told or rule.name in BY_FACTS
-    assert not told or rule.severity >= max(Severity[word] for word in told)
+    assert not told or rule.severity >= max(Status[word] for word in told)
 
 
 @each_case

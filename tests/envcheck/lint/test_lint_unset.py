@@ -6,14 +6,14 @@ import pytest
 
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.lint import lint
 from envcheck.scripts import source
 
 RANK = "torchrun --nnodes 2 --nproc_per_node 8 --node_rank $RANK --master_addr "
 
 
-def told(text: str, facts: Facts | None = None, head: str = "#!/bin/bash") -> dict[str, tuple[Severity, str]]:
+def told(text: str, facts: Facts | None = None, head: str = "#!/bin/bash") -> dict[str, tuple[Status, str]]:
     """By the text of the place: how bad it is, and what is said."""
     raw = f"{head}\n{text}\n".encode()
     result = lint.lint(source.of("run.sh", raw), TargetMachine(lambda: facts or Facts()), others=False)
@@ -78,8 +78,8 @@ def test_rank_for_a_node() -> None:
     found = told(f"set -u\n{RANK}$MASTER train.py")
 
     assert {place: severity for place, (severity, _) in found.items()} == {
-        "$RANK": Severity.WARN,
-        "$MASTER": Severity.WARN,
+        "$RANK": Status.WARN,
+        "$MASTER": Status.WARN,
     }
     assert "kubeflow sets it for a pod, torchrun for its workers alone" in found["$RANK"][1]
     assert "NODE_RANK a node's" in found["$RANK"][1]
@@ -100,9 +100,9 @@ def test_where_the_script_ends(head: str, first: str) -> None:
     """However -u is asked for, a variable of the script's own that nobody sets fails where it is surely reached."""
     sure, may = told(f"{first}cp $part /x", head=head), told(f"{first}if a; then cp $part /x; fi", head=head)
 
-    assert (sure["$part"][0], may["$part"][0]) == (Severity.FAIL, Severity.WARN)
+    assert (sure["$part"][0], may["$part"][0]) == (Status.FAIL, Status.WARN)
     assert "the script stops there (set -u)" in sure["$part"][1]
-    assert told("cp $part /x")["$part"][0] is Severity.WARN
+    assert told("cp $part /x")["$part"][0] is Status.WARN
 
 
 EFFECTS = {

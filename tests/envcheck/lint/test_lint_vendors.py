@@ -30,7 +30,7 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remarks import fail
 from envcheck.core.lint.rule import LintRule
 from envcheck.core.lint.vendor_words import VendorWords
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 
 
 def judge(context):
@@ -40,8 +40,8 @@ def judge(context):
 
 WORDS = VendorWords(signs=r"acme", own_variables=r"ACME_\\w+", packages=("acme-torch",))
 RULES = (
-    LintRule("acme.tool", Severity.FAIL, "No slow tool.", "Acme's manual", judge),
-    LintRule("paths.acme", Severity.WARN, "No path of Acme's.", "Acme's manual", judge, after="paths.missing"),
+    LintRule("acme.tool", Status.FAIL, "No slow tool.", "Acme's manual", judge),
+    LintRule("paths.acme", Status.WARN, "No path of Acme's.", "Acme's manual", judge, after="paths.missing"),
 )
 """
 SCRIPT = """#!/bin/bash

@@ -7,9 +7,10 @@ from datetime import datetime, timezone
 from functools import cache
 
 from envcheck import checks
+from envcheck.checks.results import merge_parts
 from envcheck.collect import facts
 from envcheck.core.facts import Facts, Host, VendorFacts
-from envcheck.core.model import Device, Finding, Process, Remedy, Severity, Topology
+from envcheck.core.model import Device, Finding, Process, Remedy, Status, Topology
 from envcheck.report import Report
 from envcheck.vendors import VENDORS
 from tests.envcheck.checks.doctor_helpers import simulated
@@ -37,12 +38,13 @@ def hostile() -> Report:
     vendor = VendorFacts(
         VENDORS["nvidia"], devices=(device,) * 300, processes=(process,) * 50, topology=topology, pci=(EVIL,) * 300
     )
-    named = (("host.memory", "", ""), (f"own.{EVIL}", EVIL, ""), ("devices.ecc", "nvidia", EVIL))
-    remedy = Remedy(EVIL, (EVIL, "x" * 10_000_000))
+    named = ((f"own.{EVIL}", EVIL, ""), ("devices.ecc", "nvidia", EVIL))
+    remedy, evidence = Remedy(EVIL, (EVIL, "x" * 10_000_000)), (EVIL, "y" * 10_000_000, *[EVIL] * 5000)
     found = [
-        Finding(name, severity, EVIL, remedy, (EVIL, "y" * 10_000_000, *[EVIL] * 5000), EVIL, device, waived=waived)
-        for severity in Severity
-        for name, device, waived in named
+        Finding(name, status, EVIL, remedy, evidence, EVIL, device, EVIL, waived)
+        for status in Status
+        for name, device, waived in (*named, (f"host.{status.name.lower()}", "", ""))
     ]
     host = Host(hostname=EVIL, os=EVIL, kernel=EVIL, memory_total_bytes=1, memory_available_bytes=-(10**30))
-    return Report(sorted(found, key=lambda f: f.name.partition(".")[0]), Facts(vendors=(vendor,), host=host), made=NOW)
+    merged = sorted(merge_parts(found), key=lambda f: f.name.partition(".")[0])
+    return Report(merged, Facts(vendors=(vendor,), host=host), made=NOW)

@@ -10,32 +10,37 @@ import pytest
 from envcheck import checks, report
 from envcheck.collect import facts
 from envcheck.core.facts import Facts, Host
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.core.text import plain
 from tests.envcheck.checks.doctor_helpers import simulated
 
-OK, SKIP, UNKNOWN, WARN, FAIL = Severity
+NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
 HERE = Facts(host=Host(hostname="h"))
 
 
-def finding(severity: Severity, name: str = "host.memory", **more: object) -> Finding:
-    return replace(Finding(name, severity, "seen", Remedy("Do this.", ("do it",)) if severity > SKIP else None), **more)  # type: ignore[arg-type]
+def finding(status: Status, name: str = "host.memory", **more: object) -> Finding:
+    return replace(
+        Finding(name, status, "seen", Remedy("Do this.", ("do it",)) if status > NOT_APPLICABLE else None), **more
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("severities", "code", "strict"),
     [
         ([], 3, 3),
-        ([SKIP, SKIP], 3, 3),
-        ([OK, SKIP], 0, 0),
+        ([NOT_APPLICABLE, NOT_APPLICABLE], 3, 3),
+        ([OK, NOT_APPLICABLE], 0, 0),
+        ([OK, BLOCKED], 0, 0),
+        ([BLOCKED], 3, 3),
+        ([BLOCKED, FAIL], 1, 1),
         ([OK, WARN], 0, 3),
         ([OK, UNKNOWN], 3, 3),
         ([WARN, UNKNOWN], 3, 3),
         ([FAIL, UNKNOWN, WARN], 1, 1),
     ],
 )
-def test_exit_codes(severities: list[Severity], code: int, strict: int) -> None:
-    """0 fit, 1 failing, 3 not told or not judged, or with --strict a warning, which hides no unknown."""
+def test_exit_codes(severities: list[Status], code: int, strict: int) -> None:
+    """0 fit, 1 failing, 3 unknown, nothing checked, or with --strict a warning; what is blocked counts as its cause."""
     findings = [finding(s) for s in severities]
 
     assert (report.exit_code(findings), report.exit_code(findings, strict=True)) == (code, strict)
@@ -54,13 +59,14 @@ def test_fits_sixty_columns(name: str) -> None:
 
 def test_ascii_terminal_gets_ascii() -> None:
     """Without UTF-8 no other sign is printed than ASCII has, and marks still differ."""
+    areas = ("host", "links", "toolkit", "driver", "job", "python")
     found = [
-        finding(s, f"{area}.x") for s, area in zip(Severity, ("host", "links", "driver", "job", "python"), strict=True)
+        finding(s, f"{area}.x", blocked_by="driver.x" * (s is BLOCKED)) for s, area in zip(Status, areas, strict=True)
     ]
     text = report.as_text(found, HERE, report.Style(unicode=False))
 
     assert text.isascii()
-    assert all(mark in text for mark in ("[+]", "[-]", "[?]", "[!]", "[x]"))
+    assert all(mark in text for mark in ("[+]", "[-]", "[/]", "[?]", "[!]", "[x]"))
 
 
 def test_colour_only_when_asked() -> None:
@@ -98,12 +104,12 @@ def test_fit_is_not_said_where_something_is_not_told() -> None:
     text = report.as_text([finding(WARN), finding(UNKNOWN)], HERE)
 
     assert "Fit" not in text
-    assert "could not be told" in text
+    assert "No failures, but 1 check could not run." in text
 
 
 def test_nothing_judged_is_said_plainly() -> None:
     """Where no check applied there is no empty count, and nobody is sent to train."""
-    text = report.as_text([finding(SKIP)], HERE)
+    text = report.as_text([finding(NOT_APPLICABLE)], HERE)
 
     assert "()" not in text
     assert "envcheck train" not in text
@@ -124,5 +130,5 @@ def test_json_says_all() -> None:
     said = json.loads(text)
 
     assert (said["schema"], said["verdict"], said["exit_code"], said["device"]) == (1, "FAIL", 1, ["cpu"])
-    assert [f["severity"] for f in said["findings"]] == ["OK", "FAIL"]
+    assert [f["status"] for f in said["findings"]] == ["OK", "FAIL"]
     assert text.isascii() and "\\u001b" not in text

@@ -18,7 +18,7 @@ from envcheck.checks import custom
 from envcheck.cli.commands import doctor
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
-from envcheck.core.model import Finding, Remedy, Severity
+from envcheck.core.model import Finding, Remedy, Status
 from envcheck.report import Report, formats, markdown, write
 from envcheck.report.formats import FORMATS
 from envcheck.settings.site_settings import Settings, Waiver
@@ -95,13 +95,16 @@ def test_prometheus_figures() -> None:
     """Figures are in base units, of the device that they are of; what is not told has no sample."""
     report = report_of("h200x8", ("memory-held",))
     families = parser.text_string_to_metric_families(formats.render("prometheus", report))
-    told = {(s.name, s.labels.get("index"), s.labels.get("check")): s.value for f in families for s in f.samples}
+    samples = [sample for family in families for sample in family.samples]
+    told = {(s.name, s.labels.get("index"), s.labels.get("check")): s.value for s in samples}
+    status = {s.labels["check"]: s.labels["status"] for s in samples if s.name == "envcheck_check_status"}
+    counts = {s.labels["status"]: s.value for s in samples if s.name == "envcheck_checks"}
 
     assert told["envcheck_device_memory_bytes", "0", None] == 143771 * 1024**2
     assert told["envcheck_device_memory_used_bytes", "0", None] == 20480 * 1024**2
     assert told["envcheck_device_utilization_ratio", "0", None] == pytest.approx(0.97)
-    assert told["envcheck_check_status", None, "devices.processes"] == Severity.WARN
-    assert told["envcheck_check_status", None, "devices.memory"] == Severity.SKIP  # follows from it
+    assert (status["devices.processes"], status["devices.memory"]) == ("warn", "blocked")
+    assert counts.keys() == {*(s.name.lower() for s in Status), "waived"} and counts["blocked"] == 2
     assert told["envcheck_examined_timestamp_seconds", None, None] == NOW.timestamp()
     assert ("envcheck_device_ecc_uncorrected_errors", "0", None) in told
     mig = parser.text_string_to_metric_families(formats.render("prometheus", report_of("a100x8-mig")))
@@ -110,10 +113,10 @@ def test_prometheus_figures() -> None:
 
 def test_markdown_marks_waivers() -> None:
     """A finding that was accepted has a mark of its own, not that of what is well, and its reason."""
-    finding = Finding("host.memory", Severity.FAIL, "3 GiB free", waived="until 2027-01-31: known")
+    finding = Finding("host.memory", Status.FAIL, "3 GiB free", waived="until 2027-01-31: known")
     (line,) = (ln for ln in markdown.render(Report((finding,), Facts())).splitlines() if "3 GiB free" in ln)
 
-    assert line == r"**\[\~\] host.memory**: 3 GiB free *waived until 2027-01-31: known*"
+    assert line == r"**✗ \[\~\] host.memory**: 3 GiB free *waived until 2027-01-31: known*"
 
 
 def test_prometheus_names_waivers() -> None:
@@ -122,48 +125,49 @@ def test_prometheus_names_waivers() -> None:
     site = Settings(
         "x.toml", waivers=(Waiver("host.swap", reason, date(2027, 1, 31)), Waiver("host.shm", "y", date.max))
     )
-    names = ("host.swap", "host.swap", "host.shm", "host.disk")
-    found = custom.waived([Finding(n, s, "x") for n in names for s in (Severity.FAIL, Severity.WARN)], site, NOW.date())
+    names = ("host.swap", "host.shm", "host.disk")
+    found = custom.waived([Finding(name, Status.FAIL, "x") for name in names], site, NOW.date())
     text = formats.render("prometheus", Report(tuple(found), Facts()))
     families = {family.name: family.samples for family in parser.text_string_to_metric_families(text)}
     told = {s.labels["check"]: s.labels for s in families["envcheck_waived"]}
 
     assert len(families["envcheck_waived"]) == 2 and {s.value for s in families["envcheck_waived"]} == {1}
     assert told["host.shm"] == {
-        "check": "host.shm", "device": "", "severity": "fail", "reason": "y", "until": "9999-12-31"
+        "check": "host.shm", "device": "", "status": "fail", "reason": "y", "until": "9999-12-31"
     }  # fmt: skip
     assert told["host.swap"]["reason"].startswith('known "so" \\n C:\\new')
     assert told["host.swap"]["reason"].endswith("✓") and told["host.swap"]["until"] == "2027-01-31"
 
 
 ANSWERS = {
-    Severity.OK: ("", "pass", "none"),
-    Severity.SKIP: ("skipped", "notApplicable", "none"),
-    Severity.UNKNOWN: ("error", "open", "none"),
-    Severity.WARN: ("", "fail", "warning"),
-    Severity.FAIL: ("failure", "fail", "error"),
+    Status.OK: ("", "pass", "none"),
+    Status.NOT_APPLICABLE: ("skipped", "notApplicable", "none"),
+    Status.BLOCKED: ("skipped", "open", "none"),
+    Status.UNKNOWN: ("error", "review", "none"),
+    Status.WARN: ("", "fail", "warning"),
+    Status.FAIL: ("failure", "fail", "error"),
 }
 
 
-@pytest.mark.parametrize("severity", Severity, ids=lambda severity: severity.name)
-def test_three_answers_stay_apart(severity: Severity) -> None:
-    """What could not be told is neither passed nor failed for a CI server or a scanner; a waiver suppresses."""
+@pytest.mark.parametrize("status", Status, ids=lambda status: status.name)
+def test_statuses_stay_apart(status: Status) -> None:
+    """What was not checked or is unknown neither passed nor failed for a CI server or scanner; a waiver suppresses."""
     remedy = Remedy("Do this.", ("do it",))
-    one = Finding("host.memory", severity, "seen", remedy)
-    waived = Finding("host.memory", severity, "seen", remedy, waived="until 2027-01-31: known")
+    one = Finding("host.memory", status, "seen", remedy)
+    waived = Finding("host.memory", status, "seen", remedy, waived="until 2027-01-31: known")
     report = Report((one, waived), Facts())
     cases = ElementTree.fromstring(formats.render("junit", report)).findall(".//testcase")
     elements = [next((e.tag for e in case if e.tag != "system-out"), "") for case in cases]
     results = json.loads(formats.render("sarif", report))["runs"][0]["results"]
 
-    assert elements == [ANSWERS[severity][0], "skipped"]
-    assert (results[0]["kind"], results[0]["level"]) == ANSWERS[severity][1:]
+    assert elements == [ANSWERS[status][0], "skipped"]
+    assert (results[0]["kind"], results[0]["level"]) == ANSWERS[status][1:]
     assert ("suppressions" in results[0], "suppressions" in results[1]) == (False, True)
 
 
 def test_strict_warnings_fail() -> None:
     """With --strict a warning is a failure for a CI server, as the exit code says."""
-    found = (Finding("host.swap", Severity.WARN, "seen"),)
+    found = (Finding("host.swap", Status.WARN, "seen"),)
     failures = [
         ElementTree.fromstring(formats.render("junit", Report(found, Facts(), strict))).get("failures")
         for strict in (False, True)

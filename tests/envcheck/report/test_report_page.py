@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 import pytest
 
 from envcheck.core.facts import Disk, Facts, Host
-from envcheck.core.model import Finding, Severity, Topology
+from envcheck.core.model import Finding, Status, Topology
 from envcheck.core.units import GIB
 from envcheck.report import Report, bars, formats, palette, topology
 from envcheck.report.page_words import EN, WORDS, words
@@ -224,7 +224,7 @@ def test_nothing_to_show() -> None:
     """A report without findings, host or devices is a page all the same."""
     page = Page(formats.render("html", Report((), Facts())))
 
-    assert "Nothing was judged." in page.text
+    assert "No check applies here." in page.text
     assert "no accelerator" in page.text
 
 
@@ -269,35 +269,35 @@ def test_bars_stand_out(scheme: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "severity"),
+    ("name", "place", "status"),
     [
-        ("host.shm", "/dev/shm", Severity.FAIL),
-        ("job.shm", "/dev/shm", Severity.WARN),
-        ("host.memory", "Memory in use", Severity.WARN),
-        ("host.disk", "home folder", Severity.WARN),
-        ("job.disk", "this folder", Severity.FAIL),
-        ("engine.disk", "/var/lib/docker", Severity.WARN),
-        ("host.shm", "", Severity.UNKNOWN),
-        ("host.clock", "", Severity.FAIL),
+        ("host.shm", "/dev/shm", Status.FAIL),
+        ("job.shm", "/dev/shm", Status.WARN),
+        ("host.memory", "Memory in use", Status.WARN),
+        ("host.disk", "home folder", Status.WARN),
+        ("job.disk", "this folder", Status.FAIL),
+        ("engine.disk", "/var/lib/docker", Status.WARN),
+        ("host.shm", "", Status.UNKNOWN),
+        ("host.clock", "", Status.FAIL),
     ],
 )
-def test_a_place_that_a_check_tells_of_is_marked(name: str, place: str, severity: Severity) -> None:
+def test_a_place_that_a_check_tells_of_is_marked(name: str, place: str, status: Status) -> None:
     """The bar of what a check finds wanting has its colour and its sign, no other has; a waived one looks well."""
     disks = {p: Disk(100 * GIB, (5 if p == "home" else 50) * GIB) for p in (".", "home", "/", "/dev/shm")}
     host = Host(memory_total_bytes=GIB, memory_available_bytes=GIB)
     found = Facts(host=host, disks={**disks, "/var/lib/docker": Disk(100 * GIB, 50 * GIB)})
-    finding = Finding(name, severity, "seen")
+    finding = Finding(name, status, "seen")
     drawn = {b.name: b.state for b in bars.bars(found, [finding], words("en"))}
     marked = {b: state for b, state in drawn.items() if state}
 
     assert len(drawn) == 6
-    assert marked == ({place: severity.name.lower()} if place else {})
+    assert marked == ({place: status.name.lower()} if place else {})
     assert not any(b.state for b in bars.bars(found, [replace(finding, waived="so")], words("en")))
 
 
 def test_a_waived_finding_is_called_waived() -> None:
     """It applies, and somebody accepted it: the page says so, and until when."""
-    finding = Finding("host.memory", Severity.WARN, "3 GiB free", waived="until 2027-01-31: known")
+    finding = Finding("host.memory", Status.WARN, "3 GiB free", waived="until 2027-01-31: known")
     page = formats.render("html", Report([finding], Facts()))
     (pill,) = re.findall(r'<li class="pill waived"><span aria-hidden="true">~</span> (.*?)</li>', page)
     said = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page[page.index('<p class="name">') :]))

@@ -126,7 +126,7 @@ def test_parse_has_all_fields(kind: Any, place: tuple[str, ...]) -> None:
 
 
 def test_wrong_documents_are_refused() -> None:
-    """The schema says no to a severity that is none, to a missing verdict and to another schema number."""
+    """The schema says no to a status that is none, to a missing verdict and to another schema number."""
     good = {
         "schema": 1,
         "verdict": "OK",

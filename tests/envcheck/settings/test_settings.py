@@ -17,7 +17,7 @@ from envcheck.checks import custom
 from envcheck.core import language
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, Host
-from envcheck.core.model import Answer, Finding, Outcome, Question, Severity
+from envcheck.core.model import Answer, Finding, Outcome, Question, Status
 from envcheck.settings import file as settings_file
 from envcheck.settings.site_settings import OwnCheck, Settings, Waiver
 from envcheck.settings.thresholds import THRESHOLDS, least_share, limit
@@ -63,7 +63,7 @@ def test_whole_file(tmp_path: Path) -> None:
     assert found.waivers == (Waiver("host.swap", "no other disk", datetime.date(2027, 1, 31)),)
     assert found.thresholds == {"host.memory.warn_gib": 4, "host.shm.fail_gib": 0.5}
     assert found.checks[0].question.what == ("lmstat", "-a")
-    assert (found.checks[0].severity, found.checks[0].question.timeout_s) == (Severity.WARN, 3)
+    assert (found.checks[0].severity, found.checks[0].question.timeout_s) == (Status.WARN, 3)
     assert found.trusted
 
 
@@ -119,34 +119,34 @@ def test_threshold_decides() -> None:
     """The site's figure takes the default's place."""
     facts = Facts(host=Host(memory_available_bytes=6 << 30))
     name = "host.memory.warn_gib"
-    stricter = [f.severity for f in checks.run_all(facts, ["host.memory"])]
-    looser = [f.severity for f in checks.run_all(Facts(host=facts.host, thresholds={name: 4}), ["host.memory"])]
+    stricter = [f.status for f in checks.run_all(facts, ["host.memory"])]
+    looser = [f.status for f in checks.run_all(Facts(host=facts.host, thresholds={name: 4}), ["host.memory"])]
 
-    assert (stricter, looser) == ([Severity.WARN], [Severity.OK])
+    assert (stricter, looser) == ([Status.WARN], [Status.OK])
     assert limit(Facts(), name) == THRESHOLDS[name].value and 0.9 < least_share(Facts()) < 1
 
 
 @pytest.mark.parametrize(
     ("answer", "severity"),
     [
-        (Answer("run t", Outcome.ANSWERED, "server UP"), Severity.OK),
-        (Answer("run t", Outcome.FAILED, "server UP", status=1), Severity.OK),
-        (Answer("run t", Outcome.ANSWERED, "server DOWN"), Severity.FAIL),
-        (Answer("run t", Outcome.ANSWERED, "server UP, licence expired"), Severity.FAIL),
-        (Answer("run t", Outcome.EMPTY), Severity.FAIL),
-        (Answer("run t", Outcome.ABSENT, err="t: not found"), Severity.UNKNOWN),
-        (Answer("run t", Outcome.HUNG), Severity.UNKNOWN),
-        (None, Severity.UNKNOWN),
+        (Answer("run t", Outcome.ANSWERED, "server UP"), Status.OK),
+        (Answer("run t", Outcome.FAILED, "server UP", status=1), Status.OK),
+        (Answer("run t", Outcome.ANSWERED, "server DOWN"), Status.FAIL),
+        (Answer("run t", Outcome.ANSWERED, "server UP, licence expired"), Status.FAIL),
+        (Answer("run t", Outcome.EMPTY), Status.FAIL),
+        (Answer("run t", Outcome.ABSENT, err="t: not found"), Status.UNKNOWN),
+        (Answer("run t", Outcome.HUNG), Status.UNKNOWN),
+        (None, Status.UNKNOWN),
     ],
 )
-def test_own_check(answer: Answer | None, severity: Severity) -> None:
+def test_own_check(answer: Answer | None, severity: Status) -> None:
     """Right, wrong, absent, unreadable: a tool that is missing is never green."""
     mine = OwnCheck("own.t", Question("run", ("t",)), "Ask them.", "says", "server UP", "expired")
     more = custom.checks(Settings("site.toml", checks=(mine,)))
     found = checks.run_all(Facts(answers={"run t": answer} if answer else {}), ["own.t"], own=more)
 
-    assert [(f.name, f.severity) for f in found] == [("own.t", severity)]
-    assert severity is not Severity.FAIL or (found[0].remedy and found[0].evidence)
+    assert [(f.name, f.status) for f in found] == [("own.t", severity)]
+    assert severity is not Status.FAIL or (found[0].remedy and found[0].evidence)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_did_not_answer_is_run_by_hand(outcome: Outcome, seen: str, tmp_pat
     answers = {"run lmstat -a": Answer("run lmstat -a", outcome, err="lmstat: not found")}
     (found,) = checks.run_all(Facts(answers=answers), ["own.licence"], own=custom.checks(site))
 
-    assert (found.severity, found.seen) == (Severity.UNKNOWN, seen)
+    assert (found.status, found.seen) == (Status.UNKNOWN, seen)
     assert found.remedy and found.remedy.commands == ("lmstat -a",)
     assert found.remedy.words.startswith("Run it by hand") and "Ask them" not in found.remedy.words
 
@@ -183,14 +183,14 @@ def test_pattern_that_never_ends_is_called_off() -> None:
         Facts(answers={"run t": answer}), ["own.t"], own=custom.checks(Settings("s", checks=(mine,)))
     )
 
-    assert [f.severity for f in found] == [Severity.UNKNOWN]
+    assert [f.status for f in found] == [Status.UNKNOWN]
     assert "did not end" in found[0].seen
 
 
 def test_waiver_holds_until_its_day() -> None:
     """The day that is named is the last; what is well is not waived."""
     site = Settings("site.toml", waivers=(Waiver("host.swap", "why", DAY),))
-    bad, well = Finding("host.swap", Severity.FAIL, "x"), Finding("host.swap", Severity.OK, "x")
+    bad, well = Finding("host.swap", Status.FAIL, "x"), Finding("host.swap", Status.OK, "x")
 
     assert [f.waived for f in custom.waived([bad, well], site, DAY)] == [f"until {DAY}: why", ""]
     assert custom.waived([bad], site, DAY + datetime.timedelta(days=1)) == [bad]
@@ -205,9 +205,9 @@ def test_waived_finding_counts_for_no_verdict(tmp_path: Path) -> None:
     done = doctor(tmp_path, "--only", "host.memory", "--only", "own", "--strict")
     said = {f["name"]: f for f in json.loads(done.stdout)["findings"]}
 
-    assert said["host.memory"]["severity"] == "WARN"
+    assert said["host.memory"]["status"] == "WARN"
     assert said["host.memory"]["waived"] == "until 2999-01-01: small on purpose"
-    assert said["own.waivers"]["severity"] == "WARN" and "host.shm since 2020-01-01" in said["own.waivers"]["seen"]
+    assert said["own.waivers"]["status"] == "WARN" and "host.shm since 2020-01-01" in said["own.waivers"]["seen"]
     assert done.returncode == 3
     alone = doctor(tmp_path, "--only", "host.memory", "--strict")
     assert (alone.returncode, json.loads(alone.stdout)["verdict"]) == (0, "OK")
@@ -243,7 +243,7 @@ def test_strangers_commands_are_not_run(tmp_path: Path) -> None:
 
     assert not ran_unasked and "nobody named it" in strange.stdout and strange.returncode == 3
     assert ran_named
-    assert json.loads(at_home.stdout)["findings"][0]["severity"] == "FAIL"
+    assert json.loads(at_home.stdout)["findings"][0]["status"] == "FAIL"
 
 
 def test_entry_point(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_entry_point(tmp_path: Path) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: site-checks\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[envcheck.checks]\nmine = site_checks:MINE\nlost = site_checks:NOT_THERE\n")
     done = doctor(tmp_path, "--only", "own", PYTHONPATH=str(tmp_path))
-    said = {f["name"]: f["severity"] for f in json.loads(done.stdout)["findings"]}
+    said = {f["name"]: f["status"] for f in json.loads(done.stdout)["findings"]}
 
     assert said == {"own.fine": "OK", "own.lost": "UNKNOWN"}
 

@@ -67,7 +67,7 @@ def test_every_generic_check_judges_or_names_what_is_missing(report: dict[str, A
 
     found = {f["name"]: f for f in report["findings"] if f["device"] == "tyche"}
     cards = {check.name for check in GENERIC if check.is_of_cards}
-    silent = {name for name in cards if found[name]["severity"] not in SAID and not found[name]["follows"]}
+    silent = {name for name in cards if found[name]["status"] not in SAID and not found[name]["follows"]}
 
     assert cards <= set(found)
     assert silent == set(), {name: found[name]["seen"] for name in silent}
@@ -76,7 +76,7 @@ def test_every_generic_check_judges_or_names_what_is_missing(report: dict[str, A
 
 def test_what_the_record_lacks_is_named(report: dict[str, Any]) -> None:
     """The answer says which part of the record to add."""
-    found = {f["name"]: (f["severity"], f["seen"]) for f in report["findings"] if f["device"] == "tyche"}
+    found = {f["name"]: (f["status"], f["seen"]) for f in report["findings"] if f["device"] == "tyche"}
 
     assert found["driver.module"] == ("UNKNOWN", "no rule for Tyche: its record names no kernel modules")
     assert found["toolkit.present"] == ("UNKNOWN", "no rule for Tyche: its record names no folders of a toolkit")
@@ -133,8 +133,8 @@ def test_a_broken_package_is_one_sentence(record: str, value: str, why: str, sys
     refused = envcheck(sysroot, site, "doctor", "--device", "tyche")
     said = {f["name"]: f for f in json.loads(done.stdout)["findings"]}
 
-    assert (said["own.tyche"]["severity"], why in said["own.tyche"]["seen"]) == ("UNKNOWN", True), said["own.tyche"]
-    assert said["host.memory"]["severity"] == "OK"
+    assert (said["own.tyche"]["status"], why in said["own.tyche"]["seen"]) == ("UNKNOWN", True), said["own.tyche"]
+    assert said["host.memory"]["status"] == "OK"
     assert refused.returncode == 2 and why in refused.stderr and "Traceback" not in refused.stderr
 
 
@@ -143,7 +143,7 @@ def test_broken_checks_cost_the_vendor_nothing_else(sysroot: Path, tmp_path: Pat
     site = made_up_vendor.install(tmp_path / "site")
     (site / "tyche_cards" / "checks.py").write_text("import nothing_of_this_name\n")
     done = envcheck(sysroot, site, "doctor", "--json", "--only", "own", "--only", "devices.present")
-    said = {f["name"]: f["severity"] for f in json.loads(done.stdout)["findings"]}
+    said = {f["name"]: f["status"] for f in json.loads(done.stdout)["findings"]}
 
     assert said == {"own.tyche": "UNKNOWN", "devices.present": "OK"}
 

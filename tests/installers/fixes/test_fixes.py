@@ -17,7 +17,7 @@ import pytest
 from envcheck.checks import run_all
 from envcheck.core.errors import StepError
 from envcheck.core.facts import Disk, Facts, Host, VendorFacts, Wanted
-from envcheck.core.model import Answer, Device, Finding, Outcome, Process, Severity
+from envcheck.core.model import Answer, Device, Finding, Outcome, Process, Status
 from envcheck.vendors import VENDORS
 from installers.fixes import deeds
 from installers.fixes.deeds import End, Remount, Sysctl, Unset
@@ -39,7 +39,7 @@ def doctor(home: Path, *more: str, **env: str) -> subprocess.CompletedProcess[st
 
 
 def wrong(name: str) -> Finding:
-    return Finding(name, Severity.WARN, "seen")
+    return Finding(name, Status.WARN, "seen")
 
 
 @pytest.fixture
@@ -137,8 +137,8 @@ def test_which_remedies() -> None:
     assert [f.deed for f in larger] == [Remount("/dev/shm", 128 * GIB, 64 << 20)]
     assert proposed([wrong("host.shm")], boxed) == []
     assert [f.deed for f in proposed([wrong("host.hugepages")], pages)] == [Sysctl("vm.nr_hugepages", "100", "1000")]
-    assert proposed([Finding("host.shm", Severity.WARN, "x", waived="until then")], facts) == []
-    assert proposed([Finding("host.shm", Severity.UNKNOWN, "x")], facts) == []
+    assert proposed([Finding("host.shm", Status.WARN, "x", waived="until then")], facts) == []
+    assert proposed([Finding("host.shm", Status.UNKNOWN, "x")], facts) == []
     assert all(fix.root for fix in proposed([wrong("host.shm"), wrong("host.hugepages")], facts))
 
 
@@ -206,7 +206,7 @@ def test_ports_of_the_collectives_in_a_namespace(reserved: str) -> None:
     assert before == reserved and now == ",".join(filter(None, (reserved, "60000-60031"))), done.stderr
     assert proposed([wrong("network.port_range")], replace(_asked(reserved), host=Host(in_container=True))) == []
     healed = run_all(_asked(now), only=["network.port_range"])
-    assert [f.severity for f in healed] == [Severity.OK]
+    assert [f.status for f in healed] == [Status.OK]
 
 
 def _told(**said: dict[str, object]) -> dict[str, Answer]:

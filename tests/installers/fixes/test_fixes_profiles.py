@@ -12,12 +12,12 @@ import pytest
 from envcheck.checks.host.system import STALE
 from envcheck.core.errors import StepError
 from envcheck.core.facts import Facts
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from installers.fixes import profiles
 from installers.fixes.deeds import Unset
 from installers.fixes.proposed import by_hand, proposed
 
-WARN = Finding("host.stale_variables", Severity.WARN, "RANK set")
+WARN = Finding("host.stale_variables", Status.WARN, "RANK set")
 # A profile, and which of its lines are commented out, and which are named.
 CASES = {
     "plain": ("export RANK=3\nRANK=4\ndeclare -x RANK=5\nexport MASTER_PORT=1 RANK=2  # both\n", [1, 2, 3, 4], []),

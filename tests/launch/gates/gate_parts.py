@@ -8,7 +8,7 @@ from typing import Any
 
 from envcheck.collect import facts
 from envcheck.core.facts import Disk, Facts, Host, Network, VendorFacts
-from envcheck.core.model import Device, Document, Finding, Remedy, Severity, Topology
+from envcheck.core.model import Device, Document, Finding, Remedy, Status, Topology
 from envcheck.vendors import VENDORS
 from installers.locks.lockfile import SCHEMA, DriverFile, Image, Lock, Wheel
 from installers.recipes import catalogue
@@ -34,7 +34,7 @@ SIGHT = Sight(sizes={"d": 1}, free_bytes=9 * GIB)
 BOXED = replace(RECIPE, container=Container("box"))
 BOX = Box(BOXED)
 HIDDEN: dict[str, Any] = {"stage": BOX, "sight": Sight(obstacle="no engine answers")}
-FAILING = Finding("driver.version", Severity.FAIL, "too old", Remedy("Update it.", ("update",)))
+FAILING = Finding("driver.version", Status.FAIL, "too old", Remedy("Update it.", ("update",)))
 RECIPES = catalogue.load_all(None)
 
 

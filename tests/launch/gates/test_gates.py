@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.cli.docs_gates import table
 from envcheck.core.facts import Facts, Network
-from envcheck.core.model import Document, Finding, Severity
+from envcheck.core.model import Document, Finding, Status
 from installers.recipes.recipe import Container, Hardware
 from launch import gates
 from launch.gates import answers, place
@@ -40,7 +40,7 @@ from tests.launch.gates.gate_parts import (
     situated,
 )
 
-OK, SKIP, UNKNOWN, WARN, FAIL = Severity
+NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
 FLOOR = {"recipe": replace(RECIPE, hardware=Hardware("npu", memory_gib=64))}
 MODEL = {"command": replace(command(), requires=("m/config.json",))}
 WHOLE: dict[str, Any] = {"shards": 2, "size_bytes": 5 * GIB, "flaws": [], "config": {}}
@@ -56,7 +56,7 @@ NPUS = replace(RECIPE, jobs=tuple(replace(JOB, role=name, device=name) for name 
 HCCL = dict.fromkeys(range(60000, 60032))
 CUT_OFF = Document("npu-smi", "info", truncated=True)
 
-CASES: list[tuple[str, dict[str, Any], Severity]] = [
+CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("environment", {}, OK),
     ("environment", sight(missing=("paddlepaddle is not installed",)), FAIL),
     ("environment", HIDDEN, UNKNOWN),
@@ -64,12 +64,12 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("lock", locked("1.26.4", image="sha256:aa"), OK),
     ("lock", locked("1.26.3"), FAIL),
     ("lock", locked("1.26.4", image="sha256:bb"), FAIL),
-    ("lock", {}, SKIP),
+    ("lock", {}, NOT_APPLICABLE),
     ("lock", {"lock_error": "envcheck.lock: line 3: no TOML"}, UNKNOWN),
     ("lock", {"lock": LOCK, **HIDDEN}, UNKNOWN),
-    ("doctor", {"doctor": (replace(FAILING, severity=WARN),)}, WARN),
-    ("doctor", {"doctor": (replace(FAILING, severity=WARN), replace(FAILING, severity=UNKNOWN))}, UNKNOWN),
-    ("doctor", {"doctor": (replace(FAILING, name="host.clock", severity=UNKNOWN),)}, OK),
+    ("doctor", {"doctor": (replace(FAILING, status=WARN),)}, WARN),
+    ("doctor", {"doctor": (replace(FAILING, status=WARN), replace(FAILING, status=UNKNOWN))}, UNKNOWN),
+    ("doctor", {"doctor": (replace(FAILING, name="host.clock", status=UNKNOWN),)}, OK),
     ("doctor", {"doctor": (FAILING,)}, FAIL),
     ("doctor", {"doctor": (replace(FAILING, name="job.cards"),)}, OK),
     ("devices", {}, OK),
@@ -86,7 +86,7 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("world", job(parallel={"tensor": 3}), FAIL),
     ("world", job(parallel={"tensor": 1, "data": 1}), FAIL),
     ("world", job(parallel={"tensor": 0}), FAIL),
-    ("world", {}, SKIP),
+    ("world", {}, NOT_APPLICABLE),
     ("visible", seeing("0,1", 2), OK),
     ("visible", seeing("0,1,5", 2), OK),
     ("visible", seeing("0, 1", 2), FAIL),
@@ -97,7 +97,7 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("visible", seeing("", 2), FAIL),
     ("visible", seeing("0-1", 2), FAIL),
     ("visible", {**seeing("0,1,2", 3), "facts": cards(2)["facts"]}, OK),  # too few cards: gate.devices says so
-    ("visible", cards(2), SKIP),
+    ("visible", cards(2), NOT_APPLICABLE),
     ("visible", left_out("2,3"), WARN),
     ("visible", left_out("0,1,3"), OK),
     ("visible", left_out("1,0"), WARN),
@@ -105,41 +105,41 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("visible", left_out("0,,1"), WARN),
     ("visible", left_out("a"), WARN),
     ("visible", left_out(""), WARN),
-    ("visible", {}, SKIP),
+    ("visible", {}, NOT_APPLICABLE),
     ("topology", seeing("0,1,2,3,4,5,6,7", 8), OK),
     ("topology", seeing("0,1,8,9", 4), OK),
     ("topology", seeing("0,1,2,3,4,5,6,7,8,9,10,11", 12), FAIL),
     ("topology", seeing("0,1,2,9", 4, HCCL_INTRA_ROCE_ENABLE="1"), OK),
     ("topology", seeing("0,1", 2, HCCL_INTRA_ROCE_ENABLE="1", HCCL_INTRA_PCIE_ENABLE="1"), FAIL),
-    ("topology", seeing("0", 1), SKIP),
-    ("topology", {}, SKIP),
+    ("topology", seeing("0", 1), NOT_APPLICABLE),
+    ("topology", {}, NOT_APPLICABLE),
     ("topology", seeing("0,1", 2, topology=None), UNKNOWN),
     ("mixed", {"recipe": HETERO, "job": HETERO.jobs[1], "device": "iluvatar"}, OK),
     ("mixed", {"recipe": NPUS, "job": NPUS.jobs[1], "device": "npu"}, FAIL),
-    ("mixed", {}, SKIP),
+    ("mixed", {}, NOT_APPLICABLE),
     ("steps", job(steps={"max": 50, "warmup": 5, "save": 10}), OK),
     ("steps", job(steps={"max": 50, "warmup": 50}), FAIL),
     ("steps", job(steps={"max": 50, "save": 100}), WARN),
     ("steps", job(steps={"max": 50, "eval": 51}), WARN),
-    ("steps", {}, SKIP),
+    ("steps", {}, NOT_APPLICABLE),
     ("bubble", arguments("--gradient_accumulation_steps", "9", parallel=PIPELINE), OK),
     ("bubble", arguments("--gradient_accumulation_steps", "2", parallel=PIPELINE), WARN),
     ("bubble", arguments(parallel=PIPELINE), WARN),
-    ("bubble", {}, SKIP),
+    ("bubble", {}, NOT_APPLICABLE),
     ("bubble", arguments("--gradient_accumulation_steps", "auto", parallel=PIPELINE), UNKNOWN),
     ("memory", {**cards(2), **FLOOR}, OK),
     ("memory", {**cards(2), "recipe": replace(RECIPE, hardware=Hardware("npu", memory_gib=80))}, FAIL),
-    ("memory", {}, SKIP),
+    ("memory", {}, NOT_APPLICABLE),
     ("memory", {**cards(2), **FLOOR, "facts": replace(FACTS, vendors=())}, UNKNOWN),
     ("host", {}, OK),
     ("host", host(memory_available_bytes=GIB), FAIL),
     ("host", sight(memory_bytes=GIB), FAIL),
-    ("host", {"recipe": replace(RECIPE, hardware=Hardware("any"))}, SKIP),
+    ("host", {"recipe": replace(RECIPE, hardware=Hardware("any"))}, NOT_APPLICABLE),
     ("host", host(memory_available_bytes=None), UNKNOWN),
     ("shm", {}, OK),
     ("shm", shm(0.064), FAIL),
     ("shm", shm(64, 0.1), WARN),
-    ("shm", {"recipe": replace(RECIPE, hardware=Hardware("any"))}, SKIP),
+    ("shm", {"recipe": replace(RECIPE, hardware=Hardware("any"))}, NOT_APPLICABLE),
     ("shm", shm(None), UNKNOWN),
     ("shm", {"facts": replace(FACTS, disks=None)}, UNKNOWN),
     ("shm", {"stage": BOX, **sight(shm_bytes=2 * GIB, shm_free_bytes=2 * GIB)}, OK),
@@ -173,36 +173,36 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("mix", arguments(*MIX, "half,half"), FAIL),
     ("mix", arguments("--dataset", "a", "b", "--interleave_prob", "0.5", "0.5"), OK),
     ("mix", arguments("--dataset", "a,b,c", "--interleave_probs", "0.5,0.5"), FAIL),
-    ("mix", {}, SKIP),
+    ("mix", {}, NOT_APPLICABLE),
     ("model", {**MODEL, **sight(models={"m": WHOLE})}, OK),
     ("model", {**MODEL, **sight(models={"m": {**WHOLE, "flaws": [CUT]}})}, FAIL),
     ("model", {**MODEL, **sight(models={})}, FAIL),
     ("model", {**MODEL, **sight(models={"m": {**WHOLE, "flaws": [{**CUT, "sure": False}]}})}, UNKNOWN),
     ("model", {**MODEL, **HIDDEN}, UNKNOWN),
-    ("model", {}, SKIP),
+    ("model", {}, NOT_APPLICABLE),
     ("master", {**SEVERAL, "master": "10.0.0.7", "own_master": True}, OK),
     ("master", {**SEVERAL, "master": "10.0.0.8", "own_master": False}, FAIL),
-    ("master", {**SEVERAL, "master": "10.0.0.8", "leads": False}, SKIP),
-    ("master", {**SEVERAL, "master": "10.0.0.8", "leads": False, "rank": 1, "own_master": False}, SKIP),
+    ("master", {**SEVERAL, "master": "10.0.0.8", "leads": False}, NOT_APPLICABLE),
+    ("master", {**SEVERAL, "master": "10.0.0.8", "leads": False, "rank": 1, "own_master": False}, NOT_APPLICABLE),
     ("master", {**SEVERAL, "master": "10.0.0.7", "leads": False, "rank": 1, "own_master": True}, FAIL),
     ("master", {**SEVERAL, "master": "nowhere", "own_master": None}, UNKNOWN),
-    ("master", SEVERAL, SKIP),
-    ("master", {}, SKIP),
+    ("master", SEVERAL, NOT_APPLICABLE),
+    ("master", {}, NOT_APPLICABLE),
     ("port", {}, OK),
     ("port", {"port": 80}, OK),
     ("port", {"port": 80, "port_error": "address already in use"}, FAIL),
-    ("port", {"port": 80, "leads": False}, SKIP),
+    ("port", {"port": 80, "leads": False}, NOT_APPLICABLE),
     ("port", {"port": 80, **HIDDEN}, UNKNOWN),
     ("ports", {**cards(2), **sight(ports=HCCL)}, OK),
     ("ports", {**cards(2), **sight(ports={**HCCL, 60003: "address already in use"})}, FAIL),
     ("ports", {**cards(2), **job(environment={"HCCL_IF_BASE_PORT": "65530"})}, FAIL),
     ("ports", {**cards(2), **sight(ports={})}, UNKNOWN),
     ("ports", {**cards(2), **HIDDEN}, UNKNOWN),
-    ("ports", {**cards(1), **job(processes=1)}, SKIP),
+    ("ports", {**cards(1), **job(processes=1)}, NOT_APPLICABLE),
     ("ports", sight(kernel_ports=(28000, 28232)), OK),
     ("ports", sight(kernel_ports=(3, 28232)), FAIL),
     ("ports", sight(kernel_ports=None), UNKNOWN),
-    ("ports", job(nodes=1, processes=1), SKIP),
+    ("ports", job(nodes=1, processes=1), NOT_APPLICABLE),
     ("name", {}, OK),
     ("name", {"facts": replace(FACTS, network=Network(None))}, WARN),
     ("name", {"facts": replace(FACTS, network=None)}, UNKNOWN),
@@ -220,7 +220,7 @@ CASES: list[tuple[str, dict[str, Any], Severity]] = [
     ("container", {}, OK),
     ("container", sight(obstacle="no engine answers"), FAIL),
     ("container", {"stage": BOX}, OK),
-    ("degrees", {}, SKIP),
+    ("degrees", {}, NOT_APPLICABLE),
 ]
 # Gates of the planner, whose cases are jobs of the catalogue: tests/launch/gates/test_gates_machines.py.
 PLANNED = {"degrees", "memory"}
@@ -242,24 +242,24 @@ ALWAYS_TOLD = {
 
 
 def ids(value: object) -> str:
-    return value if isinstance(value, str) else value.name if isinstance(value, Severity) else ""
+    return value if isinstance(value, str) else value.name if isinstance(value, Status) else ""
 
 
 @pytest.mark.parametrize(("name", "changed", "expected"), CASES, ids=ids)
-def test_gate(name: str, changed: dict[str, Any], expected: Severity) -> None:
+def test_gate(name: str, changed: dict[str, Any], expected: Status) -> None:
     """Each gate is open, closed, or says that it cannot tell; what is not open comes with what would open it."""
     finding = gates.GATES[name](situated(**changed))
 
-    assert finding.severity is expected, finding
+    assert finding.status is expected, finding
     assert finding.name == f"gate.{name}"
     assert finding.seen
-    assert finding.remedy or finding.severity in (OK, SKIP)
+    assert finding.remedy or finding.status in (OK, NOT_APPLICABLE)
     assert not finding.remedy or finding.remedy.words
 
 
 def test_every_gate_has_its_cases() -> None:
     """Each gate has a right and a wrong case, and one that cannot be read where there is something to read."""
-    had = {name: {severity for other, _, severity in CASES if other == name} for name in gates.GATES}
+    had = {name: {status for other, _, status in CASES if other == name} for name in gates.GATES}
 
     assert {name for name, _, _ in CASES} == set(gates.GATES)
     assert {name for name in had if OK not in had[name]} <= PLANNED
@@ -270,7 +270,7 @@ def test_every_gate_has_its_cases() -> None:
 def test_nothing_known_is_never_green() -> None:
     """Where neither machine nor place could be looked at, only what can be told without them is open."""
     blind = situated(facts=Facts(), **{**HIDDEN, **job(nodes=2), "port": 80, "master": "m"})
-    green = {finding.name.removeprefix("gate.") for finding in gates.walk(blind) if finding.severity is OK}
+    green = {finding.name.removeprefix("gate.") for finding in gates.walk(blind) if finding.status is OK}
 
     assert green <= {"doctor", "folder", "alone", "variables", "command"}
 
@@ -316,7 +316,7 @@ def test_each_kind_of_missing_file_has_its_next_step() -> None:
     model = gates.GATES["model"](situated(command=NEEDY, stage=BOX, **sight(sizes=GONE)))
 
     assert "in box" in inside.seen
-    assert inside.severity is Severity.FAIL
+    assert inside.status is Status.FAIL
     assert len(inside.evidence) == 3
     assert inside.remedy
     assert model.remedy and "hub" in model.remedy.words
@@ -357,18 +357,16 @@ def test_nobody_measures_a_folder_that_nobody_saw() -> None:
     """A container that is not there is why its free space is not known; then there is nothing to make room in."""
     finding = gates.GATES["disk"](situated(**HIDDEN))
 
-    assert (finding.severity, finding.seen) == (UNKNOWN, "box is not there to look into")
+    assert (finding.status, finding.seen) == (UNKNOWN, "box is not there to look into")
 
 
-@pytest.mark.parametrize(
-    ("boxed", "device", "severity"), [(False, "npu", FAIL), (True, "npu", WARN), (False, "", WARN)]
-)
-def test_closed_nodes_close_a_job_of_this_host(boxed: bool, device: str, severity: Severity) -> None:
+@pytest.mark.parametrize(("boxed", "device", "status"), [(False, "npu", FAIL), (True, "npu", WARN), (False, "", WARN)])
+def test_closed_nodes_close_a_job_of_this_host(boxed: bool, device: str, status: Status) -> None:
     """Who may not open the cards' nodes trains in a container alone; other cards' and other warnings stay."""
     closed = Finding("devices.access", WARN, "wang may not open /dev/davinci0", device=device or "nvidia")
     other = Finding("devices.memory", WARN, "held", device="npu")
 
-    assert [f.severity for f in place.of_job((closed, other), "npu", boxed)] == [severity, WARN]
+    assert [f.status for f in place.of_job((closed, other), "npu", boxed)] == [status, WARN]
 
 
 def test_doctor_gate_hands_on_the_remedy() -> None:

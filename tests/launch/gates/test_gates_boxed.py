@@ -11,7 +11,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from installers.recipes.recipe import Container
 from launch import gates
 from launch.job.command import Command
@@ -54,11 +54,11 @@ def test_gates_look_into_the_container(box: Box, engine: Engine, monkeypatch: py
     s = situated(recipe=box.recipe, stage=box, sight=seen, command=MADE)
     data, whole, shm, disk = (gates.GATES[name](s) for name in ("data", "model", "shm", "disk"))
 
-    assert data.severity is whole.severity is shm.severity is Severity.FAIL
+    assert data.status is whole.status is shm.status is Status.FAIL
     assert data.evidence == ("cut.jsonl line 4 is no JSON at column 10 (expecting value)",)
     assert len(whole.evidence) == 1
     assert whole.evidence[0].startswith("m: model-00002-of-00002.safetensors is cut off: ")
     assert shm.seen == f"/dev/shm in {NAME} holds 64 MiB, the job wants 1.0 GiB"
-    assert disk.severity is Severity.OK
+    assert disk.status is Status.OK
     assert seen.ports[70000] == "no such port"
     assert seen.image.startswith("sha256:")

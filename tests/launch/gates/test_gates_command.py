@@ -148,7 +148,7 @@ def healthy(name: str) -> tuple[str, ...]:
 
 
 def shut(found: dict[str, Any]) -> set[str]:
-    return {name for name, gate in found.items() if gate["severity"] == "FAIL"}
+    return {name for name, gate in found.items() if gate["status"] == "FAIL"}
 
 
 @pytest.mark.parametrize(("name", "method", "variant", "role"), thin_out(5, JOBS))
@@ -159,7 +159,7 @@ def test_all_gates_are_open(seats: Seats, name: str, method: str, variant: str, 
     waived = {gate for gate, finding in found.items() if finding["seen"].startswith("waived")}
 
     assert (code, shut(found)) == (0, set()), (err, found)
-    assert not [gate for gate, finding in found.items() if finding["severity"] == "UNKNOWN"]
+    assert not [gate for gate, finding in found.items() if finding["status"] == "UNKNOWN"]
     assert waived <= set(LACKING)
 
 
@@ -188,7 +188,7 @@ def test_a_fault_closes_its_gate(seats: Seats, wish: str, system: tuple[str, str
         return
     closed = found[gate]
     assert code == 1
-    assert closed["severity"] == "FAIL", found
+    assert closed["status"] == "FAIL", found
     assert not check or any(line.startswith(f"{check}: ") for line in closed["evidence"]), closed
     assert closed["seen"]
     assert closed["remedy"]["words"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from envcheck import checks
-from envcheck.core.model import Finding, Severity
+from envcheck.core.model import Finding, Status
 from envcheck.simulate import faults, machine_file
 from launch import gates
 from launch.gates.context import Situation
@@ -86,7 +86,7 @@ def walked(s: Situation) -> dict[str, Finding]:
 
 def shut(found: dict[str, Finding]) -> set[str]:
     """The closed gates; of doctor's the checks."""
-    names = {name for name, finding in found.items() if finding.severity is Severity.FAIL}
+    names = {name for name, finding in found.items() if finding.status is Status.FAIL}
     lines = found["doctor"].evidence if "doctor" in names else ()
     return (names - {"doctor"}) | {line.partition(":")[0] for line in lines}
 
@@ -97,7 +97,7 @@ def test_the_right_machine(recipe: str, method: str, machine: str, as_it_is: tup
     found = walked(of_recipe(recipe, method, machine, *as_it_is))
 
     assert shut(found) == set()
-    assert found["memory"].severity is found["degrees"].severity is found["host"].severity is Severity.OK
+    assert found["memory"].status is found["degrees"].status is found["host"].status is Status.OK
 
 
 @pytest.mark.parametrize(("recipe", "method", "machine", "as_it_is"), thin_out(2, SYSTEMS))
@@ -135,14 +135,14 @@ def test_a_cut_off_answer_is_no_number() -> None:
     for fault in ("truncated", "dcmi-8005", "tool-missing"):
         found = walked(of_recipe("ernie-300b-npu", "lora", BOX16, fault))
 
-        assert found["devices"].severity is found["topology"].severity is Severity.UNKNOWN, fault
+        assert found["devices"].status is found["topology"].status is Status.UNKNOWN, fault
 
 
 def test_a_busy_card_is_named_with_who_holds_it() -> None:
     """The job's own cards count, not the emptiest ones; the card, what is free on it, and the process are said."""
     found = gates.GATES["memory"](of_recipe("qwen-7b-npu-swift", "lora", "atlas-800t-a2", "memory-held=60000"))
 
-    assert found.severity is Severity.FAIL
+    assert found.status is Status.FAIL
     assert len(found.evidence) == 1
     assert found.evidence[0].startswith("card 0: ")
     assert "python3 (pid 20817, 60000 MiB)" in found.evidence[0]
@@ -152,7 +152,7 @@ def test_one_full_card_of_all_that_are_used() -> None:
     """The job fits but for one card: what is to be done is to free that card, not to buy larger ones."""
     found = gates.GATES["memory"](of_recipe("ernie-21b-iluvatar", "lora", "bi-v150x8", "memory-held=30000"))
 
-    assert found.severity is Severity.FAIL
+    assert found.status is Status.FAIL
     assert found.seen.startswith("1 of 16 cards are too full: ")
     assert found.remedy and found.remedy.words == "Stop who holds it."
 
@@ -172,7 +172,7 @@ def test_who_holds_a_card_is_told_once(recipe: str, machine: str, mib: int, name
     seen = of_recipe(recipe, "lora", machine, *faulty)
     seen = replace(seen, doctor=tuple(checks.run_all(seen.facts)))
 
-    assert gates.GATES["memory"](seen).severity is (Severity.OK if named else Severity.FAIL)
+    assert gates.GATES["memory"](seen).status is (Status.OK if named else Status.FAIL)
     assert ("devices.processes" in gates.GATES["doctor"](seen).seen) == named
 
 
@@ -182,7 +182,7 @@ def test_degrees_that_do_not_divide() -> None:
         of_recipe("ernie-21b-iluvatar", "lora", "bi-v150x8", parallel={"tensor": 8, "pipeline": 2})
     )
 
-    assert found.severity is Severity.FAIL
+    assert found.status is Status.FAIL
     assert found.seen == "tensor parallel 8 does not divide 20 heads and 4 key/value heads: 1, 2, 4"
     assert found.remedy and "--set tensor_parallel_degree=N" in found.remedy.words
 
@@ -196,8 +196,8 @@ def test_doctor_says_it_of_the_recipe() -> None:
         wanted = replace(s.facts.wanted, degrees=recipe_job.judged(s.recipe, s.job, s.facts))
         (told[tensor],) = checks.run_all(replace(s.facts, wanted=wanted), ["job.degrees"])
 
-    assert told[4].severity is Severity.OK and "20 heads" in told[4].seen
-    assert told[8].severity is Severity.FAIL and told[8].seen.endswith("20 heads and 4 key/value heads: 1, 2, 4")
+    assert told[4].status is Status.OK and "20 heads" in told[4].seen
+    assert told[8].status is Status.FAIL and told[8].seen.endswith("20 heads and 4 key/value heads: 1, 2, 4")
     assert told[8].remedy and told[8].remedy.commands[0].startswith("envcheck plan --model ")
 
 
@@ -209,8 +209,8 @@ def test_the_config_that_is_there_counts() -> None:
     there = {"m": {"shards": 1, "size_bytes": 1, "flaws": [], "config": edited}}
     broken = {"m": {**there["m"], "config": {"hidden_size": "many"}}}
 
-    assert gates.GATES["degrees"](replace(right, sight=replace(SIGHT, models=there))).severity is Severity.OK
-    assert gates.GATES["degrees"](replace(right, sight=replace(SIGHT, models=broken))).severity is Severity.UNKNOWN
+    assert gates.GATES["degrees"](replace(right, sight=replace(SIGHT, models=there))).status is Status.OK
+    assert gates.GATES["degrees"](replace(right, sight=replace(SIGHT, models=broken))).status is Status.UNKNOWN
 
 
 def test_checkpoints_are_counted() -> None:
@@ -219,7 +219,7 @@ def test_checkpoints_are_counted() -> None:
     limited = replace(s, job=replace(s.job, arguments=(*s.job.arguments, "--save_total_limit", "1")))
     two, one = (gates.GATES["disk"](replace(x, sight=replace(SIGHT, free_bytes=900 * GIB))) for x in (s, limited))
 
-    assert (two.severity, one.severity) == (Severity.FAIL, Severity.OK)
+    assert (two.status, one.status) == (Status.FAIL, Status.OK)
     assert two.evidence == ("2 checkpoints of 488.1 GiB each on this node, by the planner",)
 
 
@@ -235,11 +235,11 @@ def test_all_closed_gates_are_told_at_once(tmp_path: Path) -> None:
     """By the command: every gate that is closed stands in one answer, with exit 1, and what cannot be told is no OK."""
     options = ("--model", "21b", "--method", "lora", "--device", "iluvatar", "--set", "train_dataset_prob=0.5,0.5")
     code, found, err = refused(tmp_path, "dev-4090x1", *options)
-    closed = {name for name, gate in found.items() if gate["severity"] == "FAIL"}
+    closed = {name for name, gate in found.items() if gate["status"] == "FAIL"}
 
     assert code == 1
     assert {"gate.devices", "gate.mix", "gate.doctor"} <= closed
-    assert found["gate.data"]["severity"] == found["gate.model"]["severity"] == "UNKNOWN"
+    assert found["gate.data"]["status"] == found["gate.model"]["status"] == "UNKNOWN"
     assert all(name in err for name in closed)
 
 
@@ -276,18 +276,18 @@ def test_a_waiver_opens_one_gate_alone() -> None:
     assert {f.name for f in gates.closed(found)} == {"gate.folder", "gate.alone"}
     assert waived == ("disk: a quota that lies",)
     (disk,) = [f for f in found if f.name == "gate.disk"]
-    assert disk.severity is Severity.WARN
+    assert disk.status is Status.WARN
     assert disk.seen.startswith("waived, since a quota that lies: ")
 
 
 def test_one_check_of_doctors_is_waived_by_its_name() -> None:
     """Another check that failed keeps the gate closed."""
-    failing = Finding("driver.version", Severity.FAIL, "too old")
+    failing = Finding("driver.version", Status.FAIL, "too old")
     s = situated(doctor=(failing, replace(failing, name="devices.health")))
     waivers = gates.waive.asked(("driver.version",), ("it is patched",), gates.GATES)
     _, found, waived = gates.opened(s, waivers)
     (doctor,) = [f for f in found if f.name == "gate.doctor"]
 
-    assert doctor.severity is Severity.FAIL
+    assert doctor.status is Status.FAIL
     assert doctor.evidence == ("devices.health: too old.",)
     assert waived == ("driver.version: it is patched",)

@@ -181,7 +181,7 @@ def test_gate_closed(paddle_home: Path, trained: Path, tmp_path: Path) -> None:
 
     assert done.returncode == 1
     said = json.loads(done.stdout)
-    assert [gate["name"] for gate in said["gates"] if gate["severity"] == "FAIL"] == ["gate.data"]
+    assert [gate["name"] for gate in said["gates"] if gate["status"] == "FAIL"] == ["gate.data"]
     assert "nothing/weights.npz is not there" in done.stderr and "Name a checkpoint that is there" in done.stderr
     assert not list((tmp_path / "runs").glob("*/"))
 

@@ -15,7 +15,7 @@ import pytest
 from envcheck import checks
 from envcheck.collect import facts
 from envcheck.core.facts import Facts, Fit, VendorFacts, Wanted
-from envcheck.core.model import Device, Remedy, Severity
+from envcheck.core.model import Device, Remedy, Status
 from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer, device_of
@@ -87,7 +87,7 @@ def test_recipes_fit_their_own_machines(one: Offer) -> None:
     judged = list(checks.run_all(replace(known, wanted=replace(known.wanted, fit=found)), ["job.memory"]))
 
     assert found.fits is True
-    assert [finding.severity for finding in judged] == [Severity.OK]
+    assert [finding.status for finding in judged] == [Status.OK]
     assert "by the planner" in judged[0].seen
 
 
@@ -146,8 +146,8 @@ def test_without_figures_nothing_is_said() -> None:
     assert fit.fit(*offer("ernie-300b-npu", "lora"), silent) is None
 
 
-@pytest.mark.parametrize(("fits", "severity"), [(True, Severity.OK), (False, Severity.FAIL), (None, Severity.UNKNOWN)])
-def test_three_answers(fits: bool | None, severity: Severity) -> None:
+@pytest.mark.parametrize(("fits", "status"), [(True, Status.OK), (False, Status.FAIL), (None, Status.UNKNOWN)])
+def test_three_answers(fits: bool | None, status: Status) -> None:
     """What the planner cannot tell is unknown to check and gate, what does not fit closes the gate with its remedy."""
     recipe, job = offer("ernie-300b-npu", "lora")
     said = Wanted("r", "lora", "npu", memory_gib=64, fit=Fit(fits, "the reason", Remedy("The change.", ("plan",))))
@@ -156,7 +156,7 @@ def test_three_answers(fits: bool | None, severity: Severity) -> None:
     (check,) = checks.run_all(known, ["job.memory"])
     gate = gates.memory.device_memory(here)
 
-    assert (check.severity, gate and gate.severity) == (severity, severity)
+    assert (check.status, gate and gate.status) == (status, status)
     assert "the reason" in check.seen
     assert gate and gate.remedy and gate.remedy.words == "The change."
 
@@ -165,9 +165,9 @@ def test_too_few_cards_are_no_lack_of_memory() -> None:
     """Where all cards that there are are free, that a job wants more of them is told once, by job.cards."""
     said = Wanted("r", "lora", "npu", cards=16, memory_gib=64)
     known = replace(cards(8, 64), wanted=said)
-    found = {f.name: f.severity for f in checks.run_all(known, ["job.memory", "job.cards"])}
+    found = {f.name: f.status for f in checks.run_all(known, ["job.memory", "job.cards"])}
 
-    assert found == {"job.cards": Severity.FAIL, "job.memory": Severity.OK}
+    assert found == {"job.cards": Status.FAIL, "job.memory": Status.OK}
 
 
 def test_host_memory_still_counts() -> None:
@@ -176,8 +176,8 @@ def test_host_memory_still_counts() -> None:
     known = replace(cards(16, 64), wanted=Wanted("r", "lora", "npu", fit=Fit(True, "it fits")))
     here = situated(recipe, job, known)
 
-    assert gates.GATES["memory"](here).severity is Severity.OK
-    assert gates.GATES["host"](here).severity is Severity.UNKNOWN
+    assert gates.GATES["memory"](here).status is Status.OK
+    assert gates.GATES["host"](here).status is Status.UNKNOWN
     assert "of host memory free" in gates.GATES["host"](here).seen
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from launch.job.request import Request
 from launch.rendezvous import hello, judge, meeting
 from launch.rendezvous.hello import Greeting
@@ -50,7 +50,7 @@ def gathered(port: int, *nodes: Greeting, limit_s: float = 20.0) -> list[Met]:
 
 
 def bad(met: Met) -> dict[str, str]:
-    return {f.name: f.seen for f in met.findings if f.severity in (Severity.FAIL, Severity.WARN)}
+    return {f.name: f.seen for f in met.findings if f.status in (Status.FAIL, Status.WARN)}
 
 
 def test_all_there(port: int) -> None:
@@ -106,7 +106,7 @@ def test_clocks(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     off = replace(node(1), skew_s=-90.0)
 
     finding = judge.clock([node(0), off])
-    assert finding.severity is Severity.WARN
+    assert finding.status is Status.WARN
     assert "rank 1 (n1, 10.0.0.2) is 90.0 s behind" in finding.seen
     assert all(abs(g.skew_s) < 0.3 for g in gathered(port, *(replace(node(n), nodes=2) for n in (0, 1)))[0].nodes)
 

@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.core.language import width
 from envcheck.core.language.findings import localised
-from envcheck.core.model import Severity
+from envcheck.core.model import Status
 from envcheck.report import Style
 from launch import gates
 from launch.gates import listing
@@ -41,7 +41,7 @@ def test_each_case_of_a_gate_is_said_in_chinese(name: str, changed: dict[str, An
 
 def test_what_a_person_reads_of_closed_gates(chinese: None, capsys: pytest.CaptureFixture[str]) -> None:
     """The list of gates, and what a start says of those that are closed, have their own words in Chinese, too."""
-    case = next(case for case in test_gates.CASES if case[2] is Severity.FAIL and case[0] == "port")
+    case = next(case for case in test_gates.CASES if case[2] is Status.FAIL and case[0] == "port")
     found = [gates.GATES["port"](situated(**case[1]))]
     listed = listing.text(found, Style(width=60))
     run_text.closed(found)

@@ -88,7 +88,7 @@ def test_how_a_training_over_hosts_ended_is_chinese(capsys: pytest.CaptureFixtur
     broken = Said("a")
     broken.status = 255
     did = {"a": [connectivity.broken(broken)]}
-    session._gates(did, node.Severity.OK)
+    session._gates(did, node.Status.OK)
     document = {
         "first_failed_worker": {"rank": 1, "code": -9, "follows": True},
         "diagnoses": [{"says": "A port is in use"}],

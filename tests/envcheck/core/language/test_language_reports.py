@@ -18,7 +18,7 @@ from envcheck.core import language
 from envcheck.core.facts import Facts
 from envcheck.core.language import width
 from envcheck.core.language.findings import localised
-from envcheck.core.model import Accepted, Finding, Severity
+from envcheck.core.model import Accepted, Finding, Status
 from envcheck.report import Report, Style, formats, listing
 from tests.envcheck.checks import test_checks
 from tests.envcheck.checks.doctor_helpers import simulated
@@ -88,7 +88,7 @@ def test_a_simulated_machine_is_told_in_chinese(name: str, fault: str) -> None:
 
 
 def test_the_door_changes_words_alone() -> None:
-    """Name, severity, device, commands, evidence and source of each finding are the same in both languages."""
+    """Name, status, device, commands, evidence and source of each finding are the same in both languages."""
     known, (_, wrong, _, _, _) = test_checks.case("host.shm")
     found = checks.run_all(wrong(known))
     said = localised(found)
@@ -113,7 +113,7 @@ def test_the_page_says_our_own_reason_and_leaves_titles() -> None:
 
 def test_a_waiver_is_said_in_chinese_with_its_own_reason() -> None:
     """Its last day is told in Chinese, and the site's reason stays to the letter."""
-    finding = Finding("host.swap", Severity.WARN, "x", waived="until 2027-01-31: we know {it}")
+    finding = Finding("host.swap", Status.WARN, "x", waived="until 2027-01-31: we know {it}")
     (said,) = localised([replace(finding, accepted=Accepted("we know {it}", "2027-01-31"))])
 
     assert said.waived == "至 2027-01-31：we know {it}"

@@ -290,7 +290,7 @@ def test_shown_and_written(tmp_path: Path) -> None:
 
 
 def seen(folder: Path, node: str, *gates: str, **more: object) -> None:
-    found = [{"name": gate, "severity": "FAIL", "seen": f"{node} has none", "remedy": None} for gate in gates]
+    found = [{"name": gate, "status": "FAIL", "seen": f"{node} has none", "remedy": None} for gate in gates]
     (folder / f"{node}.json").write_text(json.dumps({"state": "refused" if gates else "ready", "gates": found, **more}))
 
 
