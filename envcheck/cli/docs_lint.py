@@ -1,4 +1,4 @@
-"""docs/lint.md: python -m envcheck.lint > docs/lint.md"""
+"""docs/lint.md: python -m envcheck.cli.docs_lint > docs/lint.md"""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Fix, Remark, Script, Word
 from envcheck.core.lint.remarks import fail, graded, swap, unknown, warn
+from envcheck.lint.context.shells import bash_says
 
 _CONTINUED = re.compile(rb"(?<!\\)(?:\\\\)*\\([ \t]+)\r?$", re.MULTILINE)
 _ENDS = re.compile(rb"(?<!\\)(?:\\\\)*(\\)[ \t]*\r?\n((?:[ \t]*\r?\n)*)(?=([ \t]*)([^\r\n]*))")
@@ -151,8 +152,6 @@ def _within_quotes(text: str, at: int) -> bool:
 
 def syntax(context: LintContext) -> Iterator[Remark]:
     """bash -n decides; the grammar is another reader, and alone it only doubts."""
-    from envcheck.lint.context.shells import bash_says
-
     for script in context.scripts:
         if script.cut:
             yield unknown(_place(script, 0, 1), "the script is longer or deeper than is followed", "Lint its parts.")

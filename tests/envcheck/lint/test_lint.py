@@ -380,7 +380,7 @@ def test_start_is_quick() -> None:
 
 
 def test_documented() -> None:
-    """docs/lint.md is what the table makes: python -m envcheck.lint > docs/lint.md."""
+    """docs/lint.md is what the table makes: python -m envcheck.cli.docs_lint > docs/lint.md."""
     from envcheck.cli.docs_lint import page
 
     assert (ROOT / "docs/lint.md").read_text(encoding="utf-8") == page()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from envcheck.core.errors import EnvcheckError
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, place_of
 from envcheck.core.lint.model import Remark
@@ -15,9 +15,8 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import REMOTE, bare
 from envcheck.lint.rules.training.steps import PP, TP, whole
 from envcheck.scripts import programs
-
-if TYPE_CHECKING:
-    from launch.catalogue.architecture import Model
+from launch.catalogue import models
+from launch.catalogue.architecture import Model
 
 SHARDING = ("sharding_parallel_degree", "sharding_parallel_size")
 CP = ("context_parallel_size", "context_parallel_degree")
@@ -98,9 +97,6 @@ def _each(context: LintContext, job: TrainingJob) -> int | None:
 
 
 def model_of(job: TrainingJob) -> Model | None:
-    from envcheck.core.errors import EnvcheckError
-    from launch.catalogue import models
-
     given = job.given("model_name_or_path", "model", "model_id", "model_path", "pretrained_model_name_or_path")
     if given is None or given.value is None or not given.value.strip("/ "):
         return None

@@ -9,6 +9,7 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import last_option
 from envcheck.core.lint.model import Remark, Word
 from envcheck.core.lint.remarks import fail, near, swap, unknown, warn
+from envcheck.vendors import VENDORS
 
 
 def options_unknown(context: LintContext) -> Iterator[Remark]:
@@ -105,8 +106,6 @@ def cards(context: LintContext) -> Iterator[Remark]:
 
 def wrong_device(context: LintContext) -> Iterator[Remark]:
     """--device names cards that the machine has not."""
-    from envcheck.vendors import VENDORS
-
     types = {vendor.device_type: name for name, vendor in VENDORS.items()}
     for job in context.jobs:
         option = job.option("device")

@@ -16,6 +16,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.context import tables
 from envcheck.lint.rules.training.option_schemas import kit_of
 from envcheck.scripts import programs
+from launch.rendering import schema
 
 _LEFT = re.compile(r"\$|\{\{|^\s*$")  # somebody else fills it in, or it is empty: the default
 
@@ -66,9 +67,7 @@ def values(context: LintContext) -> Iterator[Remark]:
 
 def _having(tools: tuple[str, ...], name: str) -> tuple[str, ...]:
     """Those of the programs whose lists have the option; all, where none has."""
-    from launch.rendering import schema as known
-
-    lists = {each.program.partition(" ")[0].removesuffix("-cli") for each in known.lists() if name in each.names}
+    lists = {each.program.partition(" ")[0].removesuffix("-cli") for each in schema.lists() if name in each.names}
     return tuple(tool for tool in tools if tool in lists) or tools
 
 

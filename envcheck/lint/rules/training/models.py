@@ -9,6 +9,7 @@ from functools import cache
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Remark
 from envcheck.core.lint.remarks import fail, near, swap, warn
+from launch.catalogue import models
 
 _OPTIONS = ("model_name_or_path", "model", "model_id", "pretrained_model_name_or_path", "model_path")
 _ENDS = ("", "-base", "-chat", "-instruct", "-it", "-hf", "-pt", "-paddle", "-base-pt", "-base-paddle", "-thinking")
@@ -19,8 +20,6 @@ _WHOLE = ("ernie-4.5-",)
 @cache
 def _published() -> dict[str, str]:
     """Names of models in small letters, without their publisher → as they are written."""
-    from launch.catalogue import models
-
     found: dict[str, str] = {}
     for table in models.tables().values():
         hub = str(table["hub_id"])

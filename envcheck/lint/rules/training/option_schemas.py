@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.context.package_versions import installed
 from envcheck.scripts.programs import command_of
-
-if TYPE_CHECKING:
-    from launch.rendering.schema import Known
+from launch.rendering import schema
+from launch.rendering.schema import Known
 
 # Options that every one of them has, whatever the list says: the parsers' own.
 _ALWAYS = frozenset(("help", "h", "local_rank", "local-rank", "config"))
@@ -49,25 +47,21 @@ class Kit:
 
 def kit_of(context: LintContext, job: TrainingJob) -> Kit | None:
     """None: the program is none that envcheck has a list for."""
-    from launch.rendering import schema as known
-
     words = _words(job)
     if not words:
         return None
-    found = [each for each in known.lists() if any(_is(word, each.program) for word in words)]
+    found = [each for each in schema.lists() if any(_is(word, each.program) for word in words)]
     if not found:
         return None
     version = installed(context, found[0].package)
-    fitting = [each.at(version) for each in found if known.fits(version, each.versions)] if version else found
+    fitting = [each.at(version) for each in found if schema.fits(version, each.versions)] if version else found
     return Kit(tuple(fitting), version) if fitting else None
 
 
 def of_family(context: LintContext, family: str) -> Kit | None:
     """As `kit_of`, for a configuration that only its keys tell."""
-    from launch.rendering import schema as known
-
     programs = {"llamafactory": ("src/train.py",), "paddle": ("erniekit", "paddleformers-cli"), "swift": ("swift sft",)}
-    found = tuple(each for each in known.lists() if each.program in programs.get(family, ()))
+    found = tuple(each for each in schema.lists() if each.program in programs.get(family, ()))
     return Kit(found, installed(context, found[0].package)) if found else None
 
 

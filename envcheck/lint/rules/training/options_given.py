@@ -13,6 +13,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.context import tables
 from envcheck.lint.rules.training.option_schemas import Kit, kit_of
 from envcheck.scripts.programs import command_of
+from launch.rendering import dialects, schema
 
 _REPEATED = re.compile(
     r"data_?path|dataset|hook|include|exclude|env|set|override|callback|plugin|define|var|arg|add|file|opts?$"
@@ -38,8 +39,6 @@ def renamed(plain: str, kit: Kit) -> str:
 
 def _dialect(given: GivenOption, kit: Kit) -> str:
     """The new name of one that a newer upstream renamed."""
-    from launch.rendering import dialects
-
     for dialect in dialects.dialects():
         new = dialect.rename.get(given.plain)
         if new and kit.has(new):
@@ -105,8 +104,6 @@ def _old(kit: Kit, given: GivenOption, new: str) -> Remark:
 
 def other_version(context: LintContext) -> Iterator[Remark]:
     """Right for one version of the package, and the document installs whichever is newest."""
-    from launch.rendering import dialects, schema
-
     for job in context.jobs:
         words = {job.program.text for _ in (0,) if job.program is not None}
         for dialect in dialects.dialects():
