@@ -53,6 +53,11 @@ def assumed_links(device: Device, cards: int) -> Iterator[str]:
         yield f"links: further machines like this one, {beyond}"
 
 
+def assumed_card(device: Device) -> str:
+    """What is taken for a card that no table describes, in words; "" for the others."""
+    return f"card: no table describes it; planned {device.source}" if device.name == devices()[-1].name else ""
+
+
 @cache
 def devices() -> tuple[Device, ...]:
     """The vendors' own, by their devices.toml, then those of other vendors; the last stands for unknown cards."""

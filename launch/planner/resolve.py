@@ -85,7 +85,7 @@ def draft(machine: Machine, model_name: str, method: str, asked: Mapping[str, An
     words.checked("optimizer", asked.get("optimizer"), words.OPTIMIZERS)
     degrees = {k: asked.get(k) for k in (*PARALLEL, "cp")}
     f, why = pick_framework(asked.get("framework"), model, wants_degrees(asked), machine.device)
-    assumed = [text for text in (why, machine.said) if text]
+    assumed = [text for text in (why, machine.said, devices.assumed_card(machine.device)) if text]
     if model.name not in models.tables():
         assumed += configs.said(Path(model_name))
     tp, pp, vpp, ep, cp = (degrees[k] or 1 for k in (*PARALLEL, "cp"))
