@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 
@@ -12,6 +13,14 @@ from envcheck.vendors import VENDORS, load_modules
 DEVICE_TOOLS = tuple(vendor.tool for vendor in VENDORS.values() if vendor.tool)
 VISIBLE_VARIABLES = frozenset(vendor.visible_env for vendor in VENDORS.values() if vendor.visible_env)
 RUNTIME_VARIABLES = frozenset(vendor.runtime_env for vendor in VENDORS.values() if vendor.runtime_env)
+
+_LAUNCH_OPTIONS = Counter(vendor.launch_option for vendor in VENDORS.values() if vendor.launch_option)
+# The launcher's option that lists the devices of one plugin alone (--npus, not --gpus) → paddle's name for these
+PLUGIN_OPTIONS = {
+    vendor.launch_option.lstrip("-"): vendor.device_type
+    for vendor in VENDORS.values()
+    if vendor.plugin and _LAUNCH_OPTIONS[vendor.launch_option] == 1
+}
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 from envcheck.core import versions
@@ -13,7 +12,7 @@ from envcheck.core.lint.remarks import fail, graded, listed, near, swap, unknown
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.context import tables
 from envcheck.lint.context.package_versions import installed
-from envcheck.scripts.vendor_words import VISIBLE_VARIABLES, readers_of_list, vendor_words
+from envcheck.scripts.vendor_words import PLUGIN_OPTIONS, VISIBLE_VARIABLES, readers_of_list, vendor_words
 from envcheck.vendors import VENDORS
 from launch.rendering.stale_env import BY_LAUNCHER
 
@@ -21,14 +20,8 @@ _LISTS = tables.other_device_lists().union(
     VISIBLE_VARIABLES, *(words.device_lists for words in vendor_words().values())
 )
 _WITH_BLANKS = frozenset(name for words in vendor_words().values() for name in words.lists_with_blanks)
-# paddle's name for the devices of each plugin, and the option of its launcher that names them alone
+# paddle's names for the devices of its plugins
 _PLUGIN_TYPES = tuple(vendor.device_type for vendor in VENDORS.values() if vendor.plugin and vendor.device_type)
-_LAUNCH_OPTIONS = Counter(vendor.launch_option for vendor in VENDORS.values() if vendor.launch_option)
-_OWN_OPTIONS = {
-    vendor.launch_option.lstrip("-"): vendor.device_type
-    for vendor in VENDORS.values()
-    if vendor.plugin and _LAUNCH_OPTIONS[vendor.launch_option] == 1
-}
 
 
 def environment(context: LintContext) -> Iterator[tuple[Script, Assign]]:
@@ -234,7 +227,7 @@ def backend(context: LintContext) -> Iterator[Remark]:
 
 def _by_option(job: TrainingJob) -> str:
     """The device that the launcher's own option means: --npus; "" where it may be several's, as --gpus."""
-    return next((device for option, device in _OWN_OPTIONS.items() if job.says(option)), "")
+    return next((device for option, device in PLUGIN_OPTIONS.items() if job.says(option)), "")
 
 
 def _before(version: str, other: str) -> bool:

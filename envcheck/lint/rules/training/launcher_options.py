@@ -9,6 +9,7 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import last_option
 from envcheck.core.lint.model import Remark, Word
 from envcheck.core.lint.remarks import fail, near, swap, unknown, warn
+from envcheck.scripts.vendor_words import PLUGIN_OPTIONS
 from envcheck.vendors import VENDORS
 
 
@@ -51,7 +52,10 @@ def filters(context: LintContext) -> Iterator[Remark]:
 
 
 _LAUNCH_ONLY = frozenset(
-    ["nproc_per_node", "nnodes", "node_rank", "rdzv_backend", "rdzv_endpoint", "num_machines", "machine_rank", "npus"]
+    (
+        *("nproc_per_node", "nnodes", "node_rank", "rdzv_backend", "rdzv_endpoint", "num_machines", "machine_rank"),
+        *PLUGIN_OPTIONS,
+    )
 )
 
 
