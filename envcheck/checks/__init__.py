@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from envcheck.checks import results
+from envcheck.checks import results, unjudged
 from envcheck.checks.devices import access, health, kinds, links, order, owners, presence, processes, use
 from envcheck.checks.host import (
     bus,
@@ -36,7 +36,7 @@ from envcheck.core.check import Check
 from envcheck.core.derived.driver import unlisted_because
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, VendorFacts
-from envcheck.core.findings import follows, unknown
+from envcheck.core.findings import follows
 from envcheck.core.model import Finding, Status
 from envcheck.vendors import VENDORS, load_modules
 
@@ -103,18 +103,8 @@ def run_all(
     chosen, left_out = named(only, own), named(skip, own)
     checks = [c for c in (*CHECKS, *own) if (not chosen or c.name in chosen) and c.name not in left_out]
     parts = [part for check in checks for part in run(check, facts)]
-    parts += () if chosen else _unjudged(facts, parts)
-    return results.merge_parts(results.resolve_causes(parts, {check.name for check in checks}))
-
-
-def _unjudged(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
-    """Cards of which no check said anything: a machine with such cards is never ready."""
-    judged = {finding.device for finding in found if finding.status not in (Status.NOT_APPLICABLE, Status.BLOCKED)}
-    for v in facts.vendors:
-        if v.name not in judged:
-            words = "Leave none of the areas out that look at cards: driver, devices."
-            yield replace(unknown(f"no check judged the cards of {v.vendor.title}", words, "envcheck doctor"),
-                          name="devices.present", device=v.name)  # fmt: skip
+    found = results.merge_parts(results.resolve_causes(parts, {check.name for check in checks}))
+    return found if chosen else unjudged.with_unjudged(facts, found)
 
 
 def run(check: Check, facts: Facts) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ def answers(machine: Machine) -> Mapping[str, Mapping[str, Any]]:
     """By collector."""
     return {
         "rdma": _rdma(machine),
-        "bus": {"cards": {_address(chip.bus_id): _slot(machine) for chip in machine.chips}},
+        "bus": {"cards": {_address(chip.bus_id): _slot(machine) for chip in machine.chips}, "strange": {}},
         "rank_table": {"path": None, "error": None, "count": None, "servers": []},
     }
 

@@ -1,9 +1,10 @@
 """What stands between cards that talk over PCIe: the IOMMU, and switches that send peers' requests up to the root.
 
-bus  {cards: {bus id: {iommu, switches: {bus id: true | false | null}}}}
+bus  {cards: {bus id: {iommu, switches: {bus id: true | false | null}}}, strange: {bus id: vendor:device}}
      iommu is the kernel's word for the card's group (identity, DMA, DMA-FQ), none without an IOMMU, null where an old
      kernel does not tell; switches are the ports above the card, below the root port: whether one redirects requests
-     of a peer (ACS).  null: root alone may read that much of the configuration space.
+     of a peer (ACS).  null: root alone may read that much of the configuration space.  `strange` are accelerators of
+     vendors of whom there is no record.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from envcheck.core.vendor import Vendor
 DEVICES = Path("/sys/bus/pci/devices")
 CARDS_LIMIT, DEPTH_LIMIT = 256, 16
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+# Processing accelerators, 3D controllers, co-processors (pci.ids); Intel's are for compression and encryption.
+ACCELERATORS, INTEL = ("12", "0302", "0b40"), "0x8086"
 EXTENDED, ACS = 0x100, 0x000D  # PCI Express base specification: where extended capabilities begin; ACS's id
 CONTROL, REDIRECTS = 6, 0x04 | 0x08  # the control register's place; P2P request redirect, completion redirect
 
@@ -30,12 +33,20 @@ def bus(vendors: Iterable[Vendor]) -> dict[str, Any]:
     except OSError:
         paths = []
     cards = [path for path in paths if _is_card(path, kinds)][:CARDS_LIMIT]
-    return {"cards": {path.name: _card(path) for path in cards}}
+    strange = [path for path in paths if _is_strange(path, kinds)][:CARDS_LIMIT]
+    return {
+        "cards": {path.name: _card(path) for path in cards},
+        "strange": {path.name: f"{_hex(path / 'vendor')}:{_hex(path / 'device')}" for path in strange},
+    }
 
 
 def _is_card(path: Path, kinds: Mapping[str, tuple[str, ...]]) -> bool:
     classes = kinds.get(_text(path / "vendor"))
-    return classes is not None and _text(path / "class").removeprefix("0x").startswith(classes)
+    return classes is not None and _hex(path / "class").startswith(classes)
+
+
+def _is_strange(path: Path, kinds: Mapping[str, tuple[str, ...]]) -> bool:
+    return _hex(path / "class").startswith(ACCELERATORS) and _text(path / "vendor") not in (*kinds, INTEL)
 
 
 def _card(path: Path) -> dict[str, Any]:
@@ -56,6 +67,11 @@ def redirects(space: bytes) -> bool | None:
             return bool(struct.unpack_from("<H", space, at + CONTROL)[0] & REDIRECTS)
         at, steps = head >> 20, steps + 1
     return False
+
+
+def _hex(path: Path) -> str:
+    """0x030200 → 030200."""
+    return _text(path).removeprefix("0x")
 
 
 def _text(path: Path) -> str:

@@ -71,6 +71,13 @@ def bus(facts: Facts) -> Mapping[str, Slot] | None:
     return _items(said["cards"], _slot)
 
 
+def strange_cards(facts: Facts) -> Mapping[str, str]:
+    """By bus id, vendor:device of accelerators whose vendor has no record."""
+    said = _said(facts, "bus")
+    found = _dict(said.get("strange")) if said else {}
+    return {str(place)[:32]: text[:32] for place, value in found.items() if (text := _text(value))}
+
+
 def rank_table(facts: Facts) -> RankTable | None:
     said = _said(facts, "rank_table")
     if said is None or not isinstance(said.get("servers"), list):

@@ -17,9 +17,7 @@ from envcheck.core.vendor import Vendor
 from envcheck.simulate import machine_file, session
 from tests.envcheck.vendors import made_up_vendor
 
-SAID = ("OK", "WARN", "FAIL", "UNKNOWN")
-# What is skipped rightly: there is nothing that could be wrong, whatever cards these are.
-NOTHING_TO_JUDGE = {"devices.ghosts", "devices.access", "toolkit.single", "toolkit.version", "toolkit.driver"}
+SAID = ("OK", "WARN", "FAIL", "UNKNOWN", "BLOCKED")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +65,7 @@ def test_every_generic_check_judges_or_names_what_is_missing(report: dict[str, A
 
     found = {f["name"]: f for f in report["findings"] if f["device"] == "tyche"}
     cards = {check.name for check in GENERIC if check.is_of_cards}
-    silent = {name for name in cards if found[name]["status"] not in SAID and not found[name]["follows"]}
+    silent = {name for name in cards if found[name]["status"] not in SAID}
 
     assert cards <= set(found)
     assert silent == set(), {name: found[name]["seen"] for name in silent}
@@ -105,6 +103,30 @@ def test_every_command_takes_it(argv: tuple[str, ...], status: int, sysroot: Pat
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr and "bug" not in done.stderr
     assert done.returncode in (0, 3) or done.stderr.startswith("envcheck: ")
+
+
+def test_cards_of_nobodys_are_no_cpu_machine(sysroot: Path, installed: Path, tmp_path: Path) -> None:
+    """An accelerator without any record: the machine is not called fit, unless its processor is asked for."""
+    with session.written(machine_file.load("cpu", None), None) as folder:
+        (folder / "ask" / "bus.json").write_text('{"cards": {}, "strange": {"0000:3b:00.0": "1d94:6210"}}')
+        found = envcheck(folder, tmp_path, "doctor", "--json")
+        on_cpu = envcheck(folder, tmp_path, "doctor", "--device", "cpu")
+    (present,) = [f for f in json.loads(found.stdout)["findings"] if f["status"] == "UNKNOWN"]
+
+    assert (found.returncode, present["name"]) == (3, "devices.present")
+    assert "0000:3b:00.0 (1d94:6210)" in present["seen"]
+    assert on_cpu.returncode == 0
+
+
+def test_cards_whose_areas_are_left_out_are_not_ready(sysroot: Path, tmp_path: Path) -> None:
+    """Where all that looks at cards is skipped, nothing was said of them."""
+    with session.written(machine_file.load("h200x8", None), None) as folder:
+        areas = ("driver", "devices", "links", "toolkit", "network", "engine", "python", "host.iommu", "host.acs")
+        argv = [word for area in areas for word in ("--skip", area)]
+        done = envcheck(folder, tmp_path, "doctor", "--json", *argv)
+
+    assert done.returncode == 3
+    assert "no check judged the cards of NVIDIA" in done.stdout
 
 
 def test_a_typo_gets_its_name(sysroot: Path, installed: Path) -> None:
