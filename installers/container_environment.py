@@ -19,8 +19,8 @@ from installers.software.builds import Ground
 from installers.state.progress import Report
 from installers.steps.model import Plan
 from installers.steps.work import Work
-from installers.targets.exec_files import InsideFiles
-from installers.targets.exec_target import Inside
+from installers.targets.exec_files import ContainerFiles
+from installers.targets.exec_target import ContainerTarget
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Boxed:
         assert self.recipe.container
         host = engine.look()
         client = engine.connect(host)
-        seat = Inside(client.api, self.recipe.container.name, self.recipe.interpreter, self.folder)
+        target = ContainerTarget(client.api, self.recipe.container.name, self.recipe.interpreter, self.folder)
         try:
-            with engine_lock.held(host.url, seat.container):
-                seat.end()
-                ground = Ground(seat, InsideFiles(seat), supply=self.supply)
+            with engine_lock.held(host.url, target.container):
+                target.end()
+                ground = Ground(target, ContainerFiles(target), supply=self.supply)
                 here = host_facts.read(self.folder)
                 terms = (client, self.role, self.supply, self.wish.seed)
                 yield Work(self.recipe, self.folder, here, ground, report, *terms)

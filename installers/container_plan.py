@@ -8,7 +8,7 @@ from pathlib import Path
 from envcheck.core import errors
 from envcheck.core.units import MIB, mib
 from installers.bundle import weights_plan
-from installers.bundle.image_layout import Inside
+from installers.bundle.image_layout import BundledImage
 from installers.bundle.sources import Supply
 from installers.container_state import Sight
 from installers.containers.compare import Action
@@ -98,7 +98,7 @@ def _pull(recipe: Recipe, sight: Sight, supply: Supply) -> Iterator[Step]:
     )
 
 
-def _load(recipe: Recipe, sight: Sight, path: Path, found: Inside) -> Step:
+def _load(recipe: Recipe, sight: Sight, path: Path, found: BundledImage) -> Step:
     size = sum(layer.size for layer in found.layers)
     return Step(
         "load",

@@ -29,7 +29,7 @@ from installers.software.sources import Sources
 from installers.state import state_file as mark
 from installers.state.environment import Environment
 from installers.state.state_file import Mark
-from installers.targets.exec_target import Inside
+from installers.targets.exec_target import ContainerTarget
 
 if TYPE_CHECKING:
     import docker
@@ -113,7 +113,7 @@ def _with_engine(
         problem = Problem("image", err.message, err.next_step)
     drawn = _drawn(recipe, _from_where_it_was(recipe, wish, client), host, name)
     stands = _standing(client, drawn, moved, wish) if drawn and (there or moved) else None
-    seat = Inside(client.api, drawn.spec.name, recipe.interpreter, folder) if drawn else None
+    target = ContainerTarget(client.api, drawn.spec.name, recipe.interpreter, folder) if drawn else None
     running = stands is not None and stands.action is Action.REUSE
     return Sight(
         engine=host,
@@ -127,9 +127,9 @@ def _with_engine(
         load=bool(supply.bundle),
         drawn=drawn,
         standing=stands,
-        environment=seat.environment() if seat and running else None,
-        sources=sources.unknown(recipe, Ground(seat, supply=supply), role)
-        if seat and running and recipe.checkouts
+        environment=target.environment() if target and running else None,
+        sources=sources.unknown(recipe, Ground(target, supply=supply), role)
+        if target and running and recipe.checkouts
         else sources.unseen(recipe, supply, role),
     )
 

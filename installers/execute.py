@@ -116,7 +116,7 @@ def _perform(ground: Ground, held: int, report: Report, shown: Plan) -> Outcome:
 def _each(ground: Ground, held: int, report: Report, shown: Plan, performed: list[tuple[str, str]]) -> None:
     recipe, folder = ground.recipe, ground.folder
     with ground.work(held, report) as work:
-        before = work.seat.environment() if not shown.boxed else None
+        before = work.target.environment() if not shown.boxed else None
         ours = state_file.load(folder) or state_file.Mark(made=before.ours if before else True, recipe=recipe.name)
         todo = _plan_again(ground)
         _unpack(work, ours)
@@ -182,7 +182,7 @@ def _settle(step: Step, work: Work) -> None:
     now = state_file.load(work.folder)
     assert now
     if step.name == "proof":
-        versions = dict(work.seat.environment().packages)
+        versions = dict(work.target.environment().packages)
         now = replace(now, digest=environment.digest(work.terms.recipe), proven=versions)
         _keep_lock(work)
     elif step.name not in APART:
@@ -191,9 +191,9 @@ def _settle(step: Step, work: Work) -> None:
 
 
 def _keep_lock(work: Work) -> None:
-    recipe, there = work.terms.recipe, work.seat.environment()
-    before, commits = lock_notes.load(work.folder, recipe), lock_notes.commits(work.recipe, work.seat)
-    made = builds.results(work.seat, builds.of_role(work.recipe, work.role))
+    recipe, there = work.terms.recipe, work.target.environment()
+    before, commits = lock_notes.load(work.folder, recipe), lock_notes.commits(work.recipe, work.target)
+    made = builds.results(work.target, builds.of_role(work.recipe, work.role))
     settled = lock_notes.settled(before, there.packages, there.python, perform.boxed_image(work), commits, made)
     lockfile.write(lock_notes.path(work.folder), settled)
 

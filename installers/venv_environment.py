@@ -21,7 +21,7 @@ from installers.state.environment import Kind
 from installers.state.progress import Report
 from installers.steps.model import Plan
 from installers.steps.work import Work
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Hosted:
     def look(self) -> Plan:
         """Clones and builds are looked at with the environment's own Python, so not before it is there."""
         env = environment.read(self.folder)
-        ground = Ground(Host(self.folder), supply=self.supply)
+        ground = Ground(VenvTarget(self.folder), supply=self.supply)
         ready = env.kind is Kind.ENVIRONMENT and env.works and bool(self.recipe.checkouts)
         return venv_plan.plan(
             self.recipe,
@@ -60,12 +60,12 @@ class Hosted:
 
     @contextlib.contextmanager
     def work(self, lock: int, report: Report) -> Iterator[Work]:
-        seat = Host(self.folder, lock)
+        target = VenvTarget(self.folder, lock)
         yield Work(
             self.recipe,
             self.folder,
             host_facts.read(self.folder),
-            Ground(seat, supply=self.supply),
+            Ground(target, supply=self.supply),
             report,
             role=self.role,
             supply=self.supply,

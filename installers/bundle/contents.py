@@ -53,7 +53,7 @@ AGAIN = "repeat the same command"
 
 
 @dataclass(frozen=True)
-class Target:
+class WheelPlatform:
     """The machine and Python that the wheels are for; `python` is 3.10."""
 
     architecture: str
@@ -65,7 +65,7 @@ class Target:
         return (self.architecture, self.python) == (platform.machine(), minor_here())
 
 
-def target(recipe: Recipe, architecture: str) -> Target:
+def target(recipe: Recipe, architecture: str) -> WheelPlatform:
     """This Python's version where the recipe takes it, else the oldest that it takes."""
     here = platform.python_version()
     wanted = SpecifierSet(recipe.python)
@@ -74,7 +74,7 @@ def target(recipe: Recipe, architecture: str) -> Target:
     if not fitting:
         what = f"{recipe.name} takes Python {recipe.python}, which is none that envcheck knows of"
         raise EnvcheckError(what, f"let the recipe take one of 3.{MINORS[0]} to 3.{MINORS[-1]}")
-    return Target(architecture, fitting[0])
+    return WheelPlatform(architecture, fitting[0])
 
 
 def minor_here() -> str:
@@ -85,7 +85,9 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def wheels(recipe: Recipe, aim: Target, folder: Path, report: Report, clones: Mapping[str, Path]) -> tuple[Wheel, ...]:
+def wheels(
+    recipe: Recipe, aim: WheelPlatform, folder: Path, report: Report, clones: Mapping[str, Path]
+) -> tuple[Wheel, ...]:
     """The recipe's packages and all that they need, and what clones need, as wheels in `folder`/wheels; what builds the
     clones in `folder`/tools.  `clones` are git bundles by the clone's folder."""
     into, known = folder / "wheels", dict[str, Wheel]()
@@ -100,7 +102,7 @@ def wheels(recipe: Recipe, aim: Target, folder: Path, report: Report, clones: Ma
     return tuple(known.values())
 
 
-def _of_clone(bundle: Path, aim: Target, folder: Path, report: Report) -> Iterator[str]:
+def _of_clone(bundle: Path, aim: WheelPlatform, folder: Path, report: Report) -> Iterator[str]:
     """What a project says that it needs: its wheel is made here for that, though it be for another machine."""
     place, made, tools = folder / f"of-{bundle.stem}", folder / f"made-{bundle.stem}", folder / "tools"
     _git("clone", "--quiet", "--", str(bundle), str(place), what=bundle.name)
@@ -130,7 +132,7 @@ def _read(folder: Path, index: str) -> Iterator[Wheel]:
         yield Wheel(name, str(version), path.name, checksums.sha256(path), index)
 
 
-def pip_arguments(aim: Target, into: Path, wanted: Sequence[str], limits: Path, index: str) -> tuple[str, ...]:
+def pip_arguments(aim: WheelPlatform, into: Path, wanted: Sequence[str], limits: Path, index: str) -> tuple[str, ...]:
     """`pip wheel` where this Python is the one, `pip download` with tags of the other where not."""
     common = (f"--constraint={limits}", f"--find-links={into}", *((f"--index-url={index}",) if index else ()), *wanted)
     if aim.here:
@@ -143,7 +145,13 @@ def pip_arguments(aim: Target, into: Path, wanted: Sequence[str], limits: Path, 
 
 
 def _pip(
-    aim: Target, into: Path, wanted: Sequence[str], limits: Sequence[str], index: str, scratch: Path, report: Report
+    aim: WheelPlatform,
+    into: Path,
+    wanted: Sequence[str],
+    limits: Sequence[str],
+    index: str,
+    scratch: Path,
+    report: Report,
 ) -> None:
     """Fetch; for another Python, what has no wheel at all is built here first, as long as that gives one for any."""
     if importlib.util.find_spec("pip") is None:
@@ -166,7 +174,7 @@ def _pip(
                 raise _in_words(done, aim)
 
 
-def _usable(file: str, aim: Target) -> bool:
+def _usable(file: str, aim: WheelPlatform) -> bool:
     """Whether a wheel is for that Python, or for any."""
     digits = aim.python.replace(".", "")
     tags = parse_wheel_filename(file)[3]
@@ -184,7 +192,7 @@ def _failed(done: process.CommandResult) -> str:
     return f"$ {' '.join(done.argv)}\n{done.out}\n{done.err}" if done.status else ""
 
 
-def _in_words(said: str, aim: Target) -> StepError:
+def _in_words(said: str, aim: WheelPlatform) -> StepError:
     sentence, step = pip_words.understood(said)
     log = paths.home() / "bundle-pip.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -210,7 +218,7 @@ def _surroundings(scratch: Path) -> dict[str, str]:
     return {"PIP_RETRIES": "3", **kept, **ours, "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
 
 
-def envcheck_wheels(aim: Target, folder: Path, report: Report) -> None:
+def envcheck_wheels(aim: WheelPlatform, folder: Path, report: Report) -> None:
     """envcheck as it is installed here, and its requirements, in `folder`/envcheck."""
     into = folder / "envcheck"
     into.mkdir()

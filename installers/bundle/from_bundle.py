@@ -1,4 +1,4 @@
-"""What a seat takes out of a bundle instead of the network: wheels, clones, and the engine its image."""
+"""What a target takes out of a bundle instead of the network: wheels, clones, and the engine its image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from installers.images import image
 from installers.images.engine_problems import Problem
 from installers.state import journal
 from installers.state.progress import Report
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ AGAIN = "repeat the same command: it is loaded anew"
 
 
 def links(supply: Supply, ground: Ground) -> AbstractContextManager[str]:
-    """A folder of the seat's with the bundle's wheels; "" where there is no bundle.  A container's copy goes again."""
+    """A folder of the target with the bundle's wheels, "" where there is no bundle.  A container's copy goes again."""
     return _lent(supply.parts.wheels if supply.parts else None, ground, BUNDLE)
 
 
@@ -42,24 +42,24 @@ def tools(supply: Supply, ground: Ground) -> AbstractContextManager[str]:
 
 @contextlib.contextmanager
 def _lent(files: Path | None, ground: Ground, name: str) -> Iterator[str]:
-    if not files or isinstance(ground.seat, Host):
+    if not files or isinstance(ground.target, VenvTarget):
         yield str(files or "")
         return
-    folder = ground.seat.fresh(name)
+    folder = ground.target.fresh(name)
     for path in sorted(files.iterdir()):
         ground.files.put(path, f"{folder}/{path.name}")
     yield folder
-    ground.seat.fresh(name)
+    ground.target.fresh(name)
 
 
 def clone(supply: Supply, ground: Ground, checkout: Checkout) -> str:
-    """The clone's git bundle, as the seat sees it; "" where there is none."""
+    """The clone's git bundle, as the target sees it; "" where there is none."""
     if not supply.parts:
         return ""
     path = supply.parts.checkouts / contents.bundle_name(checkout)
-    if isinstance(ground.seat, Host):
+    if isinstance(ground.target, VenvTarget):
         return str(path)
-    inside = f"{ground.seat.fresh('clone')}/{path.name}"
+    inside = f"{ground.target.fresh('clone')}/{path.name}"
     ground.files.put(path, inside)
     return inside
 

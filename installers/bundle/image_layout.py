@@ -192,7 +192,7 @@ def _manifest(config: Layer, layers: Iterable[Layer]) -> bytes:
 
 
 @dataclass(frozen=True)
-class Inside:
+class BundledImage:
     """An image in a bundle: its name, its id, and the blobs of configuration, manifest and layers, in order.
 
     `packed`: with gzip, at least one of the layers.
@@ -208,7 +208,7 @@ class Inside:
     packed: bool
 
 
-def find(file: BinaryIO, members: Mapping[str, Member], name: str) -> Inside:
+def find(file: BinaryIO, members: Mapping[str, Member], name: str) -> BundledImage:
     """The image that the layout describes; BundleError where a piece is missing or does not agree."""
     try:
         (entry,) = _small(file, members[INDEX], name)["manifests"]
@@ -226,7 +226,7 @@ def find(file: BinaryIO, members: Mapping[str, Member], name: str) -> Inside:
         raise BundleError(f"{name}: the image in it has {len(layers)} layers and names {len(diff_ids)}", AGAIN)
     there = {go: ours for ours, go in GO_NAMES.items()}
     machine = there.get(machine, machine)
-    return Inside(reference, f"sha256:{config.name[-64:]}", machine, manifest, config, layers, diff_ids, packed)
+    return BundledImage(reference, f"sha256:{config.name[-64:]}", machine, manifest, config, layers, diff_ids, packed)
 
 
 def _hex(digest: str) -> str:
@@ -239,7 +239,9 @@ def _small(file: BinaryIO, member: Member, name: str) -> Mapping[str, Any]:
     return table(b"".join(content(file, member)), name, member.name)
 
 
-def load_stream(file: BinaryIO, image: Inside, tell: Callable[[int], None] = lambda done: None) -> Iterator[bytes]:
+def load_stream(
+    file: BinaryIO, image: BundledImage, tell: Callable[[int], None] = lambda done: None
+) -> Iterator[bytes]:
     """What `docker load` reads; `tell` hears how many bytes went by."""
     members = {m.name: m for m in (image.manifest, image.config, *image.layers)}
     blobs = [m.name.removeprefix("image/") for m in (image.config, *image.layers)]

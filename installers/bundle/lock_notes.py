@@ -17,7 +17,7 @@ from installers.recipes.recipe import Package, Recipe
 from installers.software import checkouts
 from installers.state import state_file
 from installers.state.environment import fits
-from installers.targets.target import Seat
+from installers.targets.target import Target
 
 
 def path(folder: Path) -> Path:
@@ -71,9 +71,9 @@ def settled(
     return replace(before, python=minor, image=image, wheels=wheels, checkouts=tuple(commits), builds=tuple(builds))
 
 
-def commits(recipe: Recipe, seat: Seat) -> tuple[Commit, ...]:
+def commits(recipe: Recipe, target: Target) -> tuple[Commit, ...]:
     """Of the clones as they stand."""
-    found = [(each, checkouts.there(seat, each).commit) for each in recipe.checkouts]
+    found = [(each, checkouts.there(target, each).commit) for each in recipe.checkouts]
     return tuple(Commit(checkouts.public(each.url), commit, each.directory) for each, commit in found if commit)
 
 

@@ -14,7 +14,7 @@ from envcheck.core.errors import EnvcheckError, StepError, UsageError
 from envcheck.core.units import MIB, mib
 from envcheck.core.version import __version__
 from installers.bundle import contents, image_layout, registry_layers, wheel_builder
-from installers.bundle.contents import Target
+from installers.bundle.contents import WheelPlatform
 from installers.bundle.format import HEAD, LOCK, RECIPE, SCHEMA, Head, head_text
 from installers.bundle.registry_layers import Distant
 from installers.bundle.tar import Writer
@@ -72,7 +72,7 @@ class Part:
 @dataclass(frozen=True)
 class Plan:
     recipe: Recipe
-    aim: Target
+    aim: WheelPlatform
     path: Path
     parts: tuple[Part, ...]
     image: Found | None = None
@@ -109,7 +109,7 @@ def _cooks_inside(recipe: Recipe, architecture: str) -> bool:
     return bool(recipe.image and wanted) and architecture == machine()
 
 
-def _python(aim: Target, inside: bool) -> str:
+def _python(aim: WheelPlatform, inside: bool) -> str:
     return "the image's Python" if inside else f"Python {aim.python}"
 
 

@@ -39,7 +39,7 @@ from installers.bundle.format import (
     head_of,
     manifest_of,
 )  # fmt: skip
-from installers.bundle.image_layout import Inside, Unpacked
+from installers.bundle.image_layout import BundledImage, Unpacked
 from installers.bundle.tar import content
 from installers.locks import lockfile
 from installers.locks.lockfile import Lock
@@ -65,7 +65,7 @@ class Bundle:
     members: Mapping[str, Member]
     recipe: Recipe
     lock: Lock
-    image: Inside | None
+    image: BundledImage | None
     manifest_sha256: str
     identity: tuple[int, ...]
 
@@ -82,7 +82,7 @@ class Parts:
     folder: Path
     recipe: Recipe
     lock: Lock
-    image: Inside | None
+    image: BundledImage | None
 
     @property
     def wheels(self) -> Path:
@@ -260,7 +260,7 @@ def _read_all(file: BinaryIO, found: Bundle, report: Report) -> None:
             _wheel(file, member, found.path.name)
 
 
-def _layers(file: BinaryIO, found: Bundle, image: Inside) -> None:
+def _layers(file: BinaryIO, found: Bundle, image: BundledImage) -> None:
     """Packed layers unpack to what the configuration says, and to no more than a thousandfold; plain ones are it."""
     for layer, diff_id in zip(image.layers, image.diff_ids, strict=True):
         if not next(content(file, layer), b"").startswith(image_layout.GZIP):

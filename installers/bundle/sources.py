@@ -15,7 +15,7 @@ from installers.plan import accelerator
 from installers.plan.requirement import Obstacle
 from installers.recipes.recipe import Recipe
 
-BUNDLE = "bundle"  # the seat's folder for files of a bundle
+BUNDLE = "bundle"  # the target's folder for files of a bundle
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from installers.software.solver import Found
 from installers.state import checksums
 from installers.state.progress import Downloads, Event, Report
 from installers.targets.container_errors import asked
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -54,11 +54,11 @@ class Kitchen:
 
     @property
     def pip(self) -> Pip:
-        return Pip(self.ground.seat, self.line)
+        return Pip(self.ground.target, self.line)
 
     @property
     def python(self) -> str:
-        return ".".join(self.ground.seat.environment().python.split(".")[:2])
+        return ".".join(self.ground.target.environment().python.split(".")[:2])
 
     def say(self, text: str) -> None:
         self.report(Event("say", text))
@@ -67,12 +67,12 @@ class Kitchen:
 @contextlib.contextmanager
 def environment(folder: Path, report: Report) -> Iterator[Kitchen]:
     """Of this Python."""
-    seat = Host(folder / "kitchen")
-    done = seat.run((sys.executable, "-I", "-m", "venv", str(seat.folder)), timeout_s=VENV_S, env={})
+    target = VenvTarget(folder / "kitchen")
+    done = target.run((sys.executable, "-I", "-m", "venv", str(target.folder)), timeout_s=VENV_S, env={})
     if done.status:
         raise StepError(f"python -m venv failed: {(done.out + done.err).strip()[-200:]}", "install python3-venv")
-    with Downloads(seat.notes / "tmp", report) as downloads:
-        yield Kitchen(Ground(seat), folder, report, downloads.line)
+    with Downloads(target.notes / "tmp", report) as downloads:
+        yield Kitchen(Ground(target), folder, report, downloads.line)
 
 
 @contextlib.contextmanager
@@ -81,8 +81,8 @@ def container(api: APIClient, reference: str, recipe: Recipe, folder: Path, repo
     leads), on this host's network; one that a killed run left is cleared away."""
     from docker.types import Mount
 
-    from installers.targets.exec_files import InsideFiles
-    from installers.targets.exec_target import Inside
+    from installers.targets.exec_files import ContainerFiles
+    from installers.targets.exec_target import ContainerTarget
 
     name = f"envcheck-bundle-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
     asked(lambda: _remove(api, name))
@@ -101,12 +101,12 @@ def container(api: APIClient, reference: str, recipe: Recipe, folder: Path, repo
             environment=variables,
         )
     )
-    seat = Inside(api, name, recipe.interpreter, folder / "kitchen")
-    seat.notes.mkdir(parents=True)
+    target = ContainerTarget(api, name, recipe.interpreter, folder / "kitchen")
+    target.notes.mkdir(parents=True)
     try:
         asked(lambda: api.start(name))
-        with Downloads(seat.notes / "tmp", report) as downloads:
-            yield Kitchen(Ground(seat, InsideFiles(seat)), folder, report, downloads.line)
+        with Downloads(target.notes / "tmp", report) as downloads:
+            yield Kitchen(Ground(target, ContainerFiles(target)), folder, report, downloads.line)
     finally:
         _remove(api, name)
 
@@ -156,30 +156,30 @@ def _needs(kitchen: Kitchen, recipe: Recipe, wanted: Sequence[str]) -> None:
 
 
 def _answer(kitchen: Kitchen, wanted: Sequence[str], limits: Sequence[str], index: str) -> solver.Answer:
-    seat, pip = kitchen.ground.seat, kitchen.pip
-    file = f"{seat.fresh('limits')}/constraints.txt"
-    seat.write(file, "".join(f"{line}\n" for line in limits))
+    target, pip = kitchen.ground.target, kitchen.pip
+    file = f"{target.fresh('limits')}/constraints.txt"
+    target.write(file, "".join(f"{line}\n" for line in limits))
     own = (f"--index-url={index}",) if index else ()
-    answer = pip.solve(seat.fresh("wheels"), f"--constraint={file}", *own, *wanted)
+    answer = pip.solve(target.fresh("wheels"), f"--constraint={file}", *own, *wanted)
     if answer.found is None:
         kitchen.say(f"pip {answer.pip} cannot tell what it would install: a newer one is taken for this")
         pip.run("install", "--upgrade", OLD_PIP)
-        answer = pip.solve(seat.fresh("wheels"), f"--constraint={file}", *own, *wanted)
+        answer = pip.solve(target.fresh("wheels"), f"--constraint={file}", *own, *wanted)
     return answer
 
 
 def _keep(kitchen: Kitchen, answer: solver.Answer, group: Sequence[Package]) -> None:
     """Each as a wheel, of the very file that was announced; then put in, since the next group is weighed against it."""
-    seat, pip, found = kitchen.ground.seat, kitchen.pip, answer.found or ()
+    target, pip, found = kitchen.ground.target, kitchen.pip, answer.found or ()
     if not found:
         return
-    made, file = seat.fresh("made"), packages.requirements(pip, packages.exactly(found))
-    where = packages.origin(answer, f"{seat.own}/wheels", group)
+    made, file = target.fresh("made"), packages.requirements(pip, packages.exactly(found))
+    where = packages.origin(answer, f"{target.own}/wheels", group)
     for archive in (each for each in found if not each.is_wheel):
         kitchen.say(f"building a wheel of {archive.name} {archive.version}, which has none")
     pip.run("wheel", "--no-deps", f"--wheel-dir={made}", *where, f"--requirement={file}")
     by_name = {canonicalize_name(each.name): each for each in found}
-    for name in seat.names(made):
+    for name in target.names(made):
         wheel = _wheel(kitchen, f"{made}/{name}", by_name, group[0].index)
         if old := kitchen.wheels.pop(canonicalize_name(wheel.name), None):
             (kitchen.folder / "wheels" / old.file).unlink(missing_ok=True)
@@ -202,12 +202,12 @@ def _wheel(kitchen: Kitchen, path: str, found: Mapping[Any, Found], index: str) 
 
 def _clone(kitchen: Kitchen, recipe: Recipe, checkout: Checkout, bundle: Path) -> None:
     """What a clone that is installed editable needs, and what builds it."""
-    seat = kitchen.ground.seat
-    place = f"{seat.own}/clones/{bundle.stem}"
-    inside = f"{seat.fresh('clone')}/{bundle.name}"
+    target = kitchen.ground.target
+    place = f"{target.own}/clones/{bundle.stem}"
+    inside = f"{target.fresh('clone')}/{bundle.name}"
     kitchen.ground.files.put(bundle, inside)
     own = replace(checkout, directory=place, editable=False)
-    checkouts.perform(seat, own, kitchen.say, checkouts.Terms(source=inside))
+    checkouts.perform(target, own, kitchen.say, checkouts.Terms(source=inside))
     kitchen.say(f"what {checkout.url} needs")
     _needs(kitchen, recipe, ("--editable", place))
     _tools(kitchen, place)
@@ -215,22 +215,22 @@ def _clone(kitchen: Kitchen, recipe: Recipe, checkout: Checkout, bundle: Path) -
 
 def _tools(kitchen: Kitchen, place: str) -> None:
     """Until pip can build it from them alone: it names one after the other, also what a project asks for only then."""
-    seat, pip = kitchen.ground.seat, kitchen.pip
-    folder, asked = seat.fresh("tools"), set[str]()
-    for wanted in required(seat.read(f"{place}/pyproject.toml")):
+    target, pip = kitchen.ground.target, kitchen.pip
+    folder, asked = target.fresh("tools"), set[str]()
+    for wanted in required(target.read(f"{place}/pyproject.toml")):
         pip.run("wheel", f"--wheel-dir={folder}", wanted)
     for _ in range(TOOLS_LIMIT):
         try:
             pip.run("install", "--dry-run", "--no-deps", "--no-index", f"--find-links={folder}", "--editable", place)
             break
         except PipError:
-            said = (seat.notes / "pip.log").read_text("utf-8", "replace")
+            said = (target.notes / "pip.log").read_text("utf-8", "replace")
             lacking = re.findall(r"No matching distribution found for ([^\s(]+)", said)
             if not lacking or lacking[-1] in asked:
                 raise
             asked.add(lacking[-1])
             pip.run("wheel", f"--wheel-dir={folder}", lacking[-1])
-    for name in seat.names(folder):
+    for name in target.names(folder):
         kitchen.ground.files.bring(f"{folder}/{name}", kitchen.folder / "tools" / name)
 
 
@@ -247,7 +247,7 @@ def _builds(kitchen: Kitchen, recipe: Recipe, pinned: Mapping[str, str]) -> tupl
         (kitchen.folder / "builds" / each.sha256).write_bytes(b"")
         build_cache.HostFiles().bring(str(each.file), kitchen.folder / "builds" / each.sha256)
         if next(b for b in recipe.builds if b.name == name).installs:
-            inside = f"{kitchen.ground.seat.fresh('built')}/{each.path.rpartition('/')[2]}"
+            inside = f"{kitchen.ground.target.fresh('built')}/{each.path.rpartition('/')[2]}"
             kitchen.ground.files.put(each.file, inside)
             _needs(kitchen, recipe, (inside,))
     return tuple(made.values())

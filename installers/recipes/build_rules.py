@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from installers.recipes.recipe import Build, Recipe
 
-# {python} and {python_version} (3.10) are the seat's, {jobs} how many compilers it bears, {checkout} its folder.
+# {python} and {python_version} (3.10) are the target's, {jobs} how many compilers it bears, {checkout} its folder.
 TOKENS = frozenset(("python", "python_version", "jobs", "checkout"))
 _TOKEN = re.compile(r"(?<!\$)\{([a-z_]+)\}")  # ${name} is the shell's or CMake's
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")

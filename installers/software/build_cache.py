@@ -25,7 +25,7 @@ SCHEMA = 1
 
 
 class Files(Protocol):
-    """How files get out of a seat and into it; paths of the seat's own side are texts."""
+    """How files get out of a target and into it; paths of the target's own side are texts."""
 
     def bring(self, path: str, target: Path) -> None: ...
 
@@ -34,7 +34,7 @@ class Files(Protocol):
 
 
 class HostFiles:
-    """For a seat on this host."""
+    """For a target on this host."""
 
     def bring(self, path: str, target: Path) -> None:
         shutil.copyfile(path, target)
@@ -80,7 +80,7 @@ def find(name: str, root: Path | None = None) -> tuple[Kept, ...]:
 
 
 def put(name: str, paths: Sequence[str], base: str, files: Files, root: Path | None = None) -> tuple[Kept, ...]:
-    """Keep these files, given below `base` in the seat."""
+    """Keep these files, given below `base` in the target."""
     home = root or folder()
     fresh = home / f"{name}.{os.getpid()}.new"
     shutil.rmtree(fresh, ignore_errors=True)

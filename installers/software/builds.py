@@ -1,4 +1,4 @@
-"""Builds from source in a seat: prerequisites first, commands one by one, a log, resumed where they were cut, cached.
+"""Builds from source in a target: prerequisites first, commands one by one, a log, resumed where they were cut, cached.
 
 Which commands ended well is written down after each; a run with the same key goes on behind them (make and ninja go
 on by themselves within one), a run with another key begins at the first.
@@ -28,9 +28,9 @@ from installers.recipes.recipe import Build, Checkout, Recipe, Tool
 from installers.software import build_cache, packages
 from installers.software.build_cache import Files, HostFiles, Kept
 from installers.state import checksums
-from installers.targets.target import Host, Seat, answer, last_lines
+from installers.targets.target import Target, VenvTarget, answer, last_lines
 
-NOWHERE = Host(Path("/nowhere"))  # the seat of what nobody has looked at
+NOWHERE = VenvTarget(Path("/nowhere"))  # the target of what nobody has looked at
 LOOK_S = 60.0
 TELL_S = 5.0  # between two lines of a build that are shown; the log has all
 JOB_BYTES = 2 * GIB  # memory that one compiler may take: a guess for Paddle's kernels
@@ -63,7 +63,7 @@ class Ground:
     `supply` says which results alone may be installed, where there is a lock, and has them where there is a bundle.
     """
 
-    seat: Seat
+    target: Target
     files: Files = field(default_factory=HostFiles)
     cache: Path | None = None
     supply: LockedFiles | None = None
@@ -102,15 +102,15 @@ def commit_of(build: Build, checkouts: Sequence[Checkout], commits: Mapping[str,
 
 def there(ground: Ground, build: Build, commit: str, before: Sequence[str] = ()) -> State:
     """Looks, and changes nothing; `before` are the keys of the builds that this one comes `after`."""
-    seat = ground.seat
-    missing = tuple(tool for tool in build.prerequisites if not _has(seat, build, tool))
-    env = seat.environment()
-    _, architecture = answer(seat, ("uname", "-m"), timeout_s=LOOK_S, env=seat.surroundings())
+    target = ground.target
+    missing = tuple(tool for tool in build.prerequisites if not _has(target, build, tool))
+    env = target.environment()
+    _, architecture = answer(target, ("uname", "-m"), timeout_s=LOOK_S, env=target.surroundings())
     key = build_cache.key(build, commit, env.python, architecture, before)
-    noted = _noted(seat, build)
+    noted = _noted(target, build)
     ours = noted.get("key") == key
-    whole = ours and bool(noted.get("whole")) and _in_place(seat, build, noted, env.packages)
-    done, same = noted.get("done"), ours and seat.read(_marker(build)) == key
+    whole = ours and bool(noted.get("whole")) and _in_place(target, build, noted, env.packages)
+    done, same = noted.get("done"), ours and target.read(_marker(build)) == key
     known = State(key, missing, False, done if same and isinstance(done, int) else 0, whole)
     if ground.lock:
         return _by_lock(ground, build, known, noted)
@@ -161,9 +161,9 @@ def _files(noted: Mapping[str, object]) -> list[tuple[str, str]]:
     return [(str(path), str(sha256)) for path, sha256 in pairs]
 
 
-def results(seat: Seat, wanted: Iterable[Build]) -> tuple[Built, ...]:
+def results(target: Target, wanted: Iterable[Build]) -> tuple[Built, ...]:
     """What stands there of these builds, for the lock."""
-    noted = [(build, _noted(seat, build)) for build in wanted]
+    noted = [(build, _noted(target, build)) for build in wanted]
     return tuple(
         Built(build.name, path, sha256, str(said.get("commit") or ""))
         for build, said in noted
@@ -235,33 +235,40 @@ def perform(
             raise StepError(
                 planned.obstacle or f"{build.name} of the bundle is damaged", planned.remedy or "take it anew"
             )
-        _run_all(ground.seat, build, state, say)
-        kept = build_cache.put(state.key, _made(ground.seat, build), build.checkout, ground.files, ground.cache)
+        _run_all(ground.target, build, state, say)
+        kept = build_cache.put(state.key, _made(ground.target, build), build.checkout, ground.files, ground.cache)
         say(f"kept in {kept[0].file.parent}")
     wheel = _install(ground, build, kept[0], say, limits, note) if build.installs else None
     made: dict[str, object] = {"package": wheel.name, "version": wheel.version} if wheel else {}
     made |= {"commit": commit, "files": [(each.path, each.sha256) for each in kept]}
-    _note(ground.seat, build, {"key": state.key, "done": len(build.commands), "whole": True, **made})
+    _note(ground.target, build, {"key": state.key, "done": len(build.commands), "whole": True, **made})
     return Result(state.key, from_cache, kept, wheel)
 
 
-def _run_all(seat: Seat, build: Build, state: State, say: Line) -> None:
+def _run_all(target: Target, build: Build, state: State, say: Line) -> None:
     """The commands that are not done yet."""
     if not state.done:
-        _log(seat, build).unlink(missing_ok=True)
-        seat.write(_marker(build), state.key)
+        _log(target, build).unlink(missing_ok=True)
+        target.write(_marker(build), state.key)
     until = time.monotonic() + build.deadline_s
-    values = _values(seat, build)
+    values = _values(target, build)
     for number, command in enumerate(build.commands):
         if number >= state.done:
             _run_one(
-                seat, build, [filled(word, values) for word in command], surroundings(seat, build, values), until, say
+                target,
+                build,
+                [filled(word, values) for word in command],
+                surroundings(target, build, values),
+                until,
+                say,
             )
-            _note(seat, build, {"key": state.key, "done": number + 1})
+            _note(target, build, {"key": state.key, "done": number + 1})
 
 
-def _run_one(seat: Seat, build: Build, command: Sequence[str], env: Mapping[str, str], until: float, say: Line) -> None:
-    shown, log, told = redact(shlex.join(command)), _log(seat, build), time.monotonic()
+def _run_one(
+    target: Target, build: Build, command: Sequence[str], env: Mapping[str, str], until: float, say: Line
+) -> None:
+    shown, log, told = redact(shlex.join(command)), _log(target, build), time.monotonic()
     say(f"{build.name}: {shown}"[:160])
     with log.open("a", encoding="utf-8", errors="replace") as file:
         file.write(f"$ {shown}\n")
@@ -276,7 +283,7 @@ def _run_one(seat: Seat, build: Build, command: Sequence[str], env: Mapping[str,
 
         left = max(1.0, until - time.monotonic())
         argv = _inside(build, command)
-        done = seat.run(argv, timeout_s=left, env=env, on_line=line)
+        done = target.run(argv, timeout_s=left, env=env, on_line=line)
     again = f"see {log}; repeated, it goes on at this command"
     if done.hung:
         raise StepError(f"{build.name} was not built in {build.deadline_s / 3600:.1f} hours and was stopped", again)
@@ -291,18 +298,18 @@ def _inside(build: Build, command: Sequence[str]) -> tuple[str, ...]:
     return ("sh", "-c", f'{prepend}cd "$1" && shift && exec "$@"', "sh", build.checkout, *command)
 
 
-def surroundings(seat: Seat, build: Build, values: Mapping[str, str]) -> dict[str, str]:
-    """The seat's variables without what leads compilers' Python astray, and the build's."""
-    kept = {k: v for k, v in seat.surroundings().items() if not k.startswith("PYTHON")}
+def surroundings(target: Target, build: Build, values: Mapping[str, str]) -> dict[str, str]:
+    """The target's variables without what leads compilers' Python astray, and the build's."""
+    kept = {k: v for k, v in target.surroundings().items() if not k.startswith("PYTHON")}
     return {**kept, **{k: filled(v, values) for k, v in build.environment.items()}, "LC_ALL": "C.UTF-8"}
 
 
-def _values(seat: Seat, build: Build) -> dict[str, str]:
-    _, found = answer(seat, ("nproc",), timeout_s=LOOK_S, env=seat.surroundings())
+def _values(target: Target, build: Build) -> dict[str, str]:
+    _, found = answer(target, ("nproc",), timeout_s=LOOK_S, env=target.surroundings())
     return {
-        "python": seat.python,
-        "python_version": ".".join(seat.environment().python.split(".")[:2]),
-        "jobs": str(jobs(int(found) if found.isdigit() else 1, seat.read("/proc/meminfo"))),
+        "python": target.python,
+        "python_version": ".".join(target.environment().python.split(".")[:2]),
+        "jobs": str(jobs(int(found) if found.isdigit() else 1, target.read("/proc/meminfo"))),
         "checkout": build.checkout,
     }
 
@@ -314,42 +321,42 @@ def jobs(processors: int, meminfo: str) -> int:
     return max(1, min(processors, int(memory // JOB_BYTES)))
 
 
-def _made(seat: Seat, build: Build) -> list[str]:
+def _made(target: Target, build: Build) -> list[str]:
     """What came of it: some build scripts end with 0 whatever happened (PaddleCustomDevice's build_paddle.sh)."""
-    argv = (seat.python, "-I", "-c", _GLOB, build.checkout, build.yields)
-    done = seat.run(argv, timeout_s=LOOK_S, env=seat.surroundings())
+    argv = (target.python, "-I", "-c", _GLOB, build.checkout, build.yields)
+    done = target.run(argv, timeout_s=LOOK_S, env=target.surroundings())
     line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "ENVCHECK []")
     found = [str(path) for path in json.loads(line.removeprefix("ENVCHECK "))]
     if not found or (build.installs and len(found) > 1):
-        _note(seat, build, {})
+        _note(target, build, {})
         what = f"there is no {build.yields}" if not found else f"there are several: {', '.join(found[:4])}"
         raise StepError(
-            f"{build.name}: all commands ended well, yet {what}:\n{last_lines(_tail(_log(seat, build)))}",
-            f"see {_log(seat, build)}; repeated, it begins anew",
+            f"{build.name}: all commands ended well, yet {what}:\n{last_lines(_tail(_log(target, build)))}",
+            f"see {_log(target, build)}; repeated, it begins anew",
         )
     return found
 
 
 def _install(ground: Ground, build: Build, kept: Kept, say: Line, limits: Sequence[str], note: packages.Note) -> Wheel:
     """What it needs comes from the index, as far as no lock has brought that already."""
-    seat = ground.seat
+    target = ground.target
     file, path = posixpath.basename(kept.path), posixpath.join(build.checkout, kept.path)
     try:
         name, version, _, _ = parse_wheel_filename(file)
     except InvalidWheelFilename:
         raise StepError(f"{build.name}: {file[:100]} is no wheel's name", "look at the recipe's yields") from None
-    pip = packages.Pip(seat, say)
+    pip = packages.Pip(target, say)
     pip.run("install", "--no-deps", "--force-reinstall", path)
     if not ground.lock:
         packages.needs(pip, (path,), limits, note)
-    if seat.environment().packages.get(canonicalize_name(name)) != str(version):
-        raise StepError(f"pip was content, yet {name} {version} is not there", f"see {seat.notes / 'pip.log'}")
+    if target.environment().packages.get(canonicalize_name(name)) != str(version):
+        raise StepError(f"pip was content, yet {name} {version} is not there", f"see {target.notes / 'pip.log'}")
     return Wheel(name, str(version), file, kept.sha256)
 
 
-def _has(seat: Seat, build: Build, tool: Tool) -> bool:
+def _has(target: Target, build: Build, tool: Tool) -> bool:
     test = ("test", "-e", tool.file) if tool.file else ("sh", "-c", 'command -v "$1"', "sh", tool.program)
-    return seat.run(_anywhere(build, test), timeout_s=LOOK_S, env=seat.surroundings()).status == 0
+    return target.run(_anywhere(build, test), timeout_s=LOOK_S, env=target.surroundings()).status == 0
 
 
 def _anywhere(build: Build, command: Sequence[str]) -> tuple[str, ...]:
@@ -358,11 +365,11 @@ def _anywhere(build: Build, command: Sequence[str]) -> tuple[str, ...]:
     return ("sh", head, script.replace('cd "$1" && ', ""), *rest)
 
 
-def _in_place(seat: Seat, build: Build, noted: Mapping[str, object], versions: Mapping[str, str]) -> bool:
+def _in_place(target: Target, build: Build, noted: Mapping[str, object], versions: Mapping[str, str]) -> bool:
     if build.installs:
         return bool(noted.get("version")) and versions.get(str(noted.get("package"))) == noted.get("version")
     place = posixpath.join(build.checkout, posixpath.dirname(build.yields))
-    return bool(seat.names(place)) if "*" in build.yields else posixpath.basename(build.yields) in seat.names(place)
+    return bool(target.names(place)) if "*" in build.yields else posixpath.basename(build.yields) in target.names(place)
 
 
 def _marker(build: Build) -> str:
@@ -370,8 +377,8 @@ def _marker(build: Build) -> str:
     return f"{build.checkout}/.git/envcheck-build-{build.name}"
 
 
-def _log(seat: Seat, build: Build) -> Path:
-    folder = seat.notes / "builds"
+def _log(target: Target, build: Build) -> Path:
+    folder = target.notes / "builds"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{build.name}.log"
 
@@ -382,16 +389,16 @@ def _tail(path: Path) -> str:
         return file.read().decode("utf-8", "replace")
 
 
-def _noted(seat: Seat, build: Build) -> Mapping[str, object]:
+def _noted(target: Target, build: Build) -> Mapping[str, object]:
     try:
-        said = json.loads((seat.notes / "builds" / f"{build.name}.json").read_text("utf-8"))
+        said = json.loads((target.notes / "builds" / f"{build.name}.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
 
 
-def _note(seat: Seat, build: Build, said: Mapping[str, object]) -> None:
-    path = _log(seat, build).with_suffix(".json")
+def _note(target: Target, build: Build, said: Mapping[str, object]) -> None:
+    path = _log(target, build).with_suffix(".json")
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(said), encoding="utf-8")
     fresh.replace(path)

@@ -1,4 +1,4 @@
-"""A recipe's clone in its seat: the very commit, proved; taken up where it was cut off; nobody's work is overwritten.
+"""A recipe's clone in its target: the very commit, proved; taken up where it was cut off; nobody's work is overwritten.
 
 A clone is begun by `git init` and a note in its configuration, which goes when it is whole: a run that finds the note
 goes on with it as with its own.  What git prints is told redacted, and no command of a clone's own (hooks) is run.
@@ -20,7 +20,7 @@ from installers.plan.requirement import Need, So
 from installers.recipes.checkout_rules import COMMIT, complaints
 from installers.recipes.recipe import Checkout
 from installers.software import git_words, packages
-from installers.targets.target import Seat, answer
+from installers.targets.target import Target, answer
 
 LOOK_S = 60.0
 FETCH_S = 2 * 3600.0  # Paddle with its submodules is some GB
@@ -65,18 +65,18 @@ class Clone:
         return not self.commit and not self.taken
 
 
-def there(seat: Seat, checkout: Checkout) -> Clone:
+def there(target: Target, checkout: Checkout) -> Clone:
     """Looks, and changes nothing.  UsageError where the recipe's words are none that git may be given."""
     for field, wrong in complaints(checkout):
         raise UsageError(f"checkouts: {field}: {wrong}")
-    git = Git(seat, checkout.directory)
-    if ".git" not in seat.names(checkout.directory):
-        return Clone(taken=bool(seat.names(checkout.directory)))
+    git = Git(target, checkout.directory)
+    if ".git" not in target.names(checkout.directory):
+        return Clone(taken=bool(target.names(checkout.directory)))
     commit = git.says("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     remote = git.says("config", "--local", "--get", "remote.origin.url")
     making = bool(git.says("config", "--local", "--get", MAKING))
     if not (making or commit or remote):  # cut off right after init, or somebody's beginning
-        return Clone(making=True) if seat.names(checkout.directory) == [".git"] else Clone(taken=True)
+        return Clone(making=True) if target.names(checkout.directory) == [".git"] else Clone(taken=True)
     changed = (
         git.says("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty") if not making else ""
     )
@@ -86,7 +86,7 @@ def there(seat: Seat, checkout: Checkout) -> Clone:
         remote,
         tuple(changed.splitlines()),
         making,
-        editable=checkout.editable and git.folder() in _editables(seat),
+        editable=checkout.editable and git.folder() in _editables(target),
     )
 
 
@@ -130,7 +130,7 @@ def refused(checkout: Checkout, clone: Clone) -> tuple[str, str] | None:
 class Terms:
     """`limits` are requirement lines that an editable installation must keep; `note` hears what it brings.
 
-    `locked`: all that it needs is there.  `source` is a git bundle of the seat's to fetch from instead of the address,
+    `locked`: all that it needs is there.  `source` is a git bundle on the target, fetched from instead of the address,
     `tools` a folder from which pip takes what builds it instead of an index: no network is asked.
     """
 
@@ -141,15 +141,15 @@ class Terms:
     tools: str = ""
 
 
-def perform(seat: Seat, checkout: Checkout, say: Line, terms: Terms = Terms()) -> Commit:
+def perform(target: Target, checkout: Checkout, say: Line, terms: Terms = Terms()) -> Commit:
     """The clone at its commit, installed where the recipe says so; what the lock says of it.
 
     StepError in words; nothing of anybody's is overwritten.
     """
-    clone = there(seat, checkout)
+    clone = there(target, checkout)
     if refusal := refused(checkout, clone):
         raise StepError(*refusal)
-    git = Git(seat, checkout.directory, say)
+    git = Git(target, checkout.directory, say)
     commit = clone.wanted if clone.wanted and not clone.making else ""
     if not commit:
         commit = _fetched(git, checkout, clone, terms.source)
@@ -161,14 +161,14 @@ def perform(seat: Seat, checkout: Checkout, say: Line, terms: Terms = Terms()) -
         raise StepError(f"{checkout.directory} is at {head or 'no commit'}, wanted is {commit}", git_words.AGAIN)
     git.run("config", "--local", "--unset-all", MAKING)
     if checkout.editable and not clone.editable:
-        _install(seat, git.folder(), say, terms)
+        _install(target, git.folder(), say, terms)
     return Commit(public(checkout.url), commit, checkout.directory)
 
 
-def name(seat: Seat, checkout: Checkout, commit: str) -> None:
+def name(target: Target, checkout: Checkout, commit: str) -> None:
     """What the recipe's ref means, for a clone that was made by its commit: so that later nobody asks the network."""
     if not COMMIT.fullmatch(checkout.ref):
-        Git(seat, checkout.directory).must("update-ref", f"refs/remotes/origin/{checkout.ref}", commit)
+        Git(target, checkout.directory).must("update-ref", f"refs/remotes/origin/{checkout.ref}", commit)
 
 
 def _fetched(git: Git, checkout: Checkout, clone: Clone, source: str) -> str:
@@ -215,27 +215,27 @@ def _worth_more(done: CommandResult) -> bool:
     return any(word in done.out + done.err for word in words)
 
 
-def _install(seat: Seat, folder: str, say: Line, terms: Terms) -> None:
+def _install(target: Target, folder: str, say: Line, terms: Terms) -> None:
     """What it needs first, from the index, as far as no lock has brought that already."""
     say(f"installing {folder} editable")
-    pip = packages.Pip(seat, say)
+    pip = packages.Pip(target, say)
     if not terms.locked:
         packages.needs(pip, ("--editable", folder), terms.limits, terms.note)
-    pip.run("install", "--no-deps", *offline(seat, terms.tools), "--editable", folder)
-    if folder not in _editables(seat):
-        raise StepError(f"pip was content, yet {folder} is not installed editable", f"see {seat.notes / 'pip.log'}")
+    pip.run("install", "--no-deps", *offline(target, terms.tools), "--editable", folder)
+    if folder not in _editables(target):
+        raise StepError(f"pip was content, yet {folder} is not installed editable", f"see {target.notes / 'pip.log'}")
 
 
-def offline(seat: Seat, tools: str) -> tuple[str, ...]:
-    """What builds it comes from a folder; where a bundle brought none, the seat's own setuptools does."""
+def offline(target: Target, tools: str) -> tuple[str, ...]:
+    """What builds it comes from a folder; where a bundle brought none, the target's own setuptools does."""
     where = ("--no-index", f"--find-links={tools}") if tools else ()
-    isolated = any(name.endswith(".whl") for name in seat.names(tools)) if tools else True
+    isolated = any(name.endswith(".whl") for name in target.names(tools)) if tools else True
     return where if isolated else (*where, "--no-build-isolation")
 
 
-def _editables(seat: Seat) -> list[str]:
-    """Folders that are installed editable in the seat."""
-    done = seat.run((seat.python, "-I", "-c", _EDITABLE), timeout_s=LOOK_S, env=seat.surroundings())
+def _editables(target: Target) -> list[str]:
+    """Folders that are installed editable in the target."""
+    done = target.run((target.python, "-I", "-c", _EDITABLE), timeout_s=LOOK_S, env=target.surroundings())
     line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "ENVCHECK []")
     return [url2pathname(urlsplit(url).path) for url in json.loads(line.removeprefix("ENVCHECK "))]
 
@@ -253,21 +253,21 @@ def _same(one: str, other: str) -> bool:
 
 @dataclass(frozen=True)
 class Git:
-    """git in a folder of the seat."""
+    """git in a folder of the target."""
 
-    seat: Seat
+    target: Target
     place: str
     say: Line = lambda line: None
 
     def run(self, *words: str, place: bool = True) -> CommandResult:
         argv, timeout_s, env = self._asked(words, place)
-        return self.seat.run(argv, timeout_s=timeout_s, env=env, on_line=self._line)
+        return self.target.run(argv, timeout_s=timeout_s, env=env, on_line=self._line)
 
     def _asked(self, words: Sequence[str], place: bool) -> tuple[tuple[str, ...], float, Mapping[str, str]]:
         where = ("-C", self.place) if place else ()
         safe = [part for setting in (*SAFE, f"safe.directory={self.place}") for part in ("-c", setting)]
         argv = ("git", *where, *safe, *words, *(() if place else ("--", self.place)))
-        env = {k: v for k, v in self.seat.surroundings().items() if not k.startswith("GIT_") or k in _KEPT}
+        env = {k: v for k, v in self.target.surroundings().items() if not k.startswith("GIT_") or k in _KEPT}
         timeout_s = FETCH_S if words[0] in ("fetch", "checkout", "ls-remote") else LOOK_S
         return argv, timeout_s, {**env, **SURROUNDINGS}
 
@@ -280,7 +280,7 @@ class Git:
     def says(self, *words: str) -> str:
         """Its answer, "" where it has none."""
         argv, timeout_s, env = self._asked(words, True)
-        status, text = answer(self.seat, argv, timeout_s=timeout_s, env=env)
+        status, text = answer(self.target, argv, timeout_s=timeout_s, env=env)
         if status == NOT_FOUND:
             raise StepError(*NO_GIT)
         return text if status == 0 else ""
@@ -296,7 +296,7 @@ class Git:
 
     def tidy(self) -> None:
         """Locks that a killed git left; nobody else works in a clone that is being made."""
-        self.seat.run(("find", f"{self.place}/.git", "-name", "*.lock", "-delete"), timeout_s=LOOK_S, env={})
+        self.target.run(("find", f"{self.place}/.git", "-name", "*.lock", "-delete"), timeout_s=LOOK_S, env={})
 
     def failed(self, done: CommandResult) -> StepError:
         if done.absent:

@@ -23,7 +23,7 @@ from installers.locks.lockfile import Wheel
 from installers.recipes.recipe import Package
 from installers.software import pip_words, solver
 from installers.software.solver import Answer, Found, Problem
-from installers.targets.target import Seat
+from installers.targets.target import Target
 
 DEADLINE_S = 2 * 3600.0  # pip has its own limit for a silent connection; this one is for a pip that hangs
 # Settings with which pip would put things elsewhere, or say less than we read.
@@ -53,9 +53,9 @@ class PipError(StepError):
 
 @dataclass(frozen=True)
 class Pip:
-    """The pip of a seat's Python; `say` sees its lines."""
+    """The pip of a target's Python; `say` sees its lines."""
 
-    seat: Seat
+    target: Target
     say: Line
 
     def run(self, *arguments: str) -> str:
@@ -65,23 +65,23 @@ class Pip:
     def solve(self, store: str, *arguments: str) -> Answer:
         """What pip would install, fetched into `store`; nothing is installed."""
         program = (Path(programs.__path__[0]) / "solve.py").read_text("utf-8")
-        report = f"{self.seat.fresh('report')}/report.json"
+        report = f"{self.target.fresh('report')}/report.json"
         said = self._run(("-c", program, store, report, *arguments), f"pip install --dry-run {' '.join(arguments)}")
         return solver.read(said)
 
     def _run(self, arguments: Sequence[str], shown: str) -> str:
-        argv = (self.seat.python, "-I", *arguments)
-        env = surroundings(self.seat)
-        done = self.seat.run(argv, timeout_s=DEADLINE_S, env=env, on_line=self._line)
+        argv = (self.target.python, "-I", *arguments)
+        env = surroundings(self.target)
+        done = self.target.run(argv, timeout_s=DEADLINE_S, env=env, on_line=self._line)
         text = f"{done.out}\n{done.err}"
-        log = self.seat.notes / "pip.log"
-        keep(log, f"$ {self.seat.python} -m {shown}\n{text}")
+        log = self.target.notes / "pip.log"
+        keep(log, f"$ {self.target.python} -m {shown}\n{text}")
         if done.status == 0:
             return text
         if done.hung:
             raise StepError("pip did not end in two hours and was stopped", f"see {log}, then repeat")
         sentence, step = pip_words.understood(text)
-        step += self.seat.settings if re.search(pip_words.SETTING, step) else ""
+        step += self.target.settings if re.search(pip_words.SETTING, step) else ""
         harmless = "Installing collected packages" not in text
         raise PipError(redact(sentence), step.replace("the log", str(log)), harmless)
 
@@ -90,11 +90,11 @@ class Pip:
             self.say(text)
 
 
-def surroundings(seat: Seat) -> Mapping[str, str]:
-    """The seat's variables, without what leads pip astray; temporary files beside the packages (one disk)."""
+def surroundings(target: Target) -> Mapping[str, str]:
+    """The target's variables, without what leads pip astray; temporary files beside the packages (one disk)."""
     astray = ("PYTHON", "VIRTUAL_ENV")
-    kept = {k: v for k, v in seat.surroundings().items() if k not in UNSET and not k.startswith(astray)}
-    ours = {"PIP_NO_INPUT": "1", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "TMPDIR": seat.fresh("tmp")}
+    kept = {k: v for k, v in target.surroundings().items() if k not in UNSET and not k.startswith(astray)}
+    ours = {"PIP_NO_INPUT": "1", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "TMPDIR": target.fresh("tmp")}
     # The Python of a container that was made for this is nobody else's, though its distribution says so.
     ours |= {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore"}
     return {"PIP_RETRIES": "3", **kept, **ours, "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
@@ -122,7 +122,7 @@ def install(
     `others` are the recipe's further packages: as constraints they keep this group from moving what an earlier one
     brought.  (A package that is both asked for and constrained would make pip call every failure a conflict.)
     `force` counts nothing as there: after a cut it may be half there.  `locked` are a lock's wheels, which are
-    installed and nothing else, from the seat's folder `find_links` without a network where that is given.
+    installed and nothing else, from the target's folder `find_links` without a network where that is given.
     """
     if locked is None:
         return _asked(pip, packages, others, force)
@@ -139,16 +139,16 @@ def install(
 
 
 def _asked(pip: Pip, packages: Sequence[Package], others: Sequence[Package], force: bool) -> tuple[Wheel, ...]:
-    store, index = pip.seat.fresh("wheels"), packages[0].index
-    limits = f"{pip.seat.fresh('limits')}/constraints.txt"
-    pip.seat.write(limits, "".join(f"{p.name.partition('[')[0]}{p.specifier}\n" for p in others))
+    store, index = pip.target.fresh("wheels"), packages[0].index
+    limits = f"{pip.target.fresh('limits')}/constraints.txt"
+    pip.target.write(limits, "".join(f"{p.name.partition('[')[0]}{p.specifier}\n" for p in others))
     asked = [f"--constraint={limits}", *_source(packages), *(("--force-reinstall",) if force else ())]
     wanted = [p.name + p.specifier for p in packages]
     answer = pip.solve(store, *asked, *wanted)
     if answer.found is None:
         pip.say(f"pip {answer.pip} is older than 22.2 and cannot tell beforehand: versions are compared afterwards")
         pip.run("install", *asked, *wanted)
-        there = dict(pip.seat.environment().packages)
+        there = dict(pip.target.environment().packages)
         refuse(solver.pairs(there), changed=True)
         return ()
     refuse(solver.judge(answer, [*packages, *others]))
@@ -157,15 +157,15 @@ def _asked(pip: Pip, packages: Sequence[Package], others: Sequence[Package], for
     if answer.found:
         _put(pip, exactly(answer.found), origin(answer, store, packages), force)
         _compare(pip, answer.found)
-    pip.seat.fresh("wheels")
+    pip.target.fresh("wheels")
     return solver.wheels(answer, index)
 
 
 def needs(pip: Pip, wanted: Sequence[str], limits: Sequence[str], note: Note) -> None:
     """What a file or a folder (`wanted`, in pip's words) needs beside itself, judged and put in; `note` hears of the
     files beforehand, since a cut may come at any time.  `limits` are requirement lines."""
-    store, file = pip.seat.fresh("wheels"), f"{pip.seat.fresh('limits')}/constraints.txt"
-    pip.seat.write(file, "".join(f"{line}\n" for line in limits))
+    store, file = pip.target.fresh("wheels"), f"{pip.target.fresh('limits')}/constraints.txt"
+    pip.target.write(file, "".join(f"{line}\n" for line in limits))
     answer = pip.solve(store, f"--constraint={file}", *wanted)
     if answer.found is None:
         pip.run("install", f"--constraint={file}", *wanted)
@@ -176,7 +176,7 @@ def needs(pip: Pip, wanted: Sequence[str], limits: Sequence[str], note: Note) ->
         note(solver.wheels(answer))
         _put(pip, exactly(answer.found), origin(answer, store, CONFIGURED), force=False)
         _compare(pip, answer.found)
-    pip.seat.fresh("wheels")
+    pip.target.fresh("wheels")
 
 
 def exactly(found: Sequence[Found]) -> list[Exact]:
@@ -199,9 +199,9 @@ def origin(answer: Answer, store: str, packages: Sequence[Package]) -> tuple[str
 def requirements(pip: Pip, wanted: Sequence[Exact]) -> str:
     """A file of these versions and hashes for pip; where one has no hash, pip takes none at all."""
     hashed = all(sums for _, _, sums in wanted)
-    file = f"{pip.seat.fresh('exactly')}/requirements.txt"
+    file = f"{pip.target.fresh('exactly')}/requirements.txt"
     lines = (f"{n}=={v}" + "".join(f" --hash=sha256:{s}" for s in sums if hashed) for n, v, sums in wanted)
-    pip.seat.write(file, "".join(f"{line}\n" for line in lines))
+    pip.target.write(file, "".join(f"{line}\n" for line in lines))
     return file
 
 
@@ -212,8 +212,8 @@ def _put(pip: Pip, wanted: Sequence[Exact], source: Sequence[str], force: bool) 
 
 
 def _compare(pip: Pip, found: Sequence[Found | Wheel]) -> None:
-    if wrong := solver.difference(found, pip.seat.environment().packages):
-        raise StepError(f"pip was content, yet {wrong}", f"see {pip.seat.notes / 'pip.log'}, then repeat")
+    if wrong := solver.difference(found, pip.target.environment().packages):
+        raise StepError(f"pip was content, yet {wrong}", f"see {pip.target.notes / 'pip.log'}, then repeat")
 
 
 def refuse(problems: Iterable[Problem], *, changed: bool = False) -> None:

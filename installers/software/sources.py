@@ -13,7 +13,7 @@ from installers.software import builds, checkouts
 from installers.software.builds import Ground, LockedFiles, State
 from installers.software.checkouts import Clone, Terms
 from installers.software.packages import Note
-from installers.targets.target import Seat
+from installers.targets.target import Target
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Sources:
 
 def look(recipe: Recipe, ground: Ground, role: str) -> Sources:
     """Changes nothing."""
-    clones = {each.directory: checkouts.there(ground.seat, each) for each in recipe.checkouts}
+    clones = {each.directory: checkouts.there(ground.target, each) for each in recipe.checkouts}
     return Sources(clones, states(recipe, ground, role, {d: clone.commit for d, clone in clones.items()}))
 
 
@@ -57,17 +57,17 @@ def obstacles(recipe: Recipe, seen: Sources, role: str) -> Iterator[Obstacle]:
 
 
 def clone(
-    recipe: Recipe, seat: Seat, checkout: Checkout, say: Callable[[str], None], terms: Terms
+    recipe: Recipe, target: Target, checkout: Checkout, say: Callable[[str], None], terms: Terms
 ) -> tuple[str, Commit]:
     """The clone at its commit; what was done in words, and what the lock says of it."""
-    commit = checkouts.perform(seat, checkout, say, replace(terms, limits=pins(recipe)))
+    commit = checkouts.perform(target, checkout, say, replace(terms, limits=pins(recipe)))
     return f"{checkout.directory} is at {commit.commit[:12]}", commit
 
 
 def build(
     recipe: Recipe, ground: Ground, wanted: Build, role: str, say: Callable[[str], None], note: Note
 ) -> builds.Result:
-    commits = {each.directory: checkouts.there(ground.seat, each).commit for each in recipe.checkouts}
+    commits = {each.directory: checkouts.there(ground.target, each).commit for each in recipe.checkouts}
     known = states(recipe, ground, role, commits)
     commit = builds.commit_of(wanted, recipe.checkouts, commits)
     before = [known[name].key for name in wanted.after]

@@ -16,7 +16,7 @@ from installers.software import checkouts
 from installers.software.checkouts import Git
 from installers.state import journal
 from installers.steps.work import Work
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 
 # What our own steps leave in a clone: an editable installation's notes, and what Python compiles.
 KNOWN = 200  # entries that a build leaves beside what was cloned
@@ -29,10 +29,10 @@ LEFT = re.compile(r"\.egg-info/|(?:^\S\S |/)__pycache__/|\.pyc\"?$")
 
 def begun(work: Work, checkout: Checkout) -> None:
     """Noted where there is none yet; one that was there before us is the user's."""
-    clone = checkouts.there(work.seat, checkout)
+    clone = checkouts.there(work.target, checkout)
     if clone.absent or clone.making:
         boxed = work.recipe.container.name if work.client and work.recipe.container else ""
-        whole = posixpath.join(work.seat.own, checkout.directory)
+        whole = posixpath.join(work.target.own, checkout.directory)
         host = _mounted(work, whole, boxed) if boxed else whole
         more = {"host": host, "boxed": boxed, "commit": ""}
         journal.write(work.folder, "clone", "made", deed=f"clone {checkout.directory}", **more)
@@ -46,7 +46,7 @@ def ended(work: Work, checkout: Checkout, commit: str) -> None:
 
 def untracked(work: Work, directory: str) -> frozenset[str]:
     """What lies in a clone beside its files."""
-    told = Git(work.seat, directory).run("status", "--porcelain", "--ignored", "--ignore-submodules=all")
+    told = Git(work.target, directory).run("status", "--porcelain", "--ignored", "--ignore-submodules=all")
     return frozenset(line[3:] for line in told.out.splitlines() if line.startswith(("?? ", "!! ")))
 
 
@@ -89,7 +89,7 @@ def undo(folder: Path, entry: Mapping[str, object], deeds: Iterable[object]) -> 
         return "it is gone already" if not place.exists() else "kept, it is no folder of ours any more"
     try:
         built = tuple(map(str, said)) if isinstance(said, list) else ()
-        if reason := worked_in(Git(Host(folder), path), str(entry.get("commit") or ""), built):
+        if reason := worked_in(Git(VenvTarget(folder), path), str(entry.get("commit") or ""), built):
             return f"kept, {reason}"
         shutil.rmtree(place)
     except EnvcheckError as err:
@@ -109,7 +109,7 @@ def worked_in(git: Git, commit: str, built: tuple[str, ...] = ()) -> str:
         return reason
     if not commit:
         making = git.says("config", "--local", "--get", checkouts.MAKING)
-        return "" if making or git.seat.names(git.place) == [".git"] else "nobody knows at which commit we left it"
+        return "" if making or git.target.names(git.place) == [".git"] else "nobody knows at which commit we left it"
     if git.says("rev-parse", "--verify", "HEAD") != commit:
         return "it is at another commit than we left it at"
     if git.says("for-each-ref", "refs/heads", "refs/stash"):

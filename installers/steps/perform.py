@@ -38,7 +38,7 @@ def clear(step: Step, work: Work) -> str:
 
 def make(step: Step, work: Work) -> str:
     argv = (work.place.interpreter, "-I", "-m", "venv", str(work.folder))
-    done = work.seat.run(argv, timeout_s=VENV_DEADLINE_S, env=packages.surroundings(work.seat))
+    done = work.target.run(argv, timeout_s=VENV_DEADLINE_S, env=packages.surroundings(work.target))
     packages.keep(work.own / "venv.log", f"$ {' '.join(argv)}\n{done.out}\n{done.err}")
     if done.status == 0:
         return f"Python {work.place.python}"
@@ -52,15 +52,15 @@ def make(step: Step, work: Work) -> str:
 
 def install(step: Step, work: Work) -> str:
     _sweep(work)
-    before = work.seat.environment().packages
+    before = work.target.environment().packages
     with progress.Downloads(work.own / "tmp", work.report) as downloads:
-        pip = packages.Pip(work.seat, downloads.line)
+        pip = packages.Pip(work.target, downloads.line)
         others = [p for p in work.recipe.packages if p not in step.packages]
         with from_bundle.links(work.terms, work.ground) as folder:
             locked = work.terms.wheels
             put = packages.install(pip, step.packages, others, force=step.again, locked=locked, find_links=folder)
     lock_notes.add_wheels(work.folder, work.terms.recipe, put)
-    after = work.seat.environment().packages
+    after = work.target.environment().packages
     remember(work.folder, added=set(after) - set(before))
     first = [str(canonicalize_name(p.name.partition("[")[0])) for p in step.packages]
     new = {name: after[name] for name in [*first, *after] if name in after and after[name] != before.get(name)}
@@ -89,18 +89,20 @@ def site(folder: Path) -> Path:
 def _sweep(work: Work) -> None:
     """Away with what a pip that was cut off left: half-written notes (without RECORD pip can neither use nor replace
     them), folders renamed to ~name, temporary files."""
-    work.seat.run((work.seat.python, "-I", "-c", SWEEP.read_text()), timeout_s=SWEEP_S, env=work.seat.surroundings())
-    work.seat.fresh("tmp")
+    work.target.run(
+        (work.target.python, "-I", "-c", SWEEP.read_text()), timeout_s=SWEEP_S, env=work.target.surroundings()
+    )
+    work.target.fresh("tmp")
 
 
 def proof(step: Step, work: Work) -> str:
     """Of a lock's very versions, where there is one."""
     if lock := work.terms.lock:
-        there = dict(work.seat.environment().packages)
-        commits = {each.directory: each.commit for each in lock_notes.commits(work.recipe, work.seat)}
+        there = dict(work.target.environment().packages)
+        commits = {each.directory: each.commit for each in lock_notes.commits(work.recipe, work.target)}
         for difference in lockfile_use.differences(lock, packages=there, image=boxed_image(work), commits=commits):
             raise StepError(difference, lockfile_use.NEXT)
-    return verify_environment.all_of(work.recipe, work.seat, work.say)
+    return verify_environment.all_of(work.recipe, work.target, work.say)
 
 
 def boxed_image(work: Work) -> Image | None:
@@ -131,14 +133,14 @@ def _not_empty(step: Step, work: Work) -> str | None:
 
 
 def _no_environment(step: Step, work: Work) -> str | None:
-    env = work.seat.environment()
+    env = work.target.environment()
     if not env.works or not env.python:
         return f"{env.interpreter} is not there"
     return None if env.packages.get("pip") else "it has no pip"
 
 
 def _missing(step: Step, work: Work) -> str | None:
-    there = work.seat.environment()
+    there = work.target.environment()
     wrong = [p.name for p in step.packages if not environment.fits(p, there.packages)]
     if wrong or there.torn:
         return f"pip was content, yet {', '.join([*wrong, *there.torn])} is not there as wanted"
@@ -188,10 +190,10 @@ def clone(step: Step, work: Work) -> str:
     checkout_undo.begun(work, step.checkout)
     with from_bundle.tools(work.terms, work.ground) as tools:
         terms = checkouts.Terms(note=_noting(work), locked=work.terms.lock is not None, source=source, tools=tools)
-        told, commit = sources.clone(work.recipe, work.seat, step.checkout, work.say, terms)
+        told, commit = sources.clone(work.recipe, work.target, step.checkout, work.say, terms)
     for whole in work.terms.recipe.checkouts if work.terms.lock else ():
         if whole.directory == step.checkout.directory:
-            checkouts.name(work.seat, whole, commit.commit)
+            checkouts.name(work.target, whole, commit.commit)
     checkout_undo.ended(work, step.checkout, commit.commit)
     return told
 

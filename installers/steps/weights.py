@@ -56,8 +56,8 @@ def perform(seen: Seen, work: Work) -> str:
 
 
 def _fetched(fetch: Fetch, work: Work) -> str:
-    env = {**work.seat.surroundings(), **weights_fetch.passed(os.environ)}
-    done = work.seat.run(fetch.argv(work.seat.python), timeout_s=weights_fetch.DEADLINE_S, env=env)
+    env = {**work.target.surroundings(), **weights_fetch.passed(os.environ)}
+    done = work.target.run(fetch.argv(work.target.python), timeout_s=weights_fetch.DEADLINE_S, env=env)
     return weights_fetch.fetched(fetch, done)
 
 

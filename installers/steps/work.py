@@ -12,7 +12,7 @@ from installers.recipes.recipe import Recipe
 from installers.seeds.seed import Seed
 from installers.software.builds import Ground
 from installers.state import progress, state_file
-from installers.targets.target import Seat
+from installers.targets.target import Target
 
 if TYPE_CHECKING:
     import docker
@@ -37,8 +37,8 @@ class Work:
         return self.supply or Supply(self.recipe)
 
     @property
-    def seat(self) -> Seat:
-        return self.ground.seat
+    def target(self) -> Target:
+        return self.ground.target
 
     @property
     def own(self) -> Path:

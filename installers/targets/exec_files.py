@@ -11,35 +11,35 @@ from typing import IO, cast
 
 from envcheck.core.errors import StepError
 from installers.targets.container_errors import asked
-from installers.targets.exec_target import Inside
+from installers.targets.exec_target import ContainerTarget
 
 CHUNK = 1 << 20
 BLOCK = tarfile.BLOCKSIZE
 
 
-class InsideFiles:
+class ContainerFiles:
     """installers.software.build_cache.Files for a container."""
 
-    def __init__(self, seat: Inside) -> None:
-        self._seat = seat
+    def __init__(self, target: ContainerTarget) -> None:
+        self._target = target
 
     def bring(self, path: str, target: Path) -> None:
         """The regular file at `path`, to `target`; nothing else that the container may answer with."""
-        stream, _ = asked(lambda: self._seat.api.get_archive(self._seat.container, path, chunk_size=CHUNK))
+        stream, _ = asked(lambda: self._target.api.get_archive(self._target.container, path, chunk_size=CHUNK))
         with tarfile.open(fileobj=cast("IO[bytes]", _Readable(iter(stream))), mode="r|") as archive:
             entry = archive.next()
             packed = archive.extractfile(entry) if entry and entry.isreg() else None
             if packed is None:
-                raise StepError(f"{path} in {self._seat.container} is no file", "look there")
+                raise StepError(f"{path} in {self._target.container} is no file", "look there")
             with target.open("wb") as out:
                 shutil.copyfileobj(packed, out, CHUNK)
 
     def put(self, source: Path, path: str) -> None:
         folder, _, name = path.rpartition("/")
-        made = self._seat.run(("mkdir", "-p", folder), timeout_s=60.0, env={})
+        made = self._target.run(("mkdir", "-p", folder), timeout_s=60.0, env={})
         if made.status != 0:
-            raise StepError(f"{folder} cannot be made in {self._seat.container}", "look there")
-        asked(lambda: self._seat.api.put_archive(self._seat.container, folder, _packed(source, name)))
+            raise StepError(f"{folder} cannot be made in {self._target.container}", "look there")
+        asked(lambda: self._target.api.put_archive(self._target.container, folder, _packed(source, name)))
 
 
 def _packed(source: Path, name: str) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""The container's Python as a seat: commands by the engine's exec, files as archives, all of it ended with us.
+"""The container's Python as a target: commands by the engine's exec, files as archives, all of it ended with us.
 
 A command runs in a login shell, since the vendors' images put their paths into its start files.
 """
@@ -49,7 +49,7 @@ done; done 2>/dev/null; true"""
 
 
 @dataclass(frozen=True)
-class Inside:
+class ContainerTarget:
     """`interpreter` is the recipe's word for its Python, `folder` this host's for our own notes."""
 
     api: APIClient

@@ -1,6 +1,7 @@
 """Where a recipe's Python stands, so that packages and proof need not know: on this host, or in the container.
 
-A seat has a folder of its own there (`own`), and one on this host for what outlives it (`notes`: journal, logs, lock).
+A target has a folder of its own there (`own`), and one on this host for what outlives it (`notes`: journal, logs,
+lock).
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def last_lines(text: str) -> str:
     return "\n".join(f"    {line[:300]}" for line in lines[-SHOWN:])
 
 
-class Seat(Protocol):
-    """What the two have in common; paths are those of the seat's own side."""
+class Target(Protocol):
+    """What the two have in common; paths are those of the target's own side."""
 
     @property
     def python(self) -> str: ...
@@ -81,13 +82,13 @@ class Seat(Protocol):
         """What lies in a folder, sorted; nothing where there is no folder."""
 
 
-def answer(seat: Seat, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str]) -> tuple[int, str]:
+def answer(target: Target, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str]) -> tuple[int, str]:
     """A question's status and what it says, without what a container's start files may say before it.
 
     StepError where its words do not come whole: no words are an answer, too.
     """
     for _ in range(_TIMES):
-        done = seat.run(("sh", "-c", _ASK, "sh", *argv), timeout_s=timeout_s, env=env)
+        done = target.run(("sh", "-c", _ASK, "sh", *argv), timeout_s=timeout_s, env=env)
         said, end, _ = done.out.partition(f"{_BEGIN}\n")[2].rpartition(f"\n{_END}\n")
         if end or done.hung or done.status == process.NOT_FOUND:
             return done.status, said.rstrip("\n")
@@ -95,7 +96,7 @@ def answer(seat: Seat, argv: Sequence[str], *, timeout_s: float, env: Mapping[st
 
 
 @dataclass(frozen=True)
-class Host(OnHost):
+class VenvTarget(OnHost):
     """A virtual environment of this host; `lock` is held by its commands too, so that nobody clears it under them."""
 
     limit = LIMIT

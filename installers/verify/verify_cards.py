@@ -18,13 +18,13 @@ from envcheck.core.vendor import Vendor
 from envcheck.vendors import VENDORS
 from installers import programs
 from installers.recipes.recipe import Recipe
-from installers.targets.target import Seat, last_lines, seconds
+from installers.targets.target import Target, last_lines, seconds
 
 CARDS_S = 300.0  # 16 cards one after the other; the first kernel of each is compiled
 COLLECTIVE_S = 300.0  # 3.3 s warm with two processes, 18 s with 16 fake cards on two cores
 FOLDER = Path(programs.__path__[0])
 TOLERANCE = 0.02  # of the largest value: cards multiply fp32 in fewer bits (TF32, HF32: 10 bits of mantissa)
-Prove = Callable[[Recipe, Seat, Mapping[str, str]], str]
+Prove = Callable[[Recipe, Target, Mapping[str, str]], str]
 
 
 @dataclass(frozen=True)
@@ -93,22 +93,22 @@ def proofs(recipe: Recipe) -> Iterator[tuple[str, Prove]]:
         yield f"adding up vectors in several processes, by {kit.module}", collective
 
 
-def cards(recipe: Recipe, seat: Seat, env: Mapping[str, str]) -> str:
+def cards(recipe: Recipe, target: Target, env: Mapping[str, str]) -> str:
     """The plugin loaded, as many cards as the recipe wants are there, and each one's product is the processor's."""
-    found, wanted = look(recipe, seat, env), recipe.hardware.cards or 1
+    found, wanted = look(recipe, target, env), recipe.hardware.cards or 1
     if wrong := wrong_cards(found, wanted):
         raise StepError(wrong, f"envcheck doctor --device {recipe.device} tells more about the cards")
     return f"{len(found['cards'])} cards of type {found['type']} multiplied rightly"
 
 
-def look(recipe: Recipe, seat: Seat, env: Mapping[str, str]) -> Mapping[str, Any]:
+def look(recipe: Recipe, target: Target, env: Mapping[str, str]) -> Mapping[str, Any]:
     """What the program for one card after the other answers."""
     kit = kit_of(recipe)
     assert kit
-    program = f"{seat.fresh('cards')}/cards.py"
-    seat.write(program, (FOLDER / "cards.py").read_text())
+    program = f"{target.fresh('cards')}/cards.py"
+    target.write(program, (FOLDER / "cards.py").read_text())
     names = kit.names_of(recipe.device)
-    done = started(recipe, seat, (program, kit.name, names.type, names.module), env, CARDS_S)
+    done = started(recipe, target, (program, kit.name, names.type, names.module), env, CARDS_S)
     line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "")
     if done.hung:
         raise StepError(
@@ -136,14 +136,14 @@ def wrong_cards(found: Mapping[str, Any], wanted: int) -> str:
     return f"cards multiply wrongly: {', '.join(off)} of the largest value" if off else ""
 
 
-def collective(recipe: Recipe, seat: Seat, env: Mapping[str, str]) -> str:
+def collective(recipe: Recipe, target: Target, env: Mapping[str, str]) -> str:
     """Processes, started as a training is, sum vectors that only this run knows; on cards one for each of them."""
-    count = len(look(recipe, seat, env)["cards"]) if recipe.device != "cpu" else 2
+    count = len(look(recipe, target, env)["cards"]) if recipe.device != "cpu" else 2
     for attempt in (1, 2):
         seed = random.SystemRandom().randrange(1, 1000)
-        own = seat.fresh("proof")
-        done = _launch(recipe, seat, env, own, seed, count)
-        log = _log(seat, own, done)
+        own = target.fresh("proof")
+        done = _launch(recipe, target, env, own, seed, count)
+        log = _log(target, own, done)
         if attempt == 1 and done.status != 0 and "ddress already in use" in log:
             continue  # paddle chooses a free port and binds it later: somebody else was quicker
         break
@@ -156,9 +156,9 @@ def collective(recipe: Recipe, seat: Seat, env: Mapping[str, str]) -> str:
     if done.status != 0:
         why = "a port was in use, twice" if "ddress already in use" in log else f"status {done.status}"
         raise StepError(f"{words} failed ({why}):\n{last_lines(log)}", f"the logs are in {own}")
-    if wrong := wrong_values([_answer(seat.read(f"{own}/rank-{rank}.json")) for rank in range(count)], seed):
+    if wrong := wrong_values([_answer(target.read(f"{own}/rank-{rank}.json")) for rank in range(count)], seed):
         raise StepError(f"{words} gave wrong values: {wrong}", f"the logs are in {own}")
-    seat.fresh("proof")
+    target.fresh("proof")
     return f"{number(count)} processes added up to the right values"
 
 
@@ -166,15 +166,15 @@ def number(count: int) -> str:
     return "two" if count == 2 else str(count)
 
 
-def _launch(recipe: Recipe, seat: Seat, env: Mapping[str, str], own: str, seed: int, count: int) -> CommandResult:
+def _launch(recipe: Recipe, target: Target, env: Mapping[str, str], own: str, seed: int, count: int) -> CommandResult:
     kit = kit_of(recipe)
     assert kit
     program = f"{own}/allreduce.py"
-    seat.write(program, (FOLDER / "allreduce.py").read_text())
+    target.write(program, (FOLDER / "allreduce.py").read_text())
     names = kit.names_of(recipe.device)
     asked = [kit.name, names.type, names.module, names.backend, own, str(seed)]
     argv = ["-m", kit.module, *launcher_options(kit, recipe.device, own, count), program, *asked]
-    return started(recipe, seat, argv, env, COLLECTIVE_S)
+    return started(recipe, target, argv, env, COLLECTIVE_S)
 
 
 def launcher_options(kit: Kit, device: str, own: str, count: int) -> list[str]:
@@ -188,10 +188,10 @@ def launcher_options(kit: Kit, device: str, own: str, count: int) -> list[str]:
 
 
 def started(
-    recipe: Recipe, seat: Seat, arguments: Sequence[str], env: Mapping[str, str], deadline_s: float
+    recipe: Recipe, target: Target, arguments: Sequence[str], env: Mapping[str, str], deadline_s: float
 ) -> CommandResult:
-    """The seat's Python, as a training finds it."""
-    return seat.run(sourced(recipe, (seat.python, *arguments)), timeout_s=seconds(deadline_s), env=env)
+    """The target's Python, as a training finds it."""
+    return target.run(sourced(recipe, (target.python, *arguments)), timeout_s=seconds(deadline_s), env=env)
 
 
 def sourced(recipe: Recipe, argv: Sequence[str]) -> Sequence[str]:
@@ -228,7 +228,7 @@ def _answer(text: str) -> Mapping[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _log(seat: Seat, own: str, done: CommandResult) -> str:
+def _log(target: Target, own: str, done: CommandResult) -> str:
     """The launcher's words, then the processes': theirs hold the reason."""
-    names = [name for name in seat.names(f"{own}/log") if name.startswith("workerlog.")]
-    return "\n".join([done.out, done.err, *(seat.read(f"{own}/log/{name}") for name in names)])
+    names = [name for name in target.names(f"{own}/log") if name.startswith("workerlog.")]
+    return "\n".join([done.out, done.err, *(target.read(f"{own}/log/{name}") for name in names)])

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from envcheck.core.errors import StepError
 from installers.recipes.recipe import Recipe
 from installers.state import environment, journal
-from installers.targets.target import Seat, last_lines, seconds
+from installers.targets.target import Target, last_lines, seconds
 from installers.verify import verify_cards
 
 IMPORT_S = 120.0  # paddle's import takes 1.2 s warm, 15 s cold on a busy machine
@@ -32,37 +32,37 @@ print("\\nENVCHECK " + json.dumps({"said": said, "seen": seen}))
 """
 
 
-def all_of(recipe: Recipe, seat: Seat, say: Callable[[str], None]) -> str:
+def all_of(recipe: Recipe, target: Target, say: Callable[[str], None]) -> str:
     """What was proved, in words.  StepError with the reason and a log's last lines when something is not right."""
     say("importing the packages in a process of their own")
-    proved = [imports(recipe, seat)] if recipe.packages else []
+    proved = [imports(recipe, target)] if recipe.packages else []
     for words, prove in verify_cards.proofs(recipe):
         say(words)
-        proved.append(prove(recipe, seat, surroundings(recipe, seat)))
+        proved.append(prove(recipe, target, surroundings(recipe, target)))
     for command in recipe.verify:
-        say(f"trying {' '.join(_filled(seat, command))}"[:200])
-        proved.append(verify(recipe, seat, command))
+        say(f"trying {' '.join(_filled(target, command))}"[:200])
+        proved.append(verify(recipe, target, command))
     return "; ".join(proved)
 
 
-def surroundings(recipe: Recipe, seat: Seat) -> dict[str, str]:
-    """The seat's variables without what leads a job astray, and the recipe's."""
+def surroundings(recipe: Recipe, target: Target) -> dict[str, str]:
+    """The target's variables without what leads a job astray, and the recipe's."""
     astray = {*recipe.unset, *STRAY_NAMES}
-    kept = {k: v for k, v in seat.surroundings().items() if k not in astray and not k.upper().startswith(STRAY)}
+    kept = {k: v for k, v in target.surroundings().items() if k not in astray and not k.upper().startswith(STRAY)}
     return {**kept, **recipe.environment, "OMP_NUM_THREADS": "1"}
 
 
-def imports(recipe: Recipe, seat: Seat) -> str:
+def imports(recipe: Recipe, target: Target) -> str:
     """Each package says the version that its files announce, and paddle and numpy say so when imported."""
     names = [package.name.partition("[")[0] for package in recipe.packages]
     wanted = {name: MODULES.get(canonicalize_name(name), "") for name in names}
     asked = ("-I", "-c", _ASK, json.dumps(wanted))
-    done = verify_cards.started(recipe, seat, asked, surroundings(recipe, seat), IMPORT_S)
+    done = verify_cards.started(recipe, target, asked, surroundings(recipe, target), IMPORT_S)
     if done.hung:
-        raise StepError(f"importing {', '.join(names)} did not end in {seconds(IMPORT_S):.0f} s", _again(seat))
+        raise StepError(f"importing {', '.join(names)} did not end in {seconds(IMPORT_S):.0f} s", _again(target))
     line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "")
     if done.status != 0 or not line:
-        raise StepError(f"importing {', '.join(names)} failed:\n{last_lines(done.out + done.err)}", _again(seat))
+        raise StepError(f"importing {', '.join(names)} failed:\n{last_lines(done.out + done.err)}", _again(target))
     told = json.loads(line.removeprefix("ENVCHECK "))
     for package, name in zip(recipe.packages, names, strict=True):
         said, seen = str(told["said"][name]), str(told["seen"].get(name, told["said"][name]))
@@ -74,19 +74,23 @@ def imports(recipe: Recipe, seat: Seat) -> str:
     return "imported " + ", ".join(f"{name} {told['said'][name]}" for name in names)
 
 
-def verify(recipe: Recipe, seat: Seat, command: tuple[str, ...]) -> str:
+def verify(recipe: Recipe, target: Target, command: tuple[str, ...]) -> str:
     """One of the recipe's own commands, which must end well."""
-    argv = _filled(seat, command)
+    argv = _filled(target, command)
     ready = verify_cards.sourced(recipe, argv)
-    done = seat.run(ready, timeout_s=seconds(VERIFY_S), env=surroundings(recipe, seat))
+    done = target.run(ready, timeout_s=seconds(VERIFY_S), env=surroundings(recipe, target))
     if done.status != 0:
-        raise StepError(f"{' '.join(argv)} ended with {done.status}:\n{last_lines(done.out + done.err)}", _again(seat))
+        raise StepError(
+            f"{' '.join(argv)} ended with {done.status}:\n{last_lines(done.out + done.err)}", _again(target)
+        )
     return f"{' '.join(argv)} ended well"
 
 
-def _filled(seat: Seat, command: tuple[str, ...]) -> list[str]:
-    return [part.replace("{python}", seat.python) for part in command]
+def _filled(target: Target, command: tuple[str, ...]) -> list[str]:
+    return [part.replace("{python}", target.python) for part in command]
 
 
-def _again(seat: Seat) -> str:
-    return f"repeat; if it stays so: envcheck provision --undo, then again (journal: {journal.path(seat.notes.parent)})"
+def _again(target: Target) -> str:
+    return (
+        f"repeat; if it stays so: envcheck provision --undo, then again (journal: {journal.path(target.notes.parent)})"
+    )

@@ -65,14 +65,14 @@ def _box(stage: Stage, made: Command, environment: Mapping[str, str], run: Path)
 def _carry(container: str, made: Command) -> None:
     """Our own program with its files, where it is the one that talks."""
     from installers.images import engine
-    from installers.targets.exec_target import Inside
+    from installers.targets.exec_target import ContainerTarget
 
     folder = next((str(Path(word).parent) for word in made.argv if word.startswith(f"{OWN}/")), "")
     names = [path.name for path in PROGRAMS.glob("tiny*") if path.is_file()] if f"{folder}/tiny.py" in made.argv else []
     if not names:
         return
     with contextlib.closing(engine.connect(engine.look())) as client:
-        seat = Inside(client.api, container, "python3", Path())
+        seat = ContainerTarget(client.api, container, "python3", Path())
         seat.run(("mkdir", "-p", "-m", "700", folder), timeout_s=60, env={})
         for name in names:
             seat.write(f"{folder}/{name}", (PROGRAMS / name).read_text())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from envcheck.core import process
 from envcheck.core.errors import StepError
 from installers.targets.container_errors import asked
-from installers.targets.exec_target import OWN, SHELL, Inside
+from installers.targets.exec_target import OWN, SHELL, ContainerTarget
 
 if TYPE_CHECKING:
     import docker
@@ -51,7 +51,9 @@ class Told:
 class Sitting:
     """A training that a sitter in the container stays with; the end of this talk is the end of the training."""
 
-    def __init__(self, client: docker.DockerClient, seat: Inside, words: Sequence[str], run: Path, output: str) -> None:
+    def __init__(
+        self, client: docker.DockerClient, seat: ContainerTarget, words: Sequence[str], run: Path, output: str
+    ) -> None:
         self.client, self.run, self.output, self.family = client, run, output, Told()
         self.status: int | None = None
         self.made: list[str] = []
@@ -64,7 +66,7 @@ class Sitting:
             self.end()
             raise StepError(f"cannot start {self._refused}", f"docker logs and {run}/log/launcher.log may tell more")
 
-    def _opened(self, seat: Inside, words: Sequence[str]) -> Any:
+    def _opened(self, seat: ContainerTarget, words: Sequence[str]) -> Any:
         shell = ["bash", "-lc", SHELL, "bash", OWN, *words]
         made = asked(lambda: seat.api.exec_create(seat.container, shell, stdin=True))
         self._command = str(made["Id"])

@@ -20,7 +20,7 @@ from installers.container_environment import Boxed
 from installers.images import engine
 from installers.recipes.recipe import Container, Recipe
 from installers.targets import container_errors
-from installers.targets.exec_target import OWN, Inside
+from installers.targets.exec_target import OWN, ContainerTarget
 from launch.job.command import PROGRAMS, Command
 from launch.job.environment import Clean
 from launch.job.stage import Asked, Sight, answered, question
@@ -87,7 +87,7 @@ class Box:
         data = tuple(path for path in asked.data if path in theirs)
         said = question(replace(asked, paths=theirs, data=data), asked.workdir or "/", self.recipe.runs or OWN)
         with self._connected() as api:
-            seat = Inside(api, self.container, self.recipe.interpreter, self._notes)
+            seat = ContainerTarget(api, self.container, self.recipe.interpreter, self._notes)
             env = seat.environment()
             argv = (seat.python, "-I", "-c", carried.program(), json.dumps(said))
             done = seat.run(argv, timeout_s=LOOK_S, env={})
@@ -110,13 +110,13 @@ class Box:
             "grace_s": GRACE_S,
         }
         client = engine.connect(engine.look())
-        seat = Inside(client.api, self.container, self.recipe.interpreter, self._notes)
+        seat = ContainerTarget(client.api, self.container, self.recipe.interpreter, self._notes)
         self._carry(seat, command)
         path = f"{OURS}/job-{nonce}.json"
         seat.write(path, json.dumps(job))
         return Sitting(client, seat, (seat.python, "-I", f"{OURS}/sitter.py", path), run, f"{self.mark(run)}/output")
 
-    def _carry(self, seat: Inside, command: Command) -> None:
+    def _carry(self, seat: ContainerTarget, command: Command) -> None:
         names = ["sitter.py", *(path.name for path in PROGRAMS.glob("tiny*") if _names(command, path.name))]
         seat.run(("mkdir", "-p", "-m", "700", OURS), timeout_s=LOOK_S, env={})
         for name in names:

@@ -19,8 +19,8 @@ def cut(environment, step, event, **more):
     if (step, event) == wanted:
         os.kill(os.getpid(), signal.SIGKILL)
 journal.write = cut
-from envcheck import cli
-cli.entry(sys.argv[4:])
+from envcheck.cli import main
+main.entry(sys.argv[4:])
 """
 # Before it is begun, begun and nothing done, all of it done and not noted, noted as done and nothing after that.
 BOUNDARIES = (("begun", "before"), ("begun", "after"), ("done", "before"), ("done", "after"))

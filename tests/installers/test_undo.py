@@ -18,7 +18,7 @@ from installers.state import environment, journal, state_file, venv_parts
 from installers.state.environment import Kind
 from installers.state.state_file import Mark
 from installers.steps import checkout_undo
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 from tests.installers.provision_helpers import Machine, recipe_file, serving, stock
 
 
@@ -206,7 +206,7 @@ def test_a_clone_that_was_cut_off(clone: tuple[Path, str], tmp_path: Path) -> No
     """Without a commit in the journal, only the note of its making makes it ours."""
     path, _ = clone
     (tmp_path / "n" / ".envcheck").mkdir(parents=True)
-    mine = Git(Host(tmp_path / "n"), str(path))
+    mine = Git(VenvTarget(tmp_path / "n"), str(path))
 
     assert "nobody knows" in checkout_undo.worked_in(mine, "")
     git("config", "envcheck.making", "true", where=path)

@@ -21,7 +21,7 @@ from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
 from installers.state import environment
 from installers.state.environment import Environment, Kind
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 from installers.verify import verify_environment
 from installers.verify.verify_cards import KITS, Kit, kit_of, launcher_options, sourced
 
@@ -116,7 +116,7 @@ def _kit(packages: frozenset[str], vendor: str, recipe: Recipe | None) -> Kit | 
 
 
 def _door(vendor: str, kit: Kit, recipe: Recipe | None, python: str, own: Path) -> Door:
-    seat, host = Local(python, own), Host(Path(python).parent.parent)
+    seat, host = Local(python, own), VenvTarget(Path(python).parent.parent)
     env = verify_environment.surroundings(recipe, host) if recipe else surroundings(host, kit, vendor)
     visible = VENDORS[vendor].visible_env
     if visible and visible in os.environ:
@@ -124,7 +124,7 @@ def _door(vendor: str, kit: Kit, recipe: Recipe | None, python: str, own: Path) 
     return made(vendor, kit, recipe, seat, str(python), env, process.end_what_runs)
 
 
-def surroundings(host: Host, kit: Kit, vendor: str) -> dict[str, str]:
+def surroundings(host: VenvTarget, kit: Kit, vendor: str) -> dict[str, str]:
     """As the proof has them, without a recipe.  Of a plugin's devices paddle 3.1's launcher wants to be told."""
     astray = verify_environment.STRAY_NAMES
     kept = {
@@ -172,7 +172,7 @@ def _boxed(recipe: Recipe, vendor: str) -> Iterator[Door]:
     """In the recipe's container, when nothing is left to provision; nobody else of us works there meanwhile."""
     from installers.container_environment import Boxed
     from installers.images import engine, engine_lock
-    from installers.targets.exec_target import Inside
+    from installers.targets.exec_target import ContainerTarget
 
     assert recipe.container
     plan = Boxed(recipe, _folder(recipe)).look()
@@ -187,7 +187,7 @@ def _boxed(recipe: Recipe, vendor: str) -> Iterator[Door]:
     host = engine.look()
     client = engine.connect(host)
     try:
-        seat = Inside(client.api, recipe.container.name, recipe.interpreter, _folder(recipe))
+        seat = ContainerTarget(client.api, recipe.container.name, recipe.interpreter, _folder(recipe))
         with engine_lock.held(host.url, seat.container):
             env = verify_environment.surroundings(recipe, seat)
             title = f"the container {seat.container}"

@@ -16,7 +16,7 @@ from envcheck.cli.commands import find_python
 from envcheck.core import process as runner
 from envcheck.deep.cards import Card, Chosen, pairs
 from envcheck.deep.interpreter import Door, Local, Sizes
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 from installers.verify.verify_cards import KITS
 
 SOURCE = Path(__file__).with_name("faulty_device.cc")
@@ -40,7 +40,7 @@ def door(environment: Path, kit: str, vendor: str, own: Path, more: Mapping[str,
     """As doctor makes one for a virtual environment without a recipe."""
     python = str(environment / "bin" / "python")
     found = next(each for each in KITS if each.name == kit)
-    env = find_python.surroundings(Host(environment), found, vendor) | dict(more or {})
+    env = find_python.surroundings(VenvTarget(environment), found, vendor) | dict(more or {})
     own.mkdir(parents=True, exist_ok=True)
     return find_python.made(vendor, found, None, Local(python, own), "the test's Python", env, runner.end_what_runs)
 

@@ -228,7 +228,7 @@ def test_the_kitchen_reads_what_the_container_reads(tmp_path: Path, engine: Engi
         contextlib.closing(docker.DockerClient(base_url=engine.url)) as client,
         wheel_builder.container(client.api, python_image_here, recipe, tmp_path, lambda _: None) as kitchen,
     ):
-        seat = kitchen.ground.seat
+        target = kitchen.ground.target
 
-        assert seat.read("/etc/ca.crt") == "a certificate"
-        assert seat.read("/etc/data") == ""
+        assert target.read("/etc/ca.crt") == "a certificate"
+        assert target.read("/etc/data") == ""

@@ -25,10 +25,11 @@ import sys
 from probes.host.collectors import COLLECTORS
 seen = COLLECTORS["host"]
 COLLECTORS["host"] = lambda vendors: {**seen(vendors), "euid": 0, "in_container": False}
-from envcheck import cli, terminal
+from envcheck.cli import main
+from envcheck.core import terminal
 from installers.drivers import dialogue
 terminal.GRACE_S, dialogue.SETTLED_S = 0.7, 0.2
-cli.entry(sys.argv[1:])
+main.entry(sys.argv[1:])
 """
 RECIPE = """
 name = "demo"

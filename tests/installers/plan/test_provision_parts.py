@@ -21,7 +21,7 @@ from installers.recipes.recipe import Checkout, Hardware, Library, Package, Reci
 from installers.software import pip_words
 from installers.state import environment, state_file
 from installers.state.environment import Environment, Kind
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 from installers.venv_plan import plan
 from installers.verify import verify_environment
 
@@ -152,7 +152,7 @@ def test_stray_variables_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other jobs left in the shell does not reach the proof; what the recipe sets does."""
     for name in ("PADDLE_MASTER", "PADDLE_TRAINER_ENDPOINTS", "CUDA_VISIBLE_DEVICES", "RANK", "PYTHONPATH"):
         monkeypatch.setenv(name, "1")
-    env = verify_environment.surroundings(replace(RECIPE, environment={"FLAGS_x": "2"}), Host(Path("/e")))
+    env = verify_environment.surroundings(replace(RECIPE, environment={"FLAGS_x": "2"}), VenvTarget(Path("/e")))
 
     assert not {"PADDLE_MASTER", "PADDLE_TRAINER_ENDPOINTS", "CUDA_VISIBLE_DEVICES", "RANK", "PYTHONPATH"} & set(env)
     assert env["FLAGS_x"] == "2"

@@ -24,7 +24,7 @@ from installers.recipes.recipe_rules import check
 from installers.software import build_cache, builds, checkouts
 from installers.software.builds import Ground, need, perform, there
 from installers.state import checksums
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 from tests.installers.provision_helpers import until
 
 ROOT = Path(__file__).parents[3]
@@ -88,11 +88,11 @@ class Site:
 
     def __init__(self, folder: Path, bare: Path, origin: Path, cache: Path) -> None:
         shutil.copytree(bare, folder / "venv", symlinks=True)
-        self.ground = Ground(Host(folder / "venv"), cache=cache)
+        self.ground = Ground(VenvTarget(folder / "venv"), cache=cache)
         self.checkout = Checkout(f"file://{origin}", commit_of(origin), str(folder / "my clone"))
         self.clone = Path(self.checkout.directory)
         self.said: list[str] = []
-        checkouts.perform(self.ground.seat, self.checkout, self.said.append)
+        checkouts.perform(self.ground.target, self.checkout, self.said.append)
         self.build = Build(
             name="fast",
             checkout=self.checkout.directory,
@@ -118,10 +118,10 @@ class Site:
 
     @property
     def log(self) -> str:
-        return (self.ground.seat.notes / "builds" / "fast.log").read_text()
+        return (self.ground.target.notes / "builds" / "fast.log").read_text()
 
     def answer(self) -> str:
-        argv = [self.ground.seat.python, "-c", "import fast; print(fast.answer())"]
+        argv = [self.ground.target.python, "-c", "import fast; print(fast.answer())"]
         return subprocess.run(argv, capture_output=True, text=True).stdout.strip()
 
 
@@ -153,7 +153,7 @@ def test_built_and_kept(site: Site, tmp_path: Path, bare: Path, origin: Path) ->
     assert isinstance(planned, Need) and "from the cache" in planned.title
     taken = other.run()
     assert (other.answer(), other.trace, taken.from_cache, taken.key) == ("42", [], True, made.key)
-    assert other.ground.seat.environment().packages["fast"] == "1.0"
+    assert other.ground.target.environment().packages["fast"] == "1.0"
 
 
 @pytest.mark.real
@@ -165,7 +165,7 @@ def test_damaged_is_not_used(site: Site) -> None:
     again = site.run()
     again.kept[0].file.write_bytes(b"rotten")
     shutil.rmtree(site.clone)
-    checkouts.perform(site.ground.seat, site.checkout, site.said.append)
+    checkouts.perform(site.ground.target, site.checkout, site.said.append)
     last = site.run()
 
     assert (made.from_cache, again.from_cache, last.from_cache) == (False, False, False)
@@ -199,12 +199,12 @@ def test_killed_and_resumed(site: Site, tmp_path: Path) -> None:
     (site.clone / "hold").touch()
     program = (
         "import sys; from pathlib import Path; from installers.recipes.recipe import *\n"
-        "from installers.software import builds; from installers.targets.target import Host\n"
-        "ground = builds.Ground(Host(Path(sys.argv[1])), cache=Path(sys.argv[2]))\n"
+        "from installers.software import builds; from installers.targets.target import VenvTarget\n"
+        "ground = builds.Ground(VenvTarget(Path(sys.argv[1])), cache=Path(sys.argv[2]))\n"
         "builds.perform(ground, eval(sys.argv[4]), sys.argv[3], print)"
     )
     cache, ref = str(tmp_path / "cache"), site.checkout.ref
-    argv = [sys.executable, "-c", program, str(site.ground.seat.notes.parent), cache, ref, repr(site.build)]
+    argv = [sys.executable, "-c", program, str(site.ground.target.notes.parent), cache, ref, repr(site.build)]
     child = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL)
     until(lambda: site.trace == ["compile", "link"], 30)
     family = psutil.Process(child.pid).children(recursive=True)

@@ -24,7 +24,7 @@ from installers.plan.requirement import Need, So
 from installers.recipes.recipe import Checkout
 from installers.software import checkouts, git_words
 from installers.software.checkouts import Clone, Terms, need, perform, there
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 
 pytestmark = [
     pytest.mark.slow,
@@ -135,8 +135,8 @@ def serving(origin: Path, *, smart: bool) -> Iterator[tuple[str, type[Handler]]]
 
 
 @pytest.fixture
-def seat(tmp_path: Path) -> Host:
-    return Host(tmp_path / "venv")
+def target(tmp_path: Path) -> VenvTarget:
+    return VenvTarget(tmp_path / "venv")
 
 
 def wanted(url: str, ref: str, tmp_path: Path) -> Checkout:
@@ -148,63 +148,63 @@ def quiet(line: str) -> None:
 
 
 @pytest.mark.parametrize("way", ("file", "plain", "smart"))
-def test_clone(way: str, origin: Path, seat: Host, tmp_path: Path) -> None:
+def test_clone(way: str, origin: Path, target: VenvTarget, tmp_path: Path) -> None:
     """A tag and a commit are cloned from each kind of server, proved, seen as there; and moved to another commit."""
     with serving(origin, smart=way == "smart") as (address, _):
         url = f"file://{origin}/project.git" if way == "file" else address
         tag = wanted(url, "v1.0", tmp_path)
-        assert isinstance(need(tag, there(seat, tag)), Need)
-        done = perform(seat, tag, quiet)
+        assert isinstance(need(tag, there(target, tag)), Need)
+        done = perform(target, tag, quiet)
 
         assert (done.url, done.commit) == (url, commit_of(origin, "v1.0"))
         assert (Path(tag.directory) / "said.txt").read_text() == "one\n"
-        assert isinstance(need(tag, there(seat, tag)), So)
+        assert isinstance(need(tag, there(target, tag)), So)
 
         later = replace(tag, ref=commit_of(origin, "main"))
-        planned = need(later, there(seat, later))
+        planned = need(later, there(target, later))
         assert isinstance(planned, Need) and planned.title.startswith("move ")
-        assert perform(seat, later, quiet).commit == later.ref
+        assert perform(target, later, quiet).commit == later.ref
         assert (Path(tag.directory) / "said.txt").read_text() == "two\n"
 
 
-def test_no_more_than_needed(origin: Path, seat: Host, tmp_path: Path) -> None:
+def test_no_more_than_needed(origin: Path, target: VenvTarget, tmp_path: Path) -> None:
     """Where the server allows it one commit is fetched, not its history; a second time nobody is asked."""
     with serving(origin, smart=True) as (url, server):
         asked = wanted(url, commit_of(origin, "main"), tmp_path)
-        perform(seat, asked, quiet)
+        perform(target, asked, quiet)
         count = len(server.asked)
-        perform(seat, asked, quiet)
+        perform(target, asked, quiet)
 
     assert git(Path(asked.directory), "rev-list", "--count", "HEAD") == "1"
     assert len(server.asked) == count
 
 
-def test_cut_then_whole(origin: Path, seat: Host, tmp_path: Path) -> None:
+def test_cut_then_whole(origin: Path, target: VenvTarget, tmp_path: Path) -> None:
     """A transfer that is cut is told as such, and repeated it is whole."""
     with serving(origin, smart=True) as (url, server):
         asked = wanted(url, "v1.0", tmp_path)
         server.mode = "cut"
         with pytest.raises(StepError, match="the transfer was cut off"):
-            perform(seat, asked, quiet)
+            perform(target, asked, quiet)
         server.mode = ""
-        assert there(seat, asked).making
-        assert perform(seat, asked, quiet).commit == commit_of(origin, "v1.0")
+        assert there(target, asked).making
+        assert perform(target, asked, quiet).commit == commit_of(origin, "v1.0")
 
-    assert not there(seat, asked).making
+    assert not there(target, asked).making
 
 
-def test_killed_then_whole(origin: Path, seat: Host, tmp_path: Path) -> None:
+def test_killed_then_whole(origin: Path, target: VenvTarget, tmp_path: Path) -> None:
     """kill -9 in the middle of the transfer, locks left behind and half a checkout: the next run ends as the first."""
     program = (
-        "import sys; from pathlib import Path; from installers.targets.target import Host\n"
+        "import sys; from pathlib import Path; from installers.targets.target import VenvTarget\n"
         "from installers.software import checkouts\n"
         "from installers.recipes.recipe import Checkout\n"
-        "checkouts.perform(Host(Path(sys.argv[1])), Checkout(*sys.argv[2:]), print)"
+        "checkouts.perform(VenvTarget(Path(sys.argv[1])), Checkout(*sys.argv[2:]), print)"
     )
     with serving(origin, smart=True) as (url, server):
         server.mode = "slow"
         asked = wanted(url, "v1.0", tmp_path)
-        argv = [sys.executable, "-c", program, str(seat.folder), asked.url, asked.ref, asked.directory]
+        argv = [sys.executable, "-c", program, str(target.folder), asked.url, asked.ref, asked.directory]
         child = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + 120
         while not any(path.endswith("upload-pack") for path in server.asked[2:]) and time.monotonic() < deadline:
@@ -214,37 +214,37 @@ def test_killed_then_whole(origin: Path, seat: Host, tmp_path: Path) -> None:
         server.mode = ""
         (Path(asked.directory) / ".git" / "index.lock").touch()
         (Path(asked.directory) / "said.txt").write_text("half")
-        planned = need(asked, there(seat, asked))
+        planned = need(asked, there(target, asked))
 
         assert isinstance(planned, Need) and planned.why == "an earlier run did not get to its end there"
-        assert perform(seat, asked, quiet).commit == commit_of(origin, "v1.0")
+        assert perform(target, asked, quiet).commit == commit_of(origin, "v1.0")
     assert (Path(asked.directory) / "said.txt").read_text() == "one\n"
 
 
-def test_somebodys_work(origin: Path, seat: Host, tmp_path: Path) -> None:
+def test_somebodys_work(origin: Path, target: VenvTarget, tmp_path: Path) -> None:
     """Changed files, another remote and foreign folders are refused with the difference, and left as they are."""
     asked = wanted(f"file://{origin}/project.git", "v1.0", tmp_path)
     folder = Path(asked.directory)
-    perform(seat, asked, quiet)
+    perform(target, asked, quiet)
     (folder / "said.txt").write_text("mine")
     (folder / "new.txt").write_text("an untracked file is nobody's business")
 
     with pytest.raises(StepError, match=r"has changes of somebody's: said\.txt"):
-        perform(seat, replace(asked, ref="main"), quiet)
+        perform(target, replace(asked, ref="main"), quiet)
     assert (folder / "said.txt").read_text() == "mine"
     with pytest.raises(StepError, match=r"is a clone of file://.*project\.git, wanted is https://else"):
-        perform(seat, replace(asked, url="https://else.example/x.git"), quiet)
+        perform(target, replace(asked, url="https://else.example/x.git"), quiet)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "said.txt").write_text("mine")
     for begun in (False, True):
         if begun:  # nothing committed yet
             git(tmp_path / "full", "init", "-q")
         with pytest.raises(StepError, match="holds other things"):
-            perform(seat, replace(asked, directory=str(tmp_path / "full")), quiet)
+            perform(target, replace(asked, directory=str(tmp_path / "full")), quiet)
     assert (tmp_path / "full" / "said.txt").read_text() == "mine"
 
 
-def test_not_there(origin: Path, seat: Host, tmp_path: Path) -> None:
+def test_not_there(origin: Path, target: VenvTarget, tmp_path: Path) -> None:
     """No such ref, commit, repository or server: a sentence each, without the password in the address."""
     with serving(origin, smart=True) as (url, _):
         for asked, words in (
@@ -253,72 +253,72 @@ def test_not_there(origin: Path, seat: Host, tmp_path: Path) -> None:
             (wanted(url.replace("project", "other"), "v1.0", tmp_path / "c"), "no such repository"),
         ):
             with pytest.raises(StepError, match=words):
-                perform(seat, asked, quiet)
+                perform(target, asked, quiet)
     secret = url.replace("http://", "http://me:hunter2@")
     said: list[str] = []
     with pytest.raises(StepError, match="cannot be reached") as caught:
-        perform(seat, wanted(secret, "v1.0", tmp_path / "d"), said.append)
+        perform(target, wanted(secret, "v1.0", tmp_path / "d"), said.append)
     config = Path(wanted(secret, "v1.0", tmp_path / "d").directory) / ".git" / "config"
     assert "hunter2" not in f"{caught.value}{caught.value.next_step}{said}{config.read_text()}"
 
 
 def test_editable(origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An editable clone is installed by the seat's own pip; that it is not yet is seen when planning."""
+    """An editable clone is installed by the target's own pip; that it is not yet is seen when planning."""
     folder = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    seat, asked = Host(folder), wanted(f"file://{origin}/project.git", "v1.0", tmp_path)
-    perform(seat, asked, quiet)
+    target, asked = VenvTarget(folder), wanted(f"file://{origin}/project.git", "v1.0", tmp_path)
+    perform(target, asked, quiet)
     asked = replace(asked, editable=True)
-    planned = need(asked, there(seat, asked))
+    planned = need(asked, there(target, asked))
 
     assert isinstance(planned, Need) and "installed" in planned.why
-    perform(seat, asked, quiet, Terms(limits=("numpy<2",)))
-    assert isinstance(need(asked, there(seat, asked)), So)
-    assert seat.environment().packages["demo"] == "1"
+    perform(target, asked, quiet, Terms(limits=("numpy<2",)))
+    assert isinstance(need(asked, there(target, asked)), So)
+    assert target.environment().packages["demo"] == "1"
 
 
-def test_no_git(origin: Path, seat: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A seat without git is told as that, not as a clone that is at fault."""
+def test_no_git(origin: Path, target: VenvTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target without git is told as that, not as a clone that is at fault."""
     asked = wanted(f"file://{origin}/project.git", "v1.0", tmp_path)
-    perform(seat, asked, quiet)
+    perform(target, asked, quiet)
     bare = tmp_path / "bin"
     bare.mkdir()
     (bare / "sh").symlink_to("/bin/sh")
     monkeypatch.setenv("PATH", str(bare))
     for ask in (there, lambda s, c: perform(s, replace(c, directory=f"{c.directory}2"), quiet)):
         with pytest.raises(StepError, match="there is no git"):
-            ask(seat, asked)
+            ask(target, asked)
 
 
-def test_bundle(origin: Path, seat: Host, tmp_path: Path) -> None:
+def test_bundle(origin: Path, target: VenvTarget, tmp_path: Path) -> None:
     """A git bundle stands in for the address where there is no network."""
     bundle = tmp_path / "p.bundle"
     git(origin / "project.git", "bundle", "create", "-q", str(bundle), "--all")
     asked = wanted("https://unreachable.example/project.git", commit_of(origin, "main"), tmp_path)
 
-    assert perform(seat, asked, quiet, Terms(source=str(bundle))).commit == asked.ref
+    assert perform(target, asked, quiet, Terms(source=str(bundle))).commit == asked.ref
 
 
 HOSTILE = ("--upload-pack=touch x", "-x", "a..b", "x^{commit}", "a b", "", "refs/heads/x.lock", "@{-1}", "a:b", "x\n")
 
 
 @pytest.mark.parametrize("ref", HOSTILE)
-def test_hostile_ref(ref: str, seat: Host, tmp_path: Path) -> None:
+def test_hostile_ref(ref: str, target: VenvTarget, tmp_path: Path) -> None:
     """What would be an option or an expression to git never reaches it."""
     with pytest.raises(UsageError, match="expected a commit or a tag"):
-        there(seat, wanted("https://h.example/p.git", ref, tmp_path))
+        there(target, wanted("https://h.example/p.git", ref, tmp_path))
 
 
 @pytest.mark.parametrize(
     "url", ("ext::sh -c touch% x", "--upload-pack=x", "-x", "/etc", "u@h:-oProxyCommand=x", "https://h/a b")
 )
-def test_hostile_address(url: str, seat: Host, tmp_path: Path) -> None:
+def test_hostile_address(url: str, target: VenvTarget, tmp_path: Path) -> None:
     """Addresses that run commands, or are options, are refused; so are folders outside."""
     with pytest.raises(UsageError, match="expected the https"):
-        there(seat, wanted(url, "v1", tmp_path))
+        there(target, wanted(url, "v1", tmp_path))
     with pytest.raises(UsageError, match="expected a folder"):
-        there(seat, Checkout("https://h.example/p.git", "v1", "a/../../b"))
+        there(target, Checkout("https://h.example/p.git", "v1", "a/../../b"))
 
 
 @given(st.text(max_size=300))

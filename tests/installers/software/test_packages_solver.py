@@ -25,7 +25,7 @@ from installers.recipes.recipe import Package
 from installers.software import packages, solver
 from installers.software.packages import Pip, PipError
 from installers.software.solver import Answer, Found
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 from tests.installers.provision_helpers import Index, _Handler, serving, stock, wheel
 
 Problems = list[solver.Problem]
@@ -58,7 +58,7 @@ class Place:
 
     @property
     def versions(self) -> dict[str, str]:
-        there = dict(self.pip.seat.environment().packages)
+        there = dict(self.pip.target.environment().packages)
         return {name: version for name, version in there.items() if name not in ("pip", "setuptools")}
 
 
@@ -72,7 +72,7 @@ def place(bare: Path, tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(f"PIP_{name}", value)
     monkeypatch.setenv("PIP_CACHE_DIR", str(tmp_path / "cache"))
     said: list[str] = []
-    return Place(Pip(Host(folder), said.append), said, tmp_path)
+    return Place(Pip(VenvTarget(folder), said.append), said, tmp_path)
 
 
 @pytest.mark.real
@@ -229,7 +229,7 @@ def test_locked(place: Place, index: Index) -> None:
 @pytest.mark.real
 def test_old_pip(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pip without a report installs all the same, and it is said that only afterwards can be looked."""
-    site = next(place.pip.seat.notes.parent.glob("lib/python3*/site-packages"))
+    site = next(place.pip.target.notes.parent.glob("lib/python3*/site-packages"))
     about = next(site.glob("pip-*.dist-info/METADATA"))
     about.write_text(about.read_text().replace(f"Version: {about.parent.name.split('-')[1][:-5]}", "Version: 22.0.2"))
 

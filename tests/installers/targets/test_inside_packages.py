@@ -16,8 +16,8 @@ from installers.software import builds, checkouts, packages
 from installers.software.builds import Ground
 from installers.software.packages import Pip, PipError
 from installers.state import checksums
-from installers.targets.exec_files import InsideFiles
-from installers.targets.exec_target import Inside
+from installers.targets.exec_files import ContainerFiles
+from installers.targets.exec_target import ContainerTarget
 from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import Index, serving, stock
 from tests.installers.software.test_checkouts import origin
@@ -27,13 +27,15 @@ __all__ = ("origin",)  # a fixture of the tests of clones
 
 
 @pytest.fixture(scope="module")
-def seat(engine: Engine, python_image_here: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+def target(
+    engine: Engine, python_image_here: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ContainerTarget]:
     """A running container with a Python."""
     client, name = docker.DockerClient(engine.url, version="auto", timeout=60), "envcheck-test-packages"
     engine.docker("run", "-dit", "--name", name, "--network", "host", python_image_here, "bash")
     folder = tmp_path_factory.mktemp("notes")
     (folder / ".envcheck").mkdir()
-    yield Inside(client.api, name, "python3", folder)
+    yield ContainerTarget(client.api, name, "python3", folder)
     engine.docker("rm", "-f", name)
     client.close()
 
@@ -46,27 +48,27 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
         yield server
 
 
-def test_packages_inside(seat: Inside, index: Index) -> None:
+def test_packages_inside(target: ContainerTarget, index: Index) -> None:
     """pip in the container is asked first, refused where its answer is wrong, and installs what it answered."""
-    pip, own = Pip(seat, lambda line: None), index.url
-    if "pip" not in seat.environment().packages:
+    pip, own = Pip(target, lambda line: None), index.url
+    if "pip" not in target.environment().packages:
         pytest.skip("the image's Python has no pip")
 
     with pytest.raises(PipError, match="nothing that fits"):
         packages.install(pip, [Package("alpha", "==7", own)], (), force=False)
     found = packages.install(pip, [Package("alpha", "==1.0", own)], [Package("beta", "<2")], force=False)
 
-    there = seat.environment().packages
+    there = target.environment().packages
     assert {w.name: (w.version, w.index) for w in found} == {"alpha": ("1.0", own), "beta": ("1.5", own)}
     assert (there["alpha"], there["beta"]) == ("1.0", "1.5")
     assert packages.install(pip, [Package("alpha", "==1.0", own)], (), force=False) == ()
 
 
-def test_files(seat: Inside, tmp_path: Path) -> None:
+def test_files(target: ContainerTarget, tmp_path: Path) -> None:
     """A file of 40 MB goes in and comes out as it was; a folder is not taken for a file."""
     source = tmp_path / "a"
     source.write_bytes(os.urandom(40 << 20) + b"odd")
-    files = InsideFiles(seat)
+    files = ContainerFiles(target)
     files.put(source, "/var/tmp/some where/a.whl")
     files.bring("/var/tmp/some where/a.whl", tmp_path / "b")
 
@@ -75,21 +77,21 @@ def test_files(seat: Inside, tmp_path: Path) -> None:
         files.bring("/var/tmp", tmp_path / "c")
 
 
-def test_clone_and_build_inside(seat: Inside, origin: Path, tmp_path: Path) -> None:
+def test_clone_and_build_inside(target: ContainerTarget, origin: Path, tmp_path: Path) -> None:
     """A clone and a build in a container whose start files talk; what it made is kept on this host and put back."""
-    seat.run(("sh", "-c", "echo 'echo welcome to the machine' > ~/.bash_profile"), timeout_s=60, env={})
-    folder, ground = "/var/tmp/my work/project", Ground(seat, InsideFiles(seat), tmp_path / "cache")
+    target.run(("sh", "-c", "echo 'echo welcome to the machine' > ~/.bash_profile"), timeout_s=60, env={})
+    folder, ground = "/var/tmp/my work/project", Ground(target, ContainerFiles(target), tmp_path / "cache")
     build = Build("said", folder, (("sh", "-c", "mkdir -p out; cp said.txt out/said.so"),), "out/*.so")
     with serving_git(origin, smart=True) as (url, _):
         asked = Checkout(url, "v1.0", folder)
-        commit = checkouts.perform(seat, asked, lambda line: None).commit
-        state = checkouts.there(seat, asked)
+        commit = checkouts.perform(target, asked, lambda line: None).commit
+        state = checkouts.there(target, asked)
     made = builds.perform(ground, build, commit, lambda line: None)
-    seat.run(("rm", "-r", f"{folder}/out"), timeout_s=60, env={})
+    target.run(("rm", "-r", f"{folder}/out"), timeout_s=60, env={})
     again = builds.perform(ground, build, commit, lambda line: None)
 
     assert (state.commit, state.changed, state.remote) == (commit, (), url)
     assert isinstance(checkouts.need(asked, state), So)
     assert (made.from_cache, again.from_cache) == (False, True)
-    assert seat.read(f"{folder}/out/said.so").endswith("one\n")
+    assert target.read(f"{folder}/out/said.so").endswith("one\n")
     assert isinstance(builds.need(build, builds.there(ground, build, commit)), So)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from envcheck.core.errors import StepError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
-from installers.targets.target import Host
+from installers.targets.target import VenvTarget
 from installers.verify import verify_cards, verify_environment
 from installers.verify.verify_cards import cards, collective, wrong_cards, wrong_values
 from tests.launch.fake_cards import compiled
@@ -36,10 +36,10 @@ def test_real_collective(environment: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """paddle's own launcher and gloo add up to the right values, with another job's leftovers in the shell."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setenv("PADDLE_TRAINER_ENDPOINTS", "10.0.0.1:6070,10.0.0.2:6070")
-    seat = Host(environment)
+    target = VenvTarget(environment)
 
     assert (
-        collective(TINY, seat, verify_environment.surroundings(TINY, seat))
+        collective(TINY, target, verify_environment.surroundings(TINY, target))
         == "two processes added up to the right values"
     )
 
@@ -60,8 +60,8 @@ def recipe(request: pytest.FixtureRequest, environment: Path, tmp_path_factory: 
 
 
 def tried(recipe: Recipe, environment: Path, *proofs: verify_cards.Prove) -> list[str]:
-    seat = Host(environment)
-    return [proof(recipe, seat, verify_environment.surroundings(recipe, seat)) for proof in proofs]
+    target = VenvTarget(environment)
+    return [proof(recipe, target, verify_environment.surroundings(recipe, target)) for proof in proofs]
 
 
 def test_every_card(recipe: Recipe, environment: Path) -> None:
@@ -160,6 +160,6 @@ def test_own_commands_find_what_scripts_set(environment: Path, tmp_path: Path) -
     recipe = replace(TINY, scripts=(str(tmp_path / "set_env.sh"),))
     asked = ("{python}", "-c", "import os; assert os.environ['SET_BY_SCRIPT'] == 'yes'")
 
-    assert verify_environment.verify(recipe, Host(environment), asked).endswith("ended well")
+    assert verify_environment.verify(recipe, VenvTarget(environment), asked).endswith("ended well")
     with pytest.raises(StepError):
-        verify_environment.verify(TINY, Host(environment), asked)
+        verify_environment.verify(TINY, VenvTarget(environment), asked)
