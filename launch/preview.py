@@ -9,13 +9,12 @@ from datetime import datetime, timezone
 from typing import Any
 
 from envcheck.core.language import exact, label, say
+from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes.catalogue import device_of
 from launch.job.choose_job import choose_job, fill_values
 from launch.job.command import BLANKS, Blank, Command, container_rows, folded, lines, render, shell
 from launch.job.request import Request
 from launch.job.script import script
-
-SCHEMA = 1
 
 
 def sound(request: Request) -> None:
@@ -38,7 +37,7 @@ def preview(request: Request, as_script: bool) -> str:
     made = render(recipe, job, fill_values(request, recipe, run))
     if not request.as_json:
         return script(made) if as_script else as_text(made)
-    head = {"schema": SCHEMA, "state": "planned", "recipe": recipe.name, "model": recipe.models[0]}
+    head = {"schema": SCHEMA_VERSION, "state": "planned", "recipe": recipe.name, "model": recipe.models[0]}
     head |= {"method": job.method, "variant": job.variant, "role": job.role, "device": device_of((recipe, job))}
     return json.dumps({**head, **as_values(made), "script": script(made) if as_script else None}, indent=1) + "\n"
 

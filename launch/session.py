@@ -16,6 +16,7 @@ from envcheck.core import errors, language
 from envcheck.core.errors import EnvcheckError, StepError, UsageError
 from envcheck.core.facts import Facts, Fit
 from envcheck.core.model import Finding
+from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes import catalogue
 from installers.recipes.catalogue import device_of
 from installers.recipes.recipe import Job, Recipe, wanted
@@ -61,7 +62,7 @@ def train(request: Request) -> int:
 
 
 def _unstarted(code: int, **more: object) -> None:
-    said = {"schema": record.SCHEMA, "state": "unstarted", "exit": {"code": code, "status": None}, **more}
+    said = {"schema": SCHEMA_VERSION, "state": "unstarted", "exit": {"code": code, "status": None}, **more}
     click.echo(record.as_text(said), nl=False)
 
 

@@ -1,6 +1,6 @@
 """A machine's answers in one JSON file, to be judged elsewhere; a stranger's file is hostile input.
 
-{"schema": 1, "envcheck": version, "device": "auto", "answers": {key: {outcome, out, err, status, elapsed_s}}}
+{"schema": 2, "envcheck": version, "device": "auto", "answers": {key: {outcome, out, err, status, elapsed_s}}}
 Nothing of it is run or used as a path: answers are looked up by the keys of the questions that envcheck itself asks.
 """
 
@@ -15,10 +15,9 @@ from typing import Any
 
 from envcheck.core.errors import UsageError
 from envcheck.core.model import Answer, Outcome
-from envcheck.core.version import __version__
+from envcheck.core.version import SCHEMA_VERSION, __version__
 from envcheck.vendors import VENDORS
 
-SCHEMA = 1
 FILE_LIMIT, TEXT_LIMIT, ANSWERS_LIMIT, KEY_LIMIT = 64 << 20, 4 << 20, 4096, 512
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 NEXT = "record one with: envcheck snapshot -o FILE"
@@ -27,7 +26,7 @@ NEXT = "record one with: envcheck snapshot -o FILE"
 def dump(answers: Mapping[str, Answer], device: str) -> str:
     """The document; answers are redacted by facts.ask, and cut here to what `load` accepts."""
     document = {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "envcheck": __version__,
         "device": device,
         "answers": {
@@ -97,11 +96,11 @@ def parse(raw: bytes, name: str = "the snapshot") -> tuple[dict[str, Answer], st
         said = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as err:
         raise UsageError(f"{name} is not JSON: {_short(err)}", NEXT) from err
-    if not isinstance(said, dict) or said.get("schema") != SCHEMA or type(said.get("schema")) is not int:
+    if not isinstance(said, dict) or said.get("schema") != SCHEMA_VERSION or type(said.get("schema")) is not int:
         schema = said.get("schema") if isinstance(said, dict) else None
         if schema is None:
             raise UsageError(f"{name} is no snapshot: it names no schema", NEXT)
-        raise UsageError(f"{name} is no snapshot of schema {SCHEMA} (it says {str(schema)[:20]!r})", NEXT)
+        raise UsageError(f"{name} is no snapshot of schema {SCHEMA_VERSION} (it says {str(schema)[:20]!r})", NEXT)
     device, answers = said.get("device", "auto"), said.get("answers")
     if not isinstance(device, str) or device not in (*VENDORS, "auto"):
         raise UsageError(f"{name}: device is none that envcheck knows", NEXT)

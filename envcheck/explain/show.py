@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from envcheck.core.language import say, width
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.explain.localize import spoken
 from envcheck.explain.model import Diagnosis, Entry, Evidence, Raised, Report
 from envcheck.report import Style
 
-SCHEMA = 1
 TOLD = 5  # diagnoses told at length; of the others the first line
 _HEADS = {
     "cause": "cause",
@@ -31,7 +31,7 @@ def as_json(report: Report, code: int) -> str:
     """One document."""
     return json.dumps(
         {
-            "schema": SCHEMA,
+            "schema": SCHEMA_VERSION,
             "verdict": verdict(report),
             "exit_code": code,
             "first_failed": report.first or None,

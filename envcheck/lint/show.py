@@ -13,10 +13,10 @@ from envcheck.core.language.width import wrap
 from envcheck.core.lint.model import Remark
 from envcheck.core.model import Status
 from envcheck.core.secrets import redact
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.lint.lint import Result, exit_code
 from envcheck.report import Style, safe
 
-SCHEMA = 1
 _WORDS = {Status.FAIL: "FAIL", Status.WARN: "WARN", Status.UNKNOWN: "CANNOT TELL"}
 _COLOURS = {Status.FAIL: "31", Status.WARN: "33", Status.UNKNOWN: "36"}
 
@@ -97,7 +97,7 @@ def _nothing(result: Result) -> str:
 
 def as_json(result: Result, strict: bool) -> str:
     document = {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "file": result.source.name,
         "device": result.device or None,
         "read": result.read,

@@ -6,9 +6,8 @@ import json
 
 from envcheck.checks import CHECKS, known_issues
 from envcheck.core.check import Check
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.deep import table
-
-SCHEMA = 1
 
 
 def listed(own: tuple[Check, ...] = ()) -> tuple[Check, ...]:
@@ -20,7 +19,7 @@ def as_json(own: tuple[Check, ...] = ()) -> str:
     """All that a line holds, and the failures of the field that it tells beforehand; `own` are the site's."""
     symptoms = known_issues.by_check()
     return json.dumps(
-        {"schema": SCHEMA, "checks": [_line(check, symptoms.get(check.name, ())) for check in listed(own)]},
+        {"schema": SCHEMA_VERSION, "checks": [_line(check, symptoms.get(check.name, ())) for check in listed(own)]},
         indent=2,
     )
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from envcheck.core.facts import Facts
 from envcheck.core.model import Finding
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.report.summary import Report, blocking, exit_code, group_blocked, next_line, safe, verdict
-
-SCHEMA = 1
 
 
 def render(report: Report) -> str:
@@ -20,7 +19,7 @@ def render(report: Report) -> str:
 def as_json(findings: Sequence[Finding], facts: Facts, strict: bool = False) -> str:
     blocked = group_blocked(findings)
     document = {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "verdict": verdict(findings).name,
         "exit_code": exit_code(findings, strict),
         "device": [v.name for v in facts.vendors] or ["cpu"],

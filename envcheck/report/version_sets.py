@@ -14,9 +14,9 @@ from envcheck.compat.solving import Answer, Choice
 from envcheck.core import errors
 from envcheck.core.language import say
 from envcheck.core.language.width import columns, tidy, wrap
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.report.summary import safe
 
-SCHEMA = 1
 IMAGES_LIMIT = 3
 NONE = ("Unknown: no tested set is known for this driver.", "No tested set is known for this driver.")
 
@@ -59,7 +59,7 @@ def as_json(told: Told) -> dict[str, Any]:
     """One document; `stated` is false for a set that follows from other facts only."""
     answer = told.answer
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "device": told.device,
         "framework": told.framework,
         "driver": told.driver,

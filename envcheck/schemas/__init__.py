@@ -1,7 +1,7 @@
 """What the documents of --json look like: JSON Schema, draft 2020-12, a file each.
 
-A document's `schema` number stays as long as what is described here stays true; keys may be added, so that a reader
-leaves out those that it does not know.
+All documents have one number, `envcheck.core.version.SCHEMA_VERSION`, and no keys but those that are described here;
+only the document of `parse` is open.  A reader ignores keys that it does not know.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from envcheck.core.facts import Facts
 from envcheck.core.language import say
 from envcheck.core.units import GIB
-
-SCHEMA = 1
+from envcheck.core.version import SCHEMA_VERSION
 
 
 @dataclass(frozen=True)
@@ -82,4 +81,4 @@ def as_json(given: Mapping[str, float], file: str) -> str:
         }
         for name, known in THRESHOLDS.items()
     ]
-    return json.dumps({"schema": SCHEMA, "file": file, "thresholds": rows}, indent=2)
+    return json.dumps({"schema": SCHEMA_VERSION, "file": file, "thresholds": rows}, indent=2)

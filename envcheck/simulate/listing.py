@@ -9,6 +9,7 @@ from pathlib import Path
 from envcheck.collect.machine import SYSROOT
 from envcheck.core.language import exact, label, say
 from envcheck.core.language.width import columns
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.simulate import machine_file as described
 from envcheck.simulate.faults import applicable, find_vendors, load_faults
 
@@ -33,7 +34,7 @@ def as_json(folder: Path | None) -> str:
     machines = [described.load(name, folder) for name in described.names(folder)]
     return json.dumps(
         {
-            "schema": 1,
+            "schema": SCHEMA_VERSION,
             "machines": [
                 {"name": m.name, "title": m.title, "vendor": m.vendor, "devices": len(m.chips), "faults": applicable(m)}
                 for m in machines

@@ -15,10 +15,11 @@ from envcheck.core.language import say as spoken
 from envcheck.core.secrets import redact
 from envcheck.core.signals import unheard
 from envcheck.core.units import MIB, mib
+from envcheck.core.version import SCHEMA_VERSION
 from installers.drivers import driver
 from installers.drivers.dialogue import clean
 from installers.drivers.driver import Seen
-from installers.output.plan_text import MARGIN, SCHEMA, folded, row
+from installers.output.plan_text import MARGIN, folded, row
 
 UNTOLD = " could not be told"  # the end of a doubt, which the heading says already
 SHOWN = 2000  # lines of an installer's words; the journal has them all
@@ -103,7 +104,7 @@ def as_values(seen: Seen | None, facts: Facts, result: str, did: str = "") -> di
     """The document of --json, of the same shape as provisioning's, with what is known of the driver besides."""
     obstacles = driver.checks(seen) if seen and not seen.already else ()
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "verb": "provision",
         "result": result,
         "recipe": facts.recipe,

@@ -9,11 +9,11 @@ from typing import Any
 from envcheck.core import errors
 from envcheck.core.language import label, say
 from envcheck.core.language.width import columns
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet.hosts import folded
 from envcheck.report.summary import safe
 from installers.hosts.parse_plan import Looked
 
-SCHEMA = 1
 WELL = ("done", "ready", "planned", "removed", "absent")
 # The first of these codes that a host has is that of the whole.
 WORST = (errors.INTERRUPTED, errors.BUG, errors.STEP_FAILED, errors.UNFIT, errors.USAGE, errors.UNTOLD)
@@ -85,7 +85,7 @@ def code(found: Sequence[End]) -> int:
 
 def document(found: Sequence[End], result: str, exit_code: int) -> dict[str, Any]:
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "verb": "provision",
         "result": result,
         "exit_code": exit_code,

@@ -14,14 +14,13 @@ from envcheck.core.language.width import columns as wide
 from envcheck.core.language.width import wrap
 from envcheck.core.signals import unheard
 from envcheck.core.units import MIB, mib
+from envcheck.core.version import SCHEMA_VERSION
 from installers.output import container_text
 from installers.state.progress import Event
 from installers.steps.model import Plan, Step, root
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-SCHEMA = 1
 
 
 # Seconds of the deeds, on two cores: venv 4, container 1, a proof with 16 cards 60 (all measured); what is fetched
@@ -111,7 +110,7 @@ def _lines(plan: Plan, columns: int | None) -> Iterator[str]:
 def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
     """The document of --json; `result` is ready, planned, done, declined, by-hand, removed, absent or failed."""
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "verb": "provision",
         "result": result,
         "recipe": plan.recipe,

@@ -11,11 +11,11 @@ from typing import Any
 
 from envcheck.core.language import exact, label, say
 from envcheck.core.language.width import columns, wrap
+from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes.catalogue import device_of, is_ours
 from installers.recipes.recipe import Recipe, Trap
 from installers.recipes.recipe_notes import Leaf, leaves
 
-SCHEMA = 1
 WIDTH = 116  # where nobody says how wide the terminal is
 _HEADS = ("recipe", "model", "methods", "device", "framework", "cards")
 _APART = ("name", "title", "models", "traps", "documents")  # said elsewhere on the page
@@ -147,7 +147,9 @@ def _wrapped(text: str, first: str, other: str, width: int) -> list[str]:
 
 def as_json(recipes: Iterable[Recipe]) -> str:
     """One document; `notes` holds source, seed_value and reason by key."""
-    return json.dumps({"schema": SCHEMA, "recipes": [_values(recipe) for recipe in recipes]}, indent=1, default=str)
+    return json.dumps(
+        {"schema": SCHEMA_VERSION, "recipes": [_values(recipe) for recipe in recipes]}, indent=1, default=str
+    )
 
 
 def _values(recipe: Recipe) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
+from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes.catalogue import device_of
 from launch.infer.chat_options import Wish, choose
 from launch.infer.session import asking
 from launch.job.choose_job import fill_values
 from launch.job.command import render
 from launch.job.script import script
-from launch.preview import SCHEMA, as_text, as_values, sound
+from launch.preview import as_text, as_values, sound
 
 
 def preview(wish: Wish, as_script: bool) -> str:
@@ -21,7 +22,12 @@ def preview(wish: Wish, as_script: bool) -> str:
     made = render(chosen.recipe, job, fill_values(chosen.request, chosen.recipe, None))
     if not wish.request.as_json:
         return script(made) if as_script else as_text(made)
-    head = {"schema": SCHEMA, "state": "planned", "recipe": chosen.recipe.name, "model": chosen.recipe.models[0]}
+    head = {
+        "schema": SCHEMA_VERSION,
+        "state": "planned",
+        "recipe": chosen.recipe.name,
+        "model": chosen.recipe.models[0],
+    }
     head |= {"method": job.method, "variant": job.variant, "device": device_of((chosen.recipe, job))}
     head |= {"weights": chosen.adapter or None}
     return json.dumps({**head, **as_values(made), "script": script(made) if as_script else None}, indent=1) + "\n"

@@ -13,7 +13,7 @@ import psutil
 from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.secrets import blank_words
-from envcheck.core.version import __version__
+from envcheck.core.version import SCHEMA_VERSION, __version__
 from installers.recipes.catalogue import device_of
 from launch.gates.context import Situation
 from launch.infer import chat_text, dialogue
@@ -57,7 +57,7 @@ def begin(begun: Begun) -> record.Record:
     """What is known before the program starts."""
     seen, made, tidy = begun.seen, begun.made, begun.tidy
     return {
-        "schema": record.SCHEMA,
+        "schema": SCHEMA_VERSION,
         **head(seen),
         "state": "running",
         "started": record.time_text(datetime.now(timezone.utc)),

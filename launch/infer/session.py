@@ -13,6 +13,7 @@ from envcheck.core import errors, process
 from envcheck.core.errors import EnvcheckError, StepError, UsageError
 from envcheck.core.model import Finding
 from envcheck.core.signals import heard_by, interrupt
+from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes.recipe import Job
 from launch import gates
 from launch.gates import context, waive
@@ -110,7 +111,7 @@ def _refuse(wish: Wish, seen: Situation, found: tuple[Finding, ...]) -> int:
 
 
 def _say(said: record.Record) -> None:
-    click.echo(record.as_text({"schema": record.SCHEMA, **said}), nl=False)
+    click.echo(record.as_text({"schema": SCHEMA_VERSION, **said}), nl=False)
 
 
 def _run(

@@ -20,7 +20,7 @@ from envcheck.core.facts import Facts
 from envcheck.core.model import Finding
 from envcheck.core.secrets import blank_value, blank_words, redact
 from envcheck.core.units import MIB
-from envcheck.core.version import __version__
+from envcheck.core.version import SCHEMA_VERSION, __version__
 from launch.logs.step import Step
 from launch.planner import fit
 from launch.programs import container_agent
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from launch.job.command import Command
     from launch.job.environment import Clean
 
-SCHEMA = 1
 NAME = "run.json"
 Record = dict[str, Any]
 
@@ -104,7 +103,7 @@ def findings(found: Sequence[Finding]) -> list[Record]:
 def head(seen: Situation) -> Record:
     """Which job it is."""
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "recipe": seen.recipe.name,
         "model": seen.recipe.models[0],
         "method": seen.job.method,

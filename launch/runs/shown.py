@@ -10,10 +10,10 @@ from typing import Any
 from envcheck.core.language import label, say
 from envcheck.core.language.width import columns, tidy
 from envcheck.core.units import gib
+from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes.catalogue import TALKS
 from launch.logs.step import duration
 from launch.run import run_text
-from launch.run.record import SCHEMA
 from launch.runs.backends import find_backend, find_scheduler
 from launch.runs.run_state import LOST, ORPHANED, Run
 
@@ -25,7 +25,7 @@ STATES = {
 
 
 def as_json(runs: Sequence[Run]) -> str:
-    return json.dumps({"schema": SCHEMA, "runs": [_values(run) for run in runs]}, indent=1)
+    return json.dumps({"schema": SCHEMA_VERSION, "runs": [_values(run) for run in runs]}, indent=1)
 
 
 def _values(run: Run) -> dict[str, Any]:

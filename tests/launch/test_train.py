@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes import catalogue
 from installers.recipes.recipe import Hardware, Job, Recipe
 from launch.job import environment
@@ -100,7 +101,7 @@ def test_record(good: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     said = record(cwd)
 
     assert said == json.loads(done.stdout)
-    assert (said["schema"], said["state"], said["exit"]) == (1, "finished", {"code": 0, "status": 0})
+    assert (said["schema"], said["state"], said["exit"]) == (SCHEMA_VERSION, "finished", {"code": 0, "status": 0})
     assert said["first_failed_worker"] is None
     assert said["left"] == []
     assert said["plan"]["processes"] == 2

@@ -10,6 +10,7 @@ import click
 
 from envcheck.cli import options
 from envcheck.core.language import say
+from envcheck.core.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from installers.bundle.make import EngineSource, Plan
@@ -128,7 +129,8 @@ def _told(plan: Plan, result: str) -> int:
     from envcheck.core import errors
 
     size = plan.path.stat().st_size if result == "done" else None
-    said = {"schema": 1, "verb": "bundle", "result": result, "recipe": plan.recipe.name, "file": str(plan.path),
+    said = {"schema": SCHEMA_VERSION, "verb": "bundle", "result": result,
+            "recipe": plan.recipe.name, "file": str(plan.path),
             "architecture": plan.aim.architecture, "python": plan.aim.python, "size_mib": plan.size_mib,
             "size_bytes": size, "parts": [asdict(part) for part in plan.parts]}  # fmt: skip
     click.echo(json.dumps(said, indent=1))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envcheck.cli import options
+from envcheck.core.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from envcheck.explain import Report
@@ -76,13 +77,12 @@ def _listing() -> str:
 
     from envcheck.core.language import say
     from envcheck.explain.catalogue import entries
-    from envcheck.explain.show import SCHEMA
 
     rows: list[dict[str, Any]] = [
         {"name": e.name, "kind": e.kind, "says": say(e.says), "codes": list(e.codes), "source": list(e.source)}
         for e in entries()
     ]
-    return json.dumps({"schema": SCHEMA, "entries": rows}, indent=1)
+    return json.dumps({"schema": SCHEMA_VERSION, "entries": rows}, indent=1)
 
 
 def _asked(what: tuple[str, ...]) -> Report:

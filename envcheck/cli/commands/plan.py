@@ -9,6 +9,7 @@ import click
 
 from envcheck.cli import options
 from envcheck.core import language
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet import argv as fleet_words
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _models(as_json: bool) -> int:
     if as_json:
         keys = ("name", "hub_id", "parameters", "short")
         rows = [dict(zip(keys, (*one, short.get(one[0])), strict=True)) for one in found]
-        click.echo(json.dumps({"schema": 1, "models": rows}, indent=1))
+        click.echo(json.dumps({"schema": SCHEMA_VERSION, "models": rows}, indent=1))
         return 0
     for name, hub_id, count in found:
         also = "  " + language.say(f"(also {short[name]})") if name in short else ""

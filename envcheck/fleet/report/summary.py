@@ -11,6 +11,7 @@ from envcheck.core.language import say
 from envcheck.core.language.width import columns, wrap
 from envcheck.core.model import Finding, Status
 from envcheck.core.text import plain
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet import majority
 from envcheck.fleet.evaluate import Alike, Fleet, alike
 from envcheck.fleet.hosts import folded
@@ -21,7 +22,6 @@ from envcheck.report.summary import counts, exit_code, next_step, problems, safe
 if TYPE_CHECKING:
     from envcheck.fleet.report.forms import Asked
 
-SCHEMA = 1
 # Told in a row each; of packages, variables and interfaces there are too many: those that differ are told.
 ROWS = ("fleet.cards", "fleet.driver", "fleet.firmware", "fleet.toolkit", "fleet.architecture", "fleet.os",
         "fleet.kernel", "fleet.numa", "fleet.python", "fleet.ports",
@@ -59,7 +59,7 @@ def text(fleet: Fleet, style: Style) -> str:
 def document(fleet: Fleet, strict: bool) -> str:
     found = fleet.findings
     told = {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "verdict": verdict(found).name,
         "exit_code": exit_code(found, strict),
         "next_step": step(fleet, alike(fleet.hosts)).replace("\n", " "),

@@ -13,14 +13,13 @@ import click
 from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.language import say as spoken
+from envcheck.core.version import SCHEMA_VERSION
 from launch.backends.k8s import record, run_entry
 from launch.backends.k8s.api import TIMEOUT_S, Cluster, asked, opened
 from launch.backends.k8s.documents import Document
 from launch.backends.k8s.follow import End, followed
 from launch.backends.k8s.k8s_options import Wish
 from launch.job.request import Request
-
-SCHEMA = 1
 
 
 def submit(request: Request, said: Wish, made: tuple[Document, ...], packed: Document) -> int:
@@ -57,7 +56,13 @@ def _say(words: str) -> None:
 def _told(request: Request, cluster: Cluster, job: Document, end: End, run: Path) -> int:
     if request.as_json:
         named = {"kind": job.kind, "name": job.name, "namespace": cluster.namespace}
-        said = {"schema": SCHEMA, "state": end.state, "job": named, "exit": {"code": end.code}, "pods": list(end.pods)}
+        said = {
+            "schema": SCHEMA_VERSION,
+            "state": end.state,
+            "job": named,
+            "exit": {"code": end.code},
+            "pods": list(end.pods),
+        }
         click.echo(json.dumps({**said, "folder": str(run)}, indent=1))
     return end.code
 

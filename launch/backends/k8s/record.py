@@ -10,6 +10,7 @@ from typing import Any
 from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.secrets import redact
+from envcheck.core.version import SCHEMA_VERSION
 from launch.backends.k8s import documents
 from launch.backends.k8s.api import Cluster
 from launch.backends.k8s.documents import Document
@@ -38,7 +39,7 @@ def begin(request: Request, cluster: Cluster, said: Wish, made: Sequence[Documen
     run = _housed(request, recipe.name, documents.yaml(made))
     first = made[0]
     begun: Record = {
-        "schema": record.SCHEMA,
+        "schema": SCHEMA_VERSION,
         "recipe": recipe.name,
         "model": recipe.models[0],
         "method": job.method,

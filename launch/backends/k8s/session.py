@@ -11,6 +11,7 @@ import click
 from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.core.secrets import redact
+from envcheck.core.version import SCHEMA_VERSION
 from launch import written
 from launch.backends.k8s import documents, package, pod
 from launch.backends.k8s.documents import Document
@@ -18,7 +19,6 @@ from launch.backends.k8s.k8s_options import Wish, parts, wish
 from launch.job.request import Request
 from launch.runs.backends import Own, Shown
 
-SCHEMA = 1
 NOT_HERE = ("gates", "provision", "watch", "no_stop", "limits")  # of a run that envcheck stays with
 
 
@@ -76,7 +76,12 @@ def _as_text(made: tuple[Document, ...], packed: Document) -> str:
 
 
 def _as_json(made: tuple[Document, ...], packed: Document) -> str:
-    said = {"schema": SCHEMA, "state": "planned", "needs": packed.name, "documents": [dict(each.body) for each in made]}
+    said = {
+        "schema": SCHEMA_VERSION,
+        "state": "planned",
+        "needs": packed.name,
+        "documents": [dict(each.body) for each in made],
+    }
     return json.dumps(said, indent=1) + "\n"
 
 

@@ -13,6 +13,7 @@ import click
 
 from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
+from envcheck.core.version import SCHEMA_VERSION
 from launch import written
 from launch.backends.slurm import job, merge_records, node_reports, script, site, slurm_options, submit
 from launch.backends.slurm.job import Plan
@@ -23,8 +24,6 @@ from launch.run.watch import Teller
 from launch.runs import follow, known, shown
 from launch.runs.backends import Own, Shown
 from launch.runs.run_state import Run
-
-SCHEMA = 1
 
 
 def train(request: Request, own: Own, shown: Shown) -> int:
@@ -117,5 +116,11 @@ def _document(plan: Plan, text: str) -> str:
         {"device": c.device, "role": c.role, "nodes": c.nodes, "gres": c.place.gres, "partition": c.place.partition}
         for c in plan.components
     ]
-    said = {"schema": SCHEMA, "state": "planned", "job": plan.name, "folder": str(plan.run), "components": parts}
+    said = {
+        "schema": SCHEMA_VERSION,
+        "state": "planned",
+        "job": plan.name,
+        "folder": str(plan.run),
+        "components": parts,
+    }
     return json.dumps({**said, "script": text}, indent=1) + "\n"

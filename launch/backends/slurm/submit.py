@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.process import run as start
+from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes.catalogue import Offer, device_of
 from launch.backends.slurm import control, sbatch_options, script
 from launch.backends.slurm.job import Plan
@@ -64,7 +65,7 @@ def _begun(plan: Plan, offer: Offer, argv: tuple[str, ...]) -> record.Record:
         for c in plan.components
     ]
     return {
-        "schema": record.SCHEMA,
+        "schema": SCHEMA_VERSION,
         "recipe": recipe.name,
         "model": recipe.models[0],
         "method": job.method,

@@ -19,6 +19,7 @@ from envcheck.core.errors import EnvcheckError
 from envcheck.core.language import say as spoken
 from envcheck.core.language.findings import localised
 from envcheck.core.model import Finding, Status
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet import runner
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.runner import Did
@@ -31,7 +32,6 @@ from launch.backends.ssh import node
 from launch.backends.ssh.node import Node
 from launch.run.run_text import say
 
-SCHEMA = 1
 LOOK_S = 300.0  # for the gates of a node: tools that hang have deadlines of their own
 # After one node's bad end the others have so long to end by themselves, with words of their own; then they are ended.
 OTHERS_S = (15.0, 18.0)
@@ -110,7 +110,8 @@ def _told(asked: Asked, found: dict[str, list[Finding]], shut: bool) -> int:
         state = "refused" if shut else "ready"
         click.echo(
             json.dumps(
-                {"schema": SCHEMA, "verb": "train", "result": state, "exit_code": code, "gates": hosts}, indent=1
+                {"schema": SCHEMA_VERSION, "verb": "train", "result": state, "exit_code": code, "gates": hosts},
+                indent=1,
             )
         )
     if not asked.as_json or not asked.gates:
@@ -175,7 +176,7 @@ def _first(nodes: Sequence[Node], order: Sequence[str]) -> Node | None:
 def _tell(asked: Asked, nodes: Sequence[Node], first: Node | None, code: int) -> None:
     result = "finished" if code == errors.FIT else "interrupted" if code == errors.INTERRUPTED else "failed"
     if asked.as_json:
-        said = {"schema": SCHEMA, "verb": "train", "result": result, "exit_code": code}
+        said = {"schema": SCHEMA_VERSION, "verb": "train", "result": result, "exit_code": code}
         hosts = {
             one.host: {
                 "rank": one.rank,

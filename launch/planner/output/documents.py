@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from envcheck.core.version import SCHEMA_VERSION
 from launch.planner import LaunchPlan, cards, speed
 from launch.planner.advice import Change, Room
 from launch.planner.output.show import Point
 from launch.planner.reductions import options
 from launch.planner.search import Found, front
 
-SCHEMA = 1
-
 
 def document(plan: LaunchPlan, more: dict[str, Any] | None = None) -> dict[str, Any]:
     """Everything for programs, bytes as numbers."""
     j, x = plan.job, plan.job.layout
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "verdict": plan.verdict,
         "reason": plan.reason,
         "model": j.model.name,
@@ -67,7 +66,7 @@ def layouts(found_layouts: Iterable[Found]) -> dict[str, Any]:
     found_layouts = tuple(found_layouts)
     best = front(found_layouts)
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         **speed.document(found_layouts[0].plan.job),
         "layouts": [
             {
@@ -87,7 +86,7 @@ def layouts(found_layouts: Iterable[Found]) -> dict[str, Any]:
 def points(swept_points: Iterable[Point]) -> dict[str, Any]:
     """A sweep for programs."""
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "points": [
             {"value": value, "refused": plan}
             if isinstance(plan, str)

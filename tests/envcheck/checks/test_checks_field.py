@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from envcheck.checks import CHECKS, known_issues
 from envcheck.cli.commands.doctor import doctor
 from envcheck.core.errors import UsageError
+from envcheck.core.version import SCHEMA_VERSION
 from envcheck.deep import table
 from envcheck.lint.table import RULES
 from envcheck.report import check_list
@@ -66,7 +67,7 @@ def test_checks_are_listed_for_programs() -> None:
     assert list(listed) == [check.name for check in (*CHECKS, *table.checks())]
     assert listed["toolkit.nnal"]["rule"].startswith("WARN") and listed["toolkit.nnal"]["vendors"] == ["npu"]
     assert any("libdcmi" in symptom for symptom in listed["driver.dcmi"]["catches"])
-    assert json.loads(check_list.as_json())["schema"] == check_list.SCHEMA
+    assert json.loads(check_list.as_json())["schema"] == SCHEMA_VERSION
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from envcheck.collect import facts
 from envcheck.core.facts import Facts, Host
 from envcheck.core.model import Finding, Remedy, Status
 from envcheck.core.text import plain
+from envcheck.core.version import SCHEMA_VERSION
 from tests.envcheck.checks.doctor_helpers import simulated
 
 NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
@@ -129,6 +130,6 @@ def test_json_says_all() -> None:
     text = report.as_json([finding(OK), finding(FAIL, evidence=("\x1b[2J×",))], HERE)
     said = json.loads(text)
 
-    assert (said["schema"], said["verdict"], said["exit_code"], said["device"]) == (1, "FAIL", 1, ["cpu"])
+    assert (said["schema"], said["verdict"], said["exit_code"], said["device"]) == (SCHEMA_VERSION, "FAIL", 1, ["cpu"])
     assert [f["status"] for f in said["findings"]] == ["OK", "FAIL"]
     assert text.isascii() and "\\u001b" not in text

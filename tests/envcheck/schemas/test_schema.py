@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from envcheck import schemas
 from envcheck.cli.commands.parse import as_json
 from envcheck.core import model
+from envcheck.core.version import SCHEMA_VERSION
 from tests.probes.test_recordings import CASES, TOOLS
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in the extra `test`")
@@ -65,13 +67,15 @@ UNTRIED = {"bundle", "fleet", "provision-hosts", "train-hosts"}
 
 @pytest.mark.parametrize("name", NAMES)
 def test_is_a_schema(name: str) -> None:
-    """Each file is a schema of draft 2020-12, says which command prints it, and asks for its number."""
+    """Each file is a schema of draft 2020-12, names its command, asks for envcheck's one number, and is closed."""
     read = schemas.schema(name)
     jsonschema.Draft202012Validator.check_schema(read)
 
     assert read["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert read["title"].startswith("envcheck ")
-    assert name == "parse" or read["properties"]["schema"] == {"const": 1}
+    assert name == "parse" or read["$id"] == f"urn:envcheck:{name}:{SCHEMA_VERSION}"
+    assert name == "parse" or list(_open(read)) == []
+    assert name == "parse" or read["properties"]["schema"] == {"const": SCHEMA_VERSION}
 
 
 def test_each_is_tried() -> None:
@@ -128,7 +132,7 @@ def test_parse_has_all_fields(kind: Any, place: tuple[str, ...]) -> None:
 def test_wrong_documents_are_refused() -> None:
     """The schema says no to a status that is none, to a missing verdict and to another schema number."""
     good = {
-        "schema": 1,
+        "schema": SCHEMA_VERSION,
         "verdict": "OK",
         "exit_code": 0,
         "device": ["cpu"],
@@ -139,7 +143,7 @@ def test_wrong_documents_are_refused() -> None:
 
     assert _wrong("doctor", good) == []
     assert _wrong("doctor", {**good, "verdict": "FINE"})
-    assert _wrong("doctor", {**good, "schema": 2})
+    assert _wrong("doctor", {**good, "schema": SCHEMA_VERSION + 1})
     assert _wrong("doctor", {key: value for key, value in good.items() if key != "verdict"})
     assert _wrong("doctor", {**good, "more": 1})  # to this test alone: readers leave out what they do not know
 
@@ -158,8 +162,23 @@ def test_the_verb() -> None:
 
 
 def _wrong(name: str, document: object) -> list[str]:
-    validator = jsonschema.Draft202012Validator(_closed(schemas.schema(name)))
+    validator = jsonschema.Draft202012Validator(
+        _closed(schemas.schema(name)) if name == "parse" else schemas.schema(name)
+    )
     return [f"{error.json_path}: {error.message[:200]}" for error in validator.iter_errors(document)][:5]
+
+
+def _open(schema: Any, place: str = "") -> Iterator[str]:
+    """Objects that say nothing of keys that they do not name."""
+    if isinstance(schema, dict):
+        kinds = schema.get("type", ())
+        if "object" in ([kinds] if isinstance(kinds, str) else kinds) and "additionalProperties" not in schema:
+            yield place or "/"
+        schema = list(schema.items())
+    if isinstance(schema, list):
+        for n, one in enumerate(schema):
+            key, value = one if isinstance(one, tuple) else (n, one)
+            yield from _open(value, f"{place}/{key}")
 
 
 def _closed(schema: Any) -> Any:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from envcheck.cli import main
 from envcheck.cli.commands.recipes import recipes as recipes_command
+from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe, wanted
 from installers.recipes.recipe_notes import leaves
@@ -251,7 +252,7 @@ def test_json() -> None:
     every = json.loads(CliRunner().invoke(recipes_command, ["--json"]).output)
     one = json.loads(CliRunner().invoke(recipes_command, ["show", "tiny-cpu", "--json"]).output)
 
-    assert (every["schema"], one["schema"]) == (1, 1)
+    assert (every["schema"], one["schema"]) == (SCHEMA_VERSION, SCHEMA_VERSION)
     assert one["recipes"][0] in every["recipes"]
 
 

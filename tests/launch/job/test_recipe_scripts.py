@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from envcheck.cli import main
+from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe
 from launch.job.command import BLANKS, render, shell
@@ -103,7 +104,7 @@ def test_dry_run_for_programs(recipe: Recipe, job: Job) -> None:
     said, script = json.loads(plain.stdout), json.loads(both.stdout)["script"]
 
     named = (said["method"], said["variant"], said["role"])
-    assert (said["schema"], said["state"], *named) == (1, "planned", job.method, job.variant, job.role)
+    assert (said["schema"], said["state"], *named) == (SCHEMA_VERSION, "planned", job.method, job.variant, job.role)
     assert len(said["command"]) == len(render(recipe, job).argv)
     assert said["script"] is None
     assert script.startswith("#!/usr/bin/env bash")
