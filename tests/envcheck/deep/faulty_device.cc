@@ -3,7 +3,7 @@
 // FAKE_FAULT: WHAT:N, where device N hangs, stops (without a thread left that could notice), crashes, lies (what is
 // copied to it changes), is slow (16 MB/s), or loses what its peers send (peer).
 #define InitPlugin InitSound
-#include "fake_device.cc"
+#include "../../launch/fake_device.cc"
 #undef InitPlugin
 
 #include <csignal>

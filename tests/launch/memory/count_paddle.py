@@ -1,6 +1,6 @@
 """Count what one real training step of paddle keeps, on the CPU: our own models of paddle's layers, paddle's own AdamW.
 
-    python count_paddle.py < cases.json            (needs paddle alone; prints one JSON document)
+    PYTHONPATH=. python tests/launch/memory/count_paddle.py < cases.json  (needs paddle; prints one JSON document)
 
 Two meters beside each other: paddle's allocator, which tells every byte that is alive, and autograd's hooks, which tell
 what the nodes of the graph keep.  Bytes are as a card would have them in bf16: half of those here (paddle_models.py).

@@ -1,6 +1,7 @@
 """Count what one real training step of the bundled program's model keeps, on the CPU, in fp32 as it computes.
 
-`PYTHONPATH=launch/programs python count_tiny.py < cases.json` (needs paddle alone; prints one JSON document)
+`PYTHONPATH=.:launch/programs python tests/launch/memory/count_tiny.py < cases.json` (needs paddle; prints one JSON
+document)
 """
 
 from __future__ import annotations

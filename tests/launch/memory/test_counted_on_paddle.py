@@ -5,6 +5,7 @@ tests/launch/memory/paddle_models.py has the models."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
 from launch.memory.parts import parts
 from tests.launch.planner.planner_helpers import A100
 
+ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).parent / "count_paddle.py"
 MARGIN = 0.005
 
@@ -51,7 +53,8 @@ def counts(paddle_environment: Path) -> dict[tuple[str, str], dict[str, float]]:
     """Every case's bytes."""
     argv = [str(paddle_environment / "bin" / "python"), str(PROGRAM)]
     asked = json.dumps([case(*one) for one in CASES])
-    done = subprocess.run(argv, input=asked, capture_output=True, text=True, timeout=600)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, input=asked, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return dict(zip(CASES, json.loads(done.stdout), strict=True))
 

@@ -52,7 +52,7 @@ def counts(paddle_environment: Path) -> list[dict[str, float]]:
     """Bytes, and the adapters' number, of one step of each case."""
     argv = [str(paddle_environment / "bin" / "python"), str(PROGRAM)]
     cases = json.dumps([asked(*one) for one in CASES])
-    path = {**os.environ, "PYTHONPATH": str(ROOT / "launch" / "programs")}
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "launch" / "programs")))}
     done = subprocess.run(argv, input=cases, env=path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found: list[dict[str, float]] = json.loads(done.stdout)
