@@ -17,7 +17,7 @@ from launch.memory.job import Adapter, Job, Layout, Precision
 from launch.memory.parts import parts
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = Path(__file__).parents[1] / "memory" / "count_tiny.py"
+PROGRAM = Path(__file__).with_name("count_tiny.py")
 FP32 = Precision(weight=4, gradient=4, master=0, moments=8)
 # The program computes every expert for every token: all are active.
 TINY = Model("tiny", layers=3, hidden=96, heads=6, kv_heads=2, head_dim=16, ffn=192, vocab=256,
