@@ -20,6 +20,11 @@ def accelerator_names() -> tuple[str, ...]:
     return tuple(name for name, vendor in VENDORS.items() if vendor.devices)
 
 
+def accelerator_choice() -> str:
+    """The vendors whose cards have a tool, as a usage line has a choice: npu|iluvatar|nvidia."""
+    return "|".join(vendor.name for vendor in VENDORS.values() if vendor.tool)
+
+
 def resolve_device(said: str, option: str = "--device") -> str:
     """The vendor's name for a name or an alias in any case; UsageError for what several vendors claim, or none."""
     word = said.strip().lower()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from envcheck.core.device_count import count_devices
 from envcheck.core.errors import UntoldError, UsageError
 from envcheck.vendors import VENDORS
+from envcheck.vendors.names import accelerator_choice
 from launch.catalogue import devices, links
 from launch.memory import GIB
 from launch.memory.job import Job
@@ -76,7 +77,7 @@ def of_facts(
         options = " ".join(f"--{name.replace('_', '-')} {value:g}" for name, value in said.items())
         raise UsageError(
             f"{options} without --device: no accelerator of this machine says what it is",
-            "add --device npu, iluvatar or nvidia" + ("" if "memory_gib" in said else ", and --memory-gib"),
+            f"add --device {accelerator_choice()}" + ("" if "memory_gib" in said else ", and --memory-gib"),
         )
     raise UntoldError(
         "no accelerator says how much memory it has", "describe one: --device npu --cards 8 --memory-gib 64"

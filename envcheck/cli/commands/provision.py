@@ -15,6 +15,7 @@ from envcheck.core import language
 from envcheck.core import paths as places
 from envcheck.core.errors import UsageError
 from envcheck.fleet import argv as fleet_words
+from envcheck.vendors.names import accelerator_choice
 
 if TYPE_CHECKING:
     from envcheck.core.facts import Facts
@@ -244,7 +245,7 @@ def _driver_recipe(
         return choice.for_device(recipe, recipe.device if device == "auto" else device), ""
     device = accelerator.device_here() if device == "auto" else device
     if device == "cpu":
-        raise UsageError("no card is seen here, and processors need no driver", "say --device npu, iluvatar or nvidia")
+        raise UsageError("no card is seen here, and processors need no driver", f"say --device {accelerator_choice()}")
     return choice.choose(catalogue.load_all(Path(folder) if folder else None), device)
 
 

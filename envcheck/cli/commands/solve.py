@@ -72,13 +72,14 @@ def _driver_given(asked: dict[str, Any]) -> None:
     """A version that cannot be ordered, or whose vendor nobody named, is refused before anything is asked."""
     from envcheck.core import versions
     from envcheck.core.errors import UsageError
+    from envcheck.vendors.names import accelerator_choice
 
     if versions.key(asked["driver"]) is None:
         raise UsageError(
             f"--driver {asked['driver']!r} is no version", "write it as the tool shows it: 24.1.rc1, 4.3.0"
         )
     if asked["device"] == "auto" and not asked["replay"]:
-        raise UsageError("--driver says no vendor", "name it: --device npu, iluvatar or nvidia")
+        raise UsageError("--driver says no vendor", f"name it: --device {accelerator_choice()}")
 
 
 def _facts(asked: dict[str, Any]) -> Facts:
@@ -112,9 +113,10 @@ def _device(device: str, facts: Facts | None) -> str:
 
 def _goal(device: str, framework: str, table: Table) -> Goal:
     from envcheck.core.errors import EnvcheckError, UsageError
+    from envcheck.vendors.names import accelerator_choice
 
     if device == "cpu":
-        raise UsageError("--device cpu has no driver to solve for", "name cards: --device npu, iluvatar or nvidia")
+        raise UsageError("--device cpu has no driver to solve for", f"name cards: --device {accelerator_choice()}")
     known = [name for kind, name in table.goals if kind == device]
     if not known:
         there = " or --device ".join(dict.fromkeys(kind for kind, _ in table.goals))

@@ -13,10 +13,10 @@ from pathlib import Path
 import click
 import pytest
 
-from envcheck import compat
 from envcheck.checks import CHECKS
 from envcheck.cli import main, translate_help
 from envcheck.compat import loading
+from envcheck.compat.components import own_files
 from envcheck.core import language, toml_file
 from envcheck.core.errors import UsageError
 from envcheck.core.language import translator, width
@@ -115,7 +115,7 @@ def test_what_tools_complain_of_has_its_chinese() -> None:
 
 def test_what_the_version_tables_tell_has_its_chinese() -> None:
     """Symptom and remedy of each pair of versions that is known to be bad."""
-    told = [found for file in sorted(Path(compat.__file__).parent.glob("*.toml")) for found in _told(_read(file))]
+    told = [found for file in own_files() for found in _told(file.said)]
 
     assert len(told) > 60
     assert lacking(told) == []
