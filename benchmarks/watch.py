@@ -23,7 +23,7 @@ from envcheck.collect import documents, machine
 from envcheck.simulate import machine_file, session
 from envcheck.vendors import VENDORS
 from launch.run.launcher import LOOK_EVERY_S
-from launch.run.process_tree import Family
+from launch.run.process_tree import ProcessTree
 from launch.run.watch import Teller, Watch
 from launch.watching import rules
 from launch.watching.cards import Sampler
@@ -79,7 +79,7 @@ def watcher(folder: Path, there: Path) -> tuple[Watch, Guard]:
         (folder / f"workerlog.{rank}").write_text("ready\n")
     look, vendor = machine.simulated(there), VENDORS["npu"]
     before = documents.document(vendor, look(vendor.devices[0])).devices
-    watch = Watch(folder, Family(os.getpid()), Teller(io.StringIO(), of=10_000_000))
+    watch = Watch(folder, ProcessTree(os.getpid()), Teller(io.StringIO(), of=10_000_000))
     return watch, Guard(rules.in_force(("cpu",)), Sampler(look, vendor, before), folder, "")
 
 

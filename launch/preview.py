@@ -12,7 +12,7 @@ from envcheck.core.language import exact, label, say
 from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes.catalogue import device_of
 from launch.job.choose_job import choose_job, fill_values
-from launch.job.command import BLANKS, Blank, Command, container_rows, folded, lines, render, shell
+from launch.job.command import BLANKS, Placeholder, TrainingCommand, container_rows, folded, lines, render, shell
 from launch.job.request import Request
 from launch.job.script import script
 
@@ -42,7 +42,7 @@ def preview(request: Request, as_script: bool) -> str:
     return json.dumps({**head, **as_values(made), "script": script(made) if as_script else None}, indent=1) + "\n"
 
 
-def as_values(command: Command) -> dict[str, Any]:
+def as_values(command: TrainingCommand) -> dict[str, Any]:
     """The command as a program wants it; `missing` names what is still to be said, by the variable of the script."""
     return {
         "title": command.title,
@@ -61,28 +61,28 @@ def as_values(command: Command) -> dict[str, Any]:
     }
 
 
-def as_text(command: Command) -> str:
+def as_text(command: TrainingCommand) -> str:
     """Everything that would run, for a person: the environment and the full command, nothing left out."""
     return "\n".join(_text_lines(command)) + "\n"
 
 
-def _asked(blank: Blank) -> str:
+def _asked(blank: Placeholder) -> str:
     return f"{blank.variable}: {blank.meaning}" + (f" (else {blank.default})" if blank.default else "")
 
 
-def _still(blank: Blank) -> str:
+def _still(blank: Placeholder) -> str:
     """For a person."""
     otherwise = say(" (else {})").format(blank.default) if blank.default else ""
     return f"{blank.variable}{say(': ')}{say(blank.meaning)}{otherwise}"
 
 
-def _title(command: Command) -> str:
+def _title(command: TrainingCommand) -> str:
     """A recipe's own words have their Chinese whole, or stay."""
     name, colon, title = command.title.partition(": ")
     return f"{name}{say(colon)}{exact(title)}" if colon else name
 
 
-def _text_lines(command: Command) -> Iterable[str]:
+def _text_lines(command: TrainingCommand) -> Iterable[str]:
     yield _title(command)
     yield from (f"  {say('note: ')}{say(caution)}" for caution in command.caution)
     for heading, rows in (

@@ -22,13 +22,13 @@ from installers.recipes.catalogue import device_of
 from installers.recipes.recipe import Job, Recipe, wanted
 from launch import gates
 from launch.gates import asking, context, listing, waive
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 from launch.job import command, environment
 from launch.job.choose_job import choose_job, interpreter_folder
 from launch.job.placeholders import split_address
 from launch.job.repeat_options import format_provision_options, format_repeat_options, list_variant_options
 from launch.job.request import Request
-from launch.job.stage import Sight
+from launch.job.stage import StageFacts
 from launch.planner import LaunchPlan, fit
 from launch.programs import container_agent
 from launch.run import diagnose_failure, launcher, loss_plot, process_tree, record, run_text
@@ -37,7 +37,7 @@ from launch.run.choose import choose as choose_stage
 from launch.run.choose import filled
 from launch.run.launcher import Ending
 from launch.runs import detach, known
-from launch.runs.request_note import Said, remember
+from launch.runs.request_note import RequestNote, remember
 from launch.watching import choose_monitor
 
 CODES = {
@@ -115,7 +115,7 @@ def _provision(request: Request, recipe: Recipe) -> int:
 
 def look(
     request: Request, recipe: Recipe, job: Job, runs: Path, runs_error: str | None = None, holder: str | None = None
-) -> Situation:
+) -> GateContext:
     """Everything that the gates judge."""
     from envcheck import checks
     from envcheck.collect import facts, machine
@@ -134,7 +134,7 @@ def look(
     lock, lock_error = context.locked(interpreter_folder(request, recipe))
     master = split_address(request.master or "")[0]
     host = "" if "host" in request.found else split_address(request.host or "")[0]
-    return Situation(
+    return GateContext(
         recipe=recipe,
         job=job,
         command=made,
@@ -172,12 +172,12 @@ def _planned(recipe: Recipe, job: Job, told: Facts) -> tuple[LaunchPlan | None, 
     return plan, fit.told(recipe, job, plan)
 
 
-def _inside(sight: Sight) -> str | None:
+def _inside(sight: StageFacts) -> str | None:
     """Who trains in the container already, by envcheck; its processes are no processes of this host."""
     return next((f"{pid} (in the container, run {run})" for pid, run in sight.marks.items()), None)
 
 
-def _told(request: Request, seen: Situation, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
+def _told(request: Request, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
     """--gates: all of them, and nothing is started; as doctor, 3 where nothing is closed and something is not told."""
     from envcheck import report
     from envcheck.report import screen
@@ -192,7 +192,7 @@ def _told(request: Request, seen: Situation, found: tuple[Finding, ...], waived:
     return code
 
 
-def _refuse(request: Request, seen: Situation, found: tuple[Finding, ...]) -> int:
+def _refuse(request: Request, seen: GateContext, found: tuple[Finding, ...]) -> int:
     """Nothing was started, and no folder made."""
     if request.as_json:
         refused = {"state": "refused", "exit": {"code": errors.UNFIT, "status": None}}
@@ -201,10 +201,10 @@ def _refuse(request: Request, seen: Situation, found: tuple[Finding, ...]) -> in
     return errors.UNFIT
 
 
-def _run(request: Request, seen: Situation, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
+def _run(request: Request, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
     run = _new_folder(seen, datetime.now(timezone.utc))
     known.remember(seen.runs)
-    remember(run, Said(request.into, request.recipes))
+    remember(run, RequestNote(request.into, request.recipes))
     if not request.detach:
         return _stay(request, seen, found, waived, run, lambda: None)
     code = detach.away(run, lambda begun: _stay(request, seen, found, waived, run, begun))
@@ -216,7 +216,7 @@ def _run(request: Request, seen: Situation, found: tuple[Finding, ...], waived: 
 
 def _stay(
     request: Request,
-    seen: Situation,
+    seen: GateContext,
     found: tuple[Finding, ...],
     waived: tuple[str, ...],
     run: Path,
@@ -228,7 +228,7 @@ def _stay(
     tidy = environment.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
     context.sign(seen.runs)
     begun = {**record.head(seen), **record.beginning(seen, found, run, made, tidy, now), "waived": list(waived)}
-    begun["said"] = Said(request.into, request.recipes).as_values()
+    begun["said"] = RequestNote(request.into, request.recipes).as_values()
     record.keep(run, begun)
     run_text.start(run, made)
     monitor = choose_monitor.build_monitor(request, seen, run)
@@ -247,7 +247,7 @@ def _stay(
     return _finish(request, run, begun, end)
 
 
-def _new_folder(seen: Situation, now: datetime) -> Path:
+def _new_folder(seen: GateContext, now: datetime) -> Path:
     try:
         run = record.folder(seen.runs, seen.recipe.name, now)
         (run / "output").mkdir()

@@ -10,7 +10,7 @@ from pathlib import Path
 from envcheck.core.errors import EnvcheckError, UsageError
 from installers.recipes.recipe import Job
 from launch.job.choose_job import choose_job, fill_values
-from launch.job.command import Command, render
+from launch.job.command import TrainingCommand, render
 from launch.job.request import Request
 from launch.job.script import script
 from launch.preview import as_values
@@ -44,7 +44,7 @@ def put(folder: Path, made: Mapping[str, str], over: bool) -> None:
         _put(folder / name, text)
 
 
-def contents(command: Command, job: Job) -> dict[str, str]:
+def contents(command: TrainingCommand, job: Job) -> dict[str, str]:
     """Name → text of everything that the job is; a file of options for every upstream that takes one."""
     found = {"run.sh": script(command), "command.json": json.dumps(as_values(command), indent=1) + "\n"}
     found |= {Path(path).name: text for path, text in command.files.items()}
@@ -56,7 +56,7 @@ def contents(command: Command, job: Job) -> dict[str, str]:
     return found
 
 
-def _options(command: Command) -> str:
+def _options(command: TrainingCommand) -> str:
     """The options as keys; what only the script knows stays a comment that names its variable."""
     every = rows(command.arguments)
     open_ = [f"{{{token}}}" for token in command.missing]

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from envcheck.core.model import Finding, Status
 from launch.gates import cards, degrees, files, memory, network, place, variables, waive
-from launch.gates.context import Situation
-from launch.gates.waive import Waiver
+from launch.gates.context import GateContext
+from launch.gates.waive import GateWaiver
 
-Gate = Callable[[Situation], Finding]
+Gate = Callable[[GateContext], Finding]
 
 GATES: dict[str, Gate] = {
     "environment": place.environment,
@@ -46,12 +46,14 @@ GATES: dict[str, Gate] = {
 }
 
 
-def walk(situation: Situation) -> tuple[Finding, ...]:
+def walk(situation: GateContext) -> tuple[Finding, ...]:
     """All gates, in the order of the table: a person mends everything at once, not one a try."""
     return tuple(gate(situation) for gate in GATES.values())
 
 
-def opened(situation: Situation, waivers: Sequence[Waiver]) -> tuple[Situation, tuple[Finding, ...], tuple[str, ...]]:
+def opened(
+    situation: GateContext, waivers: Sequence[GateWaiver]
+) -> tuple[GateContext, tuple[Finding, ...], tuple[str, ...]]:
     """The gates with what a person waived, and for the record what that opened."""
     eased = replace(situation, doctor=waive.checks(situation.doctor, waivers))
     found = walk(eased)

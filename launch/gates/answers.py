@@ -8,7 +8,7 @@ from itertools import pairwise
 from envcheck.core.facts import VendorFacts
 from envcheck.core.model import Device, Finding, Remedy, Status
 from envcheck.vendors import VENDORS
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 from launch.job.environment import clean
 
 LISTS = ("--gpus", "--npus", "--xpus", "--devices")  # of paddle.distributed.launch
@@ -37,7 +37,7 @@ def skip(name: str, seen: str) -> Finding:
     return Finding(name, Status.NOT_APPLICABLE, seen)
 
 
-def unseen(name: str, s: Situation) -> Finding | None:
+def unseen(name: str, s: GateContext) -> Finding | None:
     """UNKNOWN where the container cannot be looked into: gate.environment or gate.container say why."""
     if not s.stage.container or not (s.sight.missing or s.sight.obstacle):
         return None
@@ -45,28 +45,28 @@ def unseen(name: str, s: Situation) -> Finding | None:
     return Finding(name, Status.UNKNOWN, f"{s.stage.container} is not there to look into", Remedy(words))
 
 
-def vendor(s: Situation) -> VendorFacts | None:
+def vendor(s: GateContext) -> VendorFacts | None:
     return next((v for v in s.facts.vendors if v.name == s.device), None)
 
 
-def environment(s: Situation) -> Mapping[str, str]:
+def environment(s: GateContext) -> Mapping[str, str]:
     """What the training's processes will have."""
     return clean(s.sight.environment, s.command, s.device, "").environment
 
 
-def visible(s: Situation) -> str | None:
+def visible(s: GateContext) -> str | None:
     """The list of devices that the training sees; None for all."""
     name = VENDORS[s.device].visible_env
     return environment(s).get(name) if name else None
 
 
-def listed(s: Situation) -> str | None:
+def listed(s: GateContext) -> str | None:
     """The list of devices that the launcher is told."""
     words = s.command.launcher
     return next((text for option, text in pairwise(words) if option in LISTS), None)
 
 
-def used(s: Situation) -> tuple[Device, ...]:
+def used(s: GateContext) -> tuple[Device, ...]:
     """The cards on which the job starts its processes: the first of those that it sees."""
     found = vendor(s)
     devices = found.devices if found else ()

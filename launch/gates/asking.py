@@ -8,21 +8,21 @@ from pathlib import Path, PurePosixPath
 from envcheck.core.facts import Facts
 from installers.recipes.recipe import Job, Recipe
 from launch.gates.network import span
-from launch.job.command import Command
-from launch.job.stage import Asked
+from launch.job.command import TrainingCommand
+from launch.job.stage import StageQuestion
 
 FILES = (".jsonl", ".json", ".parquet", ".txt", ".csv", ".tsv", ".arrow", ".gz", ".zst", ".bin", ".npy")
 CONFIG, REGISTRY = "config.json", "dataset_info.json"  # the latter is LLaMA-Factory's list of data sets
 
 
 def asked(
-    recipe: Recipe, job: Job, made: Command, device: str, facts: Facts, runs: Path, port: int | None = None
-) -> Asked:
+    recipe: Recipe, job: Job, made: TrainingCommand, device: str, facts: Facts, runs: Path, port: int | None = None
+) -> StageQuestion:
     """`port` is the one that the launcher would open here."""
     data = tuple(path for path in made.data if is_file(path, made.requires))
     first, count = span(recipe, job, made, device, facts) or (0, 0)
     named = (path for path in made.requires if PurePosixPath(path).name == REGISTRY)
-    return Asked(
+    return StageQuestion(
         paths=(*data, *made.requires, *made.scripts),
         workdir=made.workdir,
         runs=runs,

@@ -10,13 +10,13 @@ from envcheck.core.findings import plural
 from envcheck.core.model import Finding, Status, Topology
 from envcheck.vendors import VENDORS
 from launch.gates.answers import answer, environment, number, ok, parted, skip, used, vendor, visible
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 
 NAMED = re.compile(r"(GPU|MIG)-[\w-]+(,(GPU|MIG)-[\w-]+)*")  # UUIDs name what they mean
 NUMBERS = re.compile(r"\d{1,4}(,\d{1,4})*")
 
 
-def devices(s: Situation) -> Finding:
+def devices(s: GateContext) -> Finding:
     """As many devices, or processors, as the job starts processes: chips and dies, as the tool lists them; whole ones,
     which MIG does not cut, where there are several."""
     needs = max(s.job.cards or 0, s.job.processes)
@@ -47,7 +47,7 @@ def _cut(found: VendorFacts) -> bool:
     return not found.devices and bool(found.pci or found.nodes)
 
 
-def world(s: Situation) -> Finding:
+def world(s: GateContext) -> Finding:
     """The processes of all nodes are a multiple of tensor x pipeline x sharding x data."""
     degrees, processes = dict(s.job.parallel), s.job.nodes * s.job.processes
     if not degrees:
@@ -60,7 +60,7 @@ def world(s: Situation) -> Finding:
     return answer("gate.world", good, seen, words, f"envcheck plan --cards {processes} --search")
 
 
-def visible_list(s: Situation) -> Finding:
+def visible_list(s: GateContext) -> Finding:
     """The list of devices that the training sees is clean, ascending, and as long as it has processes; one that is left
     out is told."""
     name, said = VENDORS[s.device].visible_env, visible(s)
@@ -76,7 +76,7 @@ def visible_list(s: Situation) -> Finding:
     return answer("gate.visible", wrong is None, f"{name}={said[:200]}{': ' + wrong if wrong else ''}", words, right)
 
 
-def _left_out(s: Situation, name: str, said: str) -> Finding:
+def _left_out(s: GateContext, name: str, said: str) -> Finding:
     """A list that the recipe takes away: its launcher is told the machine's first cards, whatever the list says."""
     wrong = _wrong(said, None, s.job.processes)
     first = ",".join(map(str, range(s.job.processes)))
@@ -108,7 +108,7 @@ def _wrong(said: str, devices: int | None, processes: int) -> str | None:
     return f"it names {len(numbers)}, the job starts {processes}" if len(numbers) < processes else None
 
 
-def topology(s: Situation) -> Finding:
+def topology(s: GateContext) -> Finding:
     """The cards chosen are ones that collectives take together: on a Box16 those of one module, or pairs of both.
 
     A box of two modules with PCIe between them (Atlas 200T A2 Box16): cards of one module, or the same ones of both (0
@@ -129,7 +129,7 @@ def topology(s: Situation) -> Finding:
     return _paired(s, modules(found.topology, kind.module_link), roce == "1")
 
 
-def _paired(s: Situation, parts: tuple[tuple[int, ...], ...], roce: bool) -> Finding:
+def _paired(s: GateContext, parts: tuple[tuple[int, ...], ...], roce: bool) -> Finding:
     found = vendor(s)
     places = {id(d): place for place, d in enumerate(found.devices)} if found else {}
     mine = {places[id(d)] for d in used(s) if id(d) in places}
@@ -157,7 +157,7 @@ def modules(found: Topology, link: str) -> tuple[tuple[int, ...], ...]:
     return tuple(groups)
 
 
-def mixed(s: Situation) -> Finding:
+def mixed(s: GateContext) -> Finding:
     """The vendors of a mixed job work together: HCCL works with no other (FlagCX's table of features)."""
     recipe = s.recipe.device
     all_of_them = {job.device or recipe for job in s.recipe.jobs if job.method == s.job.method and job.role}

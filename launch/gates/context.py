@@ -19,13 +19,13 @@ from installers.bundle import lock_notes
 from installers.locks import lockfile
 from installers.locks.lockfile import Lock
 from installers.recipes.recipe import Job, Recipe
-from launch.job.command import Command
-from launch.job.stage import Sight, Stage
+from launch.job.command import TrainingCommand
+from launch.job.stage import Stage, StageFacts
 from launch.planner import LaunchPlan
 
 
 @dataclass(frozen=True)
-class Situation:
+class GateContext:
     """`sight` is what was found on the `stage`; `runs_error`, `port_error` and `holder` (who trains there already) are
     None where all is well; `options` are those with which a command means this job again, `more` what train alone
     knows; `plan` is the planner's, `lock` what provision left, `lock_error` why it cannot be read; `master` is the
@@ -34,12 +34,12 @@ class Situation:
 
     recipe: Recipe
     job: Job
-    command: Command
+    command: TrainingCommand
     device: str
     runs: Path
     facts: Facts
     stage: Stage
-    sight: Sight
+    sight: StageFacts
     doctor: tuple[Finding, ...] = ()
     runs_error: str | None = None
     holder: str | None = None

@@ -9,7 +9,7 @@ from envcheck.core.errors import EnvcheckError
 from envcheck.core.model import Finding, Status
 from launch.catalogue import configs
 from launch.gates.answers import answer, skip
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 from launch.memory.job import Job as Planned
 from launch.planner import recipe_job
 from launch.rendering.rows import rows
@@ -17,7 +17,7 @@ from launch.rendering.rows import rows
 IDLE_SHARE = 0.5  # of the steps in which a pipeline stage waits; beyond it more than half of the cards' time is lost
 
 
-def degrees(s: Situation) -> Finding:
+def degrees(s: GateContext) -> Finding:
     """Heads, key/value heads, experts, layers, vocabulary and sequence length divide by the degrees; else the legal
     degrees are listed.  A config.json that is there counts, not the published model."""
     try:
@@ -35,7 +35,7 @@ def degrees(s: Situation) -> Finding:
     )
 
 
-def drafted(s: Situation) -> Planned | None:
+def drafted(s: GateContext) -> Planned | None:
     """The job as the planner has it, whether or not a framework would take it."""
     job = recipe_job.drafted(s.recipe, s.job, s.device, s.facts)
     if job is None:
@@ -46,13 +46,13 @@ def drafted(s: Situation) -> Planned | None:
     return job
 
 
-def _how(s: Situation) -> str:
+def _how(s: GateContext) -> str:
     """The options of this job that say the degrees."""
     names = [name for name in rows(s.job.arguments) if re.fullmatch(r"(tensor|pipeline)_\w*(degree|size)", name)]
     return "--set " + " --set ".join(f"{name}=N" for name in names) if names else "by a recipe of your own"
 
 
-def steps(s: Situation) -> Finding:
+def steps(s: GateContext) -> Finding:
     """The warm-up ends before the training does; what would never be saved or evaluated is said."""
     most, warm = s.job.steps.get("max"), s.job.steps.get("warmup")
     if most is None:
@@ -73,7 +73,7 @@ def steps(s: Situation) -> Finding:
 _NEVER = {"save": "never saved before the end", "eval": "never evaluated"}
 
 
-def bubble(s: Situation) -> Finding:
+def bubble(s: GateContext) -> Finding:
     """Told, never closed: for (PP - 1) / (GA + PP - 1) of the time the stages of a pipeline wait for each other."""
     stages = s.job.parallel.get("pipeline", 1)
     if stages < 2:

@@ -8,8 +8,8 @@ from envcheck.core.model import Finding, Remedy, Status
 from envcheck.core.units import GIB, MIB, gib
 from launch.gates.answers import answer, ok, skip, unseen
 from launch.gates.asking import CONFIG, is_file
-from launch.gates.context import Situation
-from launch.job.command import Command
+from launch.gates.context import GateContext
+from launch.job.command import TrainingCommand
 from launch.rendering.rows import rows
 
 OUTPUT_BYTES = 200 * MIB  # logs, record and checkpoints of the smallest model, with room to spare
@@ -17,7 +17,7 @@ MOST_SAVES = 1000
 NEAR_ONE = 1e-3  # 0.333, 0.333 and 0.334 are a whole
 
 
-def disk(s: Situation) -> Finding:
+def disk(s: GateContext) -> Finding:
     """There is room for logs, and for as many checkpoints as are kept, by the planner or else as the recipe says."""
     wants, why = _wanted_bytes(s)
     has = s.sight.free_bytes
@@ -30,7 +30,7 @@ def disk(s: Situation) -> Finding:
     return answer("gate.disk", good, seen, words, f"df -h {place}", evidence=(why,) if why else ())
 
 
-def _wanted_bytes(s: Situation) -> tuple[int, str]:
+def _wanted_bytes(s: GateContext) -> tuple[int, str]:
     each = _checkpoint_bytes(s)
     if each is None:
         return max(OUTPUT_BYTES, int((s.job.disk_gib or 0) * GIB)), ""
@@ -38,12 +38,12 @@ def _wanted_bytes(s: Situation) -> tuple[int, str]:
     return OUTPUT_BYTES + kept * each, f"{kept} checkpoints of {gib(each)} each on this node, by the planner"
 
 
-def _checkpoint_bytes(s: Situation) -> int | None:
+def _checkpoint_bytes(s: GateContext) -> int | None:
     """This node's share of one checkpoint; the weights that the planner counts besides are gate.model's affair."""
     return int(s.plan.disk - 2.0 * s.plan.job.model.params) if s.plan else None
 
 
-def saves(s: Situation) -> int:
+def saves(s: GateContext) -> int:
     """Checkpoints that stand at once: one at least, at the end."""
     most, every = s.job.steps.get("max"), s.job.steps.get("save")
     made = -(-most // every) if most and every else 1
@@ -52,7 +52,7 @@ def saves(s: Situation) -> int:
     return max(1, min(kept, MOST_SAVES))
 
 
-def data(s: Situation) -> Finding:
+def data(s: GateContext) -> Finding:
     """Every file that the job reads is there and holds something, and what is data parses."""
     if hidden := unseen("gate.data", s):
         return hidden
@@ -78,7 +78,7 @@ def data(s: Situation) -> Finding:
     return Finding("gate.data", Status.FAIL, seen, Remedy(" ".join(words) or "Put the data there."), lines)
 
 
-def _mounted(s: Situation) -> str:
+def _mounted(s: GateContext) -> str:
     """A file of this host is there only below a mount, and by another path."""
     mounts = [m for m in (s.recipe.container.mounts if s.recipe.container else ()) if not m.read_only]
     said = ", ".join(f"{m.target} ({m.source} of this host)" for m in mounts)
@@ -97,7 +97,7 @@ def _absent(sizes: Mapping[str, int | None]) -> Iterator[tuple[str, str]]:
             yield path, "is not there or not readable" if size is None else "is empty"
 
 
-def _flawed(s: Situation) -> Iterator[tuple[str, str]]:
+def _flawed(s: GateContext) -> Iterator[tuple[str, str]]:
     for path, said in s.sight.data.items():
         if what := said.get("flaw"):
             yield path, what
@@ -111,7 +111,7 @@ def _unknown_sets(sets: Mapping[str, str | None], listed: bool) -> Iterator[tupl
             yield name, "is no set that dataset_info.json knows"
 
 
-def _told(s: Situation, sets: Mapping[str, str | None]) -> str:
+def _told(s: GateContext, sets: Mapping[str, str | None]) -> str:
     """What was looked at, and how."""
     said = {path: found.get("seen") for path, found in s.sight.data.items()}
     parts = [f"{path}{f' ({said[path]})' if said.get(path) else ''}" for path in s.sight.sizes]
@@ -119,7 +119,7 @@ def _told(s: Situation, sets: Mapping[str, str | None]) -> str:
     return ", ".join(parts) or "the job names no files"
 
 
-_SOURCES: tuple[tuple[str, Callable[[Command, str], bool]], ...] = (
+_SOURCES: tuple[tuple[str, Callable[[TrainingCommand, str], bool]], ...] = (
     ("The scripts come with the vendor's toolkit: install it.", lambda made, path: path in made.scripts),
     ("Put the data there, or name others with --data.", lambda made, path: path in made.data and made.own_data),
     ("Put the data there.", lambda made, path: path in made.data and not made.own_data),
@@ -131,7 +131,7 @@ _SOURCES: tuple[tuple[str, Callable[[Command, str], bool]], ...] = (
 )
 
 
-def _trained(made: Command, path: str) -> bool:
+def _trained(made: TrainingCommand, path: str) -> bool:
     """Of a folder that the command itself names: what a talk is to be held with."""
     return path in made.requires and path.rpartition("/")[0] in made.argv
 
@@ -145,7 +145,7 @@ MIXES = (
 )
 
 
-def mix(s: Situation) -> Finding:
+def mix(s: GateContext) -> Finding:
     """Data sets that are mixed have a probability each, 1 in sum."""
     said = rows(s.job.arguments)
     pairs = [(files, probs) for files, probs in MIXES if files in said and probs in said]
@@ -177,7 +177,7 @@ def _unmixed(files: str, sets: list[str], name: str, texts: list[str]) -> Iterat
         yield f"{name} is {sum(numbers):g} in sum"
 
 
-def model(s: Situation) -> Finding:
+def model(s: GateContext) -> Finding:
     """The model's folder is complete: every shard by its header, against the index."""
     folders = [path.rpartition("/")[0] for path in s.command.requires if path.endswith("/config.json")]
     if not folders:

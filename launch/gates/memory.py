@@ -11,14 +11,14 @@ from envcheck.settings.thresholds import limit_bytes
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import wanted
 from launch.gates.answers import answer, holders, number, skip, unseen, used, vendor
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 from launch.planner import cards as planner_cards
 from launch.planner import verdict
 
 TOLERANCE = 0.05  # a "64 GiB" card shows a little less, a container's 128g of shm a page less
 
 
-def device_memory(s: Situation) -> Finding:
+def device_memory(s: GateContext) -> Finding:
     """Every card that the job uses has the memory free that the planner wants, or else the recipe."""
     fit = s.facts.wanted.fit if s.facts.wanted else None
     if fit is None:
@@ -35,7 +35,7 @@ def device_memory(s: Situation) -> Finding:
     return Finding("gate.memory", status, fit.reason, fit.remedy, tuple(line for _, _, line in held))
 
 
-def tells_holders(s: Situation) -> bool:
+def tells_holders(s: GateContext) -> bool:
     """Whether gate.memory is closed by who holds cards, and names every process that is on any."""
     found, gate = vendor(s), device_memory(s)
     if found is None or gate.status is not Status.FAIL or not found.processes:
@@ -45,13 +45,13 @@ def tells_holders(s: Situation) -> bool:
     )
 
 
-def _fits_empty(s: Situation) -> bool:
+def _fits_empty(s: GateContext) -> bool:
     """The job would fit, were all cards as free as the freest."""
     judged = list(planner_cards.judged(s.plan)) if s.plan else []
     return bool(judged) and max(judged, key=lambda pair: pair[0].free_gib)[1] == verdict.FITS
 
 
-def _held(s: Situation) -> Iterator[tuple[Device, str, str]]:
+def _held(s: GateContext) -> Iterator[tuple[Device, str, str]]:
     """Cards of the job that are too full: each with its verdict, and in words with who holds it."""
     found = vendor(s)
     if s.plan is None or found is None:
@@ -67,7 +67,7 @@ def _held(s: Situation) -> Iterator[tuple[Device, str, str]]:
             yield device, known, line + (f", held by {who}" if who else "")
 
 
-def _floor(s: Situation) -> Finding:
+def _floor(s: GateContext) -> Finding:
     """Without a plan: what the recipe says that a card must have."""
     least, found = wanted(s.recipe, s.job).memory_gib, vendor(s)
     if least is None or s.device == "cpu":
@@ -92,11 +92,11 @@ def _free_mib(device: Device, idle_mib: int) -> int | None:
     return device.memory_total_mib - max(0, (device.memory_used_mib or 0) - idle_mib)
 
 
-def _list(s: Situation) -> tuple[str, ...]:
+def _list(s: GateContext) -> tuple[str, ...]:
     return VENDORS[s.device].commands.get("list", ())
 
 
-def host_memory(s: Situation) -> Finding:
+def host_memory(s: GateContext) -> Finding:
     """As much of the host's memory is free, and left to the container, as loading and offload take by our figures."""
     said = {"recipe": (wanted(s.recipe, s.job).host_memory_gib or 0) * GIB, "planner": s.plan.host if s.plan else 0.0}
     wants = max(said.values())
@@ -111,7 +111,7 @@ def host_memory(s: Situation) -> Finding:
     return answer("gate.host", None if has is None else has >= wants, seen, words, "free -h", evidence=tuple(lines))
 
 
-def shm(s: Situation) -> Finding:
+def shm(s: GateContext) -> Finding:
     """/dev/shm, as the training sees it, is as large as the recipe wants: a full one ends a training by a bus error."""
     if found := unseen("gate.shm", s):
         return found

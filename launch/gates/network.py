@@ -11,15 +11,15 @@ from envcheck.core.model import Finding, Status
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Job, Recipe
 from launch.gates.answers import answer, ok, skip, unseen
-from launch.gates.context import Situation
-from launch.job.command import Command
+from launch.gates.context import GateContext
+from launch.job.command import TrainingCommand
 from launch.programs.place_probe import PORT_RANGE
 
 MOST = 65535
 Span = tuple[int, int]  # first port, how many
 
 
-def port(s: Situation) -> Finding:
+def port(s: GateContext) -> Finding:
     """The port that the launcher would open is free, where it leads."""
     if s.port is None:
         return ok("gate.port", "the launcher looks for free ports itself")
@@ -32,7 +32,7 @@ def port(s: Situation) -> Finding:
     return answer("gate.port", s.port_error is None, seen, words, f"ss -ltnp 'sport = :{s.port}'")
 
 
-def ports(s: Situation) -> Finding:
+def ports(s: GateContext) -> Finding:
     """The ports that the collectives open on the host are free: HCCL's 16, or 32 from CANN 8.2 on; for Gloo and NCCL,
     who take what the kernel gives, enough of its range."""
     found = span(s.recipe, s.job, s.command, s.device, s.facts)
@@ -56,7 +56,7 @@ def ports(s: Situation) -> Finding:
     return answer("gate.ports", not taken, f"{seen}: {state}", words, "ss -ltnp", fix, evidence=taken)
 
 
-def _kernel_ports(s: Situation) -> Finding:
+def _kernel_ports(s: GateContext) -> Finding:
     """Each process listens once and connects to every other one, as Gloo's full mesh does."""
     if (world := s.job.nodes * s.job.processes) < 2:
         return skip("gate.ports", "one process has nobody to connect to")
@@ -72,7 +72,7 @@ def _kernel_ports(s: Situation) -> Finding:
     return answer("gate.ports", free >= wanted, seen, words, "ss -ant | wc -l", fix)
 
 
-def span(recipe: Recipe, job: Job, command: Command, device: str, facts: Facts) -> Span | None:
+def span(recipe: Recipe, job: Job, command: TrainingCommand, device: str, facts: Facts) -> Span | None:
     """The collectives' ports of a job of several processes; where the toolkit's version is unknown, the most."""
     kind = VENDORS[device]
     if not kind.port_env or job.nodes * job.processes < 2:
@@ -87,7 +87,7 @@ def span(recipe: Recipe, job: Job, command: Command, device: str, facts: Facts) 
     return first, (fits or [kind.port_spans[0][1]])[0]
 
 
-def master(s: Situation) -> Finding:
+def master(s: GateContext) -> Finding:
     """Node 0, and no other, has the address that the others are told; whether they reach it is proved when the nodes
     meet."""
     if s.job.nodes < 2:
@@ -106,7 +106,7 @@ def master(s: Situation) -> Finding:
     return answer("gate.master", s.own_master, seen, words, "ip -brief address")
 
 
-def own_name(s: Situation) -> Finding:
+def own_name(s: GateContext) -> Finding:
     """The machine's own name leads to an address; with several nodes, to one that the others reach."""
     known = s.facts.network
     if known is None:

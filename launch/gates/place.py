@@ -12,10 +12,10 @@ from installers.locks.lockfile import Image, Lock
 from installers.recipes.catalogue import TALKS
 from launch.gates import memory
 from launch.gates.answers import answer, skip, unseen, vendor
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 
 
-def environment(s: Situation) -> Finding:
+def environment(s: GateContext) -> Finding:
     """The recipe's software is installed and was proved."""
     if s.sight.obstacle and not s.sight.missing:
         words = "gate.container says what is in the way."
@@ -65,7 +65,7 @@ OF_CARDS = ("driver", "devices", "links")
 OF_HOLDERS = ("devices.processes", "devices.memory", "devices.utilization")  # gate.memory names them where it is closed
 
 
-def doctor(s: Situation) -> Finding:
+def doctor(s: GateContext) -> Finding:
     """Nothing that doctor finds for this job fails; what another gate judges is left to that."""
     bad = [f for f in s.doctor if f.status is Status.FAIL and f.name not in ELSEWHERE]
     if not bad:
@@ -82,7 +82,7 @@ def _checks(found: Iterable[Finding]) -> int:
     return len({(f.name, f.device) for f in found})
 
 
-def _unfailed(s: Situation) -> Finding:
+def _unfailed(s: GateContext) -> Finding:
     """What doctor warns of, or cannot tell, of the cards themselves is said and closes nothing."""
     open_ = [f for f in s.doctor if f.status in (Status.WARN, Status.UNKNOWN) and f.name not in ELSEWHERE]
     open_ = [f for f in open_ if f.name not in OF_HOLDERS or not memory.tells_holders(s)]
@@ -97,7 +97,7 @@ def _unfailed(s: Situation) -> Finding:
     return Finding("gate.doctor", worst, f"{seen}; a look is due at {names}", words, lines)
 
 
-def place(s: Situation) -> Finding:
+def place(s: GateContext) -> Finding:
     """The recipe's container can be entered, where the job runs in one."""
     if s.sight.obstacle:
         words = s.sight.next_step or "envcheck doctor tells more of the engine."
@@ -105,20 +105,20 @@ def place(s: Situation) -> Finding:
     return Finding("gate.container", Status.OK, f"it runs in {s.stage.title}")
 
 
-def writable(s: Situation) -> Finding:
+def writable(s: GateContext) -> Finding:
     """The folder of runs can be written."""
     seen = f"{s.runs}: {s.runs_error or 'can be written'}"
     return answer("gate.folder", s.runs_error is None, seen, "Name a folder of your own with --runs.")
 
 
-def alone(s: Situation) -> Finding:
+def alone(s: GateContext) -> Finding:
     """Nobody else trains in this folder."""
     seen = f"process {s.holder} trains in {s.runs}" if s.holder else f"no other run in {s.runs}"
     words = "Wait until it has ended, end it, or name another folder with --runs."
     return answer("gate.alone", s.holder is None, seen, words, f"kill {(s.holder or '').partition(' ')[0]}")
 
 
-def complete(s: Situation) -> Finding:
+def complete(s: GateContext) -> Finding:
     """Everything in the command is filled in."""
     seen = f"not said: {', '.join(s.command.missing)}" if s.command.missing else "nothing left open"
     words = "Look at it with --dry-run; a job of several nodes wants --master ADDRESS, the same on each."
@@ -127,7 +127,7 @@ def complete(s: Situation) -> Finding:
     return answer("gate.command", not s.command.missing, seen, words)
 
 
-def locked(s: Situation) -> Finding:
+def locked(s: GateContext) -> Finding:
     """Driver, image and packages are still what provision put in place, by its envcheck.lock."""
     if s.lock_error:
         words = "Provision anew: it writes another."

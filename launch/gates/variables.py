@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from envcheck.core.model import Finding, Remedy, Status
 from envcheck.vendors import VENDORS
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 
 
-def left_overs(s: Situation) -> Finding:
+def left_overs(s: GateContext) -> Finding:
     """Told, never closed: variables of an earlier job are left out of the training's environment, and named."""
     stale = [name for name in s.stale if name not in s.command.environment]  # the others get the job's own value
     if not stale:

@@ -25,7 +25,7 @@ FIRM: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Waiver:
+class GateWaiver:
     """`name` is a gate's, or that of one of doctor's checks."""
 
     name: str
@@ -35,13 +35,13 @@ class Waiver:
         return f"{self.name}: {self.because}"
 
 
-def asked(names: Sequence[str], reasons: Sequence[str], gates: Iterable[str]) -> tuple[Waiver, ...]:
+def asked(names: Sequence[str], reasons: Sequence[str], gates: Iterable[str]) -> tuple[GateWaiver, ...]:
     """The pairs, in the order in which they were given; UsageError for anything that opens nothing."""
     if len(names) != len(reasons):
         words = f"{len(names)} --waive beside {len(reasons)} --because"
         raise UsageError(words, 'each gate has its own reason: --waive NAME --because "..."')
     known = (*gates, *(check.name for check in CHECKS))
-    made = tuple(Waiver(_name(name, known), _reason(why)) for name, why in zip(names, reasons, strict=True))
+    made = tuple(GateWaiver(_name(name, known), _reason(why)) for name, why in zip(names, reasons, strict=True))
     for waiver in made:
         if [other.name for other in made].count(waiver.name) > 1:
             raise UsageError(f"--waive {waiver.name} is said twice", "say it once")
@@ -76,24 +76,24 @@ def names(shut: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(found) if name not in FIRM)
 
 
-def checks(found: Iterable[Finding], waivers: Sequence[Waiver]) -> tuple[Finding, ...]:
+def checks(found: Iterable[Finding], waivers: Sequence[GateWaiver]) -> tuple[Finding, ...]:
     """Doctor's findings, those that were waived as warnings."""
     return tuple(_opened(f, waivers, f.name) for f in found)
 
 
-def gates(found: Iterable[Finding], waivers: Sequence[Waiver]) -> tuple[Finding, ...]:
+def gates(found: Iterable[Finding], waivers: Sequence[GateWaiver]) -> tuple[Finding, ...]:
     """The gates, those that were waived as warnings, with the reason."""
     return tuple(_opened(f, waivers, f.name.removeprefix("gate.")) for f in found)
 
 
-def _opened(finding: Finding, waivers: Sequence[Waiver], name: str) -> Finding:
+def _opened(finding: Finding, waivers: Sequence[GateWaiver], name: str) -> Finding:
     why = next((waiver.because for waiver in waivers if waiver.name == name), None)
     if why is None or finding.status is not Status.FAIL:
         return finding
     return replace(finding, status=Status.WARN, seen=f"waived, since {why}: {finding.seen}")
 
 
-def opened(before: Iterable[Finding], waivers: Sequence[Waiver]) -> tuple[str, ...]:
+def opened(before: Iterable[Finding], waivers: Sequence[GateWaiver]) -> tuple[str, ...]:
     """For the record: the waivers that opened something that was closed."""
     shut = {f.name.removeprefix("gate.") for f in before if f.status is Status.FAIL}
     return tuple(str(waiver) for waiver in waivers if waiver.name in shut)

@@ -20,7 +20,7 @@ _PATH = re.compile(r"[^\x00-\x1f{}]{1,4096}")
 
 
 @dataclass(frozen=True)
-class Wish:
+class ChatOptions:
     """`run` names a run, "latest" the newest with a checkpoint; `checkpoint` is the number of its step."""
 
     request: Request
@@ -32,7 +32,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenChat:
     """`adapter` is what it talks with, "" for the model as published; `container` the one of the run, None where it is
     no run that is talked with; `of` is that run's id."""
 
@@ -44,7 +44,7 @@ class Chosen:
     container: str | None = None
 
 
-def choose(wish: Wish) -> Chosen:
+def choose(wish: ChatOptions) -> ChosenChat:
     """UsageError, with the next step, where there is nothing to talk with or no program to do it."""
     if wish.checkpoint is not None and wish.run is None:
         raise UsageError("--checkpoint counts the steps of a run", "say which one: --run ID, or --run latest")
@@ -65,7 +65,7 @@ def _found(name: str, request: Request) -> Run:
     return known.find(name, folder)
 
 
-def _by_run(wish: Wish, run: Run) -> Chosen:
+def _by_run(wish: ChatOptions, run: Run) -> ChosenChat:
     """--into and --recipes as the run had them, unless they are said: by our own note, not by the run's record."""
     note, own = request_note.of(run.folder), wish.request
     own = replace(own, into=own.into or note.into, recipes=own.recipes or note.recipes)
@@ -75,13 +75,13 @@ def _by_run(wish: Wish, run: Run) -> Chosen:
     return _chosen(wish, asked, path, adapted, run)
 
 
-def _by_name(wish: Wish) -> Chosen:
+def _by_name(wish: ChatOptions) -> ChosenChat:
     if not (wish.request.model or wish.request.recipe):
         raise UsageError("what to talk with was not said", "envcheck infer --run latest, or --model NAME --adapter DIR")
     return _chosen(wish, wish.request, wish.adapter or "", bool(wish.adapter), None)
 
 
-def _chosen(wish: Wish, asked: Request, path: str, adapted: bool, run: Run | None) -> Chosen:
+def _chosen(wish: ChatOptions, asked: Request, path: str, adapted: bool, run: Run | None) -> ChosenChat:
     if path and not _PATH.fullmatch(path):
         raise UsageError(
             f"{path[:200]!r} is no path that a command can name", "give the folder of a checkpoint: .../checkpoint-500"
@@ -98,4 +98,4 @@ def _chosen(wish: Wish, asked: Request, path: str, adapted: bool, run: Run | Non
     if path:
         job = user_options.filled(job, "adapter" if adapted else "model_path", path)
     container = None if run is None else run.text("container")
-    return Chosen(narrowed, recipe, job, path, run.id if run else "", container)
+    return ChosenChat(narrowed, recipe, job, path, run.id if run else "", container)

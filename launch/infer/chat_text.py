@@ -8,11 +8,11 @@ from typing import Any
 
 from envcheck.core import language
 from envcheck.core.secrets import redact
-from launch.infer.dialogue import WHY, Outcome
+from launch.infer.dialogue import WHY, DialogueOutcome
 from launch.run.run_text import row, say, spoken_aside
 
 
-def as_values(question: str, outcome: Outcome) -> dict[str, Any]:
+def as_values(question: str, outcome: DialogueOutcome) -> dict[str, Any]:
     """For the record and for programs."""
     return {
         "how": outcome.how,
@@ -24,7 +24,7 @@ def as_values(question: str, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def end(run: Path, state: str, status: int | None, outcome: Outcome | None, why: str) -> None:
+def end(run: Path, state: str, status: int | None, outcome: DialogueOutcome | None, why: str) -> None:
     """How it went, and after a failure its last words."""
     if outcome and outcome.how == "answered":
         took = f"answered: ready after {outcome.ready_s:g} s, the answer took {outcome.answer_s:g} s"
@@ -48,7 +48,7 @@ def _left(status: int | None) -> str:
     return "" if status in (None, 0) else language.say(f", and it ended with status {status}")
 
 
-def _next(run: Path, outcome: Outcome) -> str:
+def _next(run: Path, outcome: DialogueOutcome) -> str:
     if outcome.how in ("unready", "silent"):
         return "give it longer with --deadline, or leave --ask out and look at it"
     if outcome.how in ("ended", "traceback"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from envcheck.core.secrets import redact
 from installers.drivers.dialogue import clean
-from launch.infer.talks import Talk
+from launch.infer.talks import ChatProgram
 
 if TYPE_CHECKING:
     from envcheck.core.terminal import Terminal
@@ -39,7 +39,7 @@ WHY = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DialogueOutcome:
     """`how` is a key of WHY; `ready_s` is when it asked for a question, `answer_s` how long the answer took; `status`
     is None where we ended it; `lines` are its last ones, `said` the talk's end, both without secrets."""
 
@@ -58,7 +58,7 @@ def plain(text: str) -> str:
     return "".join(c for c in said if c.isprintable() or c in "\n\t")
 
 
-def ask(terminal: Terminal, talk: Talk, question: str, deadline_s: float) -> Outcome:
+def ask(terminal: Terminal, talk: ChatProgram, question: str, deadline_s: float) -> DialogueOutcome:
     """Wait for the prompt, ask, wait for the prompt again; all within `deadline_s`."""
     asking = _Asking(terminal, talk, deadline_s)
     outcome = asking.run(question)
@@ -66,13 +66,13 @@ def ask(terminal: Terminal, talk: Talk, question: str, deadline_s: float) -> Out
 
 
 class _Asking:
-    def __init__(self, terminal: Terminal, talk: Talk, deadline_s: float) -> None:
+    def __init__(self, terminal: Terminal, talk: ChatProgram, deadline_s: float) -> None:
         self.terminal, self.talk = terminal, talk
         self.began = time.monotonic()
         self.until = self.began + deadline_s
         self.before, self.text = "", ""  # of the question, and since
 
-    def run(self, question: str) -> Outcome:
+    def run(self, question: str) -> DialogueOutcome:
         first = self._to_prompt()
         if first != "prompt":
             return self._over({"late": "unready"}.get(first, first))
@@ -80,7 +80,7 @@ class _Asking:
         self.terminal.send(f"{question}\r")
         then = self._to_prompt()
         answer = extract(self.text, self.talk, question, then == "prompt")
-        made = Outcome(_how(then, answer, self._status(then)), answer, None, ready_s, self._since() - ready_s)
+        made = DialogueOutcome(_how(then, answer, self._status(then)), answer, None, ready_s, self._since() - ready_s)
         if made.how == "answered" and then == "prompt":
             return replace(made, status=self._leave())
         return replace(self._over(made.how), answer=answer, ready_s=ready_s, answer_s=made.answer_s)
@@ -120,10 +120,10 @@ class _Asking:
                 return None
         return self.terminal.status()
 
-    def _over(self, how: str) -> Outcome:
+    def _over(self, how: str) -> DialogueOutcome:
         lines = [line.rstrip() for line in redact(plain(self.text[-TAIL:])).split("\n") if line.strip()]
         status = self.terminal.status() if how == "ended" else None
-        return Outcome(how, status=status, lines=tuple(line[:300] for line in lines[-LAST_LINES:]))
+        return DialogueOutcome(how, status=status, lines=tuple(line[:300] for line in lines[-LAST_LINES:]))
 
 
 def _how(then: str, answer: str, status: int | None) -> str:
@@ -134,7 +134,7 @@ def _how(then: str, answer: str, status: int | None) -> str:
     return {"late": "silent"}.get(then, then)
 
 
-def extract(text: str, talk: Talk, question: str, prompted: bool) -> str:
+def extract(text: str, talk: ChatProgram, question: str, prompted: bool) -> str:
     """The answer in what was said since the question was typed: without echo, prompt and rule, without secrets."""
     said = plain(text)
     if talk.reply and (at := f"\n{said}".find(f"\n{talk.reply.rstrip()}")) >= 0:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from envcheck.core.errors import StepError
 from installers.targets.exec_target import OWN
-from launch.job.command import PROGRAMS, Command
-from launch.job.environment import Clean
+from launch.job.command import PROGRAMS, TrainingCommand
+from launch.job.environment import CleanEnvironment
 from launch.job.stage import Stage
 from launch.run import launcher
 from launch.run.process_tree import end_survivors
@@ -23,14 +23,16 @@ JOB = ".door.json"
 
 
 @dataclass(frozen=True)
-class Door:
+class ChatProcess:
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     folder: Path
 
 
 @contextlib.contextmanager
-def opened(stage: Stage, made: Command, tidy: Clean, run: Path, terminal: str) -> Iterator[Door]:
+def opened(
+    stage: Stage, made: TrainingCommand, tidy: CleanEnvironment, run: Path, terminal: str
+) -> Iterator[ChatProcess]:
     """`terminal` is its kind, as TERM has it; nobody of it is left afterwards.  StepError where there is no program."""
     environment = {**tidy.environment, "TERM": terminal}
     try:
@@ -39,14 +41,14 @@ def opened(stage: Stage, made: Command, tidy: Clean, run: Path, terminal: str) -
         _end(run)
 
 
-def _here(made: Command, environment: Mapping[str, str], run: Path) -> Door:
+def _here(made: TrainingCommand, environment: Mapping[str, str], run: Path) -> ChatProcess:
     words = launcher.argv(made)
     if not shutil.which(words[0], path=environment.get("PATH", "")):
         raise StepError(f"cannot start {words[0]}: not found", "envcheck provision installs what the recipe names")
-    return Door(words, environment, Path(made.workdir or run))
+    return ChatProcess(words, environment, Path(made.workdir or run))
 
 
-def _box(stage: Stage, made: Command, environment: Mapping[str, str], run: Path) -> Door:
+def _box(stage: Stage, made: TrainingCommand, environment: Mapping[str, str], run: Path) -> ChatProcess:
     """The bridge finds the engine by our own environment; the program has that of its container."""
     _carry(stage.container, made)
     job = {
@@ -59,10 +61,10 @@ def _box(stage: Stage, made: Command, environment: Mapping[str, str], run: Path)
     path = run / JOB
     path.touch(mode=0o600)
     path.write_text(json.dumps(job))
-    return Door((sys.executable, "-m", "launch.infer.bridge", str(path)), dict(os.environ), run)
+    return ChatProcess((sys.executable, "-m", "launch.infer.bridge", str(path)), dict(os.environ), run)
 
 
-def _carry(container: str, made: Command) -> None:
+def _carry(container: str, made: TrainingCommand) -> None:
     """Our own program with its files, where it is the one that talks."""
     from installers.images import engine
     from installers.targets.exec_target import ContainerTarget

@@ -16,7 +16,7 @@ from launch.rendering.rows import arguments, rows
 
 
 @dataclass(frozen=True)
-class Kit:
+class ChatKit:
     """An entry of kits.toml, whose head explains the fields; the others are a Job's."""
 
     framework: str
@@ -35,13 +35,13 @@ class Kit:
 
 
 @cache
-def kits() -> tuple[Kit, ...]:
+def kits() -> tuple[ChatKit, ...]:
     return tuple(_read(table) for table in beside(__file__, "kits")["kits"])
 
 
-def _read(table: Mapping[str, Any]) -> Kit:
+def _read(table: Mapping[str, Any]) -> ChatKit:
     plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    return Kit(**plain)
+    return ChatKit(**plain)
 
 
 def jobs(recipe: Recipe) -> tuple[Job, ...]:
@@ -57,7 +57,7 @@ def jobs(recipe: Recipe) -> tuple[Job, ...]:
     )
 
 
-def _job(kit: Kit, recipe: Recipe, trained: Job) -> Job:
+def _job(kit: ChatKit, recipe: Recipe, trained: Job) -> Job:
     said = rows(trained.arguments)
     kept = arguments({name: said[name] for name in kit.keep if name in said})
     preloaded = recipe.environment.get("LD_PRELOAD")

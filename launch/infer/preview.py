@@ -6,7 +6,7 @@ import json
 
 from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes.catalogue import device_of
-from launch.infer.chat_options import Wish, choose
+from launch.infer.chat_options import ChatOptions, choose
 from launch.infer.session import asking
 from launch.job.choose_job import fill_values
 from launch.job.command import render
@@ -14,7 +14,7 @@ from launch.job.script import script
 from launch.preview import as_text, as_values, sound
 
 
-def preview(wish: Wish, as_script: bool) -> str:
+def preview(wish: ChatOptions, as_script: bool) -> str:
     """For people, as a script, or with --json as one document that holds both."""
     sound(wish.request)
     chosen = choose(wish)

@@ -15,11 +15,11 @@ from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.secrets import blank_words
 from envcheck.core.version import SCHEMA_VERSION, __version__
 from installers.recipes.catalogue import device_of
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 from launch.infer import chat_text, dialogue
-from launch.infer.chat_options import Chosen
-from launch.infer.dialogue import Outcome
-from launch.infer.talks import Talk
+from launch.infer.chat_options import ChosenChat
+from launch.infer.dialogue import DialogueOutcome
+from launch.infer.talks import ChatProgram
 from launch.job import command, environment
 from launch.run import record
 
@@ -35,16 +35,16 @@ CODES = {
 class Begun:
     """A talk about to begin; `talk` is how its program talks, None for who types by himself."""
 
-    chosen: Chosen
-    seen: Situation
-    made: command.Command
-    tidy: environment.Clean
+    chosen: ChosenChat
+    seen: GateContext
+    made: command.TrainingCommand
+    tidy: environment.CleanEnvironment
     run: Path
-    talk: Talk | None
+    talk: ChatProgram | None
     question: str
 
 
-def head(seen: Situation) -> record.Record:
+def head(seen: GateContext) -> record.Record:
     return {
         "recipe": seen.recipe.name,
         "model": seen.recipe.models[0],
@@ -76,7 +76,13 @@ def begin(begun: Begun) -> record.Record:
 
 
 def end(
-    run: Path, said: record.Record, question: str, state: str, status: int | None, outcome: Outcome | None, why: str
+    run: Path,
+    said: record.Record,
+    question: str,
+    state: str,
+    status: int | None,
+    outcome: DialogueOutcome | None,
+    why: str,
 ) -> record.Record:
     """The whole record, written."""
     began, now = datetime.fromisoformat(said["started"]), datetime.now(timezone.utc)
@@ -98,7 +104,7 @@ def end(
     return done
 
 
-def new_folder(seen: Situation) -> Path:
+def new_folder(seen: GateContext) -> Path:
     try:
         run = record.folder(seen.runs, seen.recipe.name, datetime.now(timezone.utc))
         (run / "log").mkdir()

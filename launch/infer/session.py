@@ -17,13 +17,13 @@ from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes.recipe import Job
 from launch import gates
 from launch.gates import context, waive
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 from launch.infer import chat_text as words
 from launch.infer import dialogue, door, recording, talks
-from launch.infer.chat_options import Chosen, Wish, choose
-from launch.infer.dialogue import Outcome
+from launch.infer.chat_options import ChatOptions, ChosenChat, choose
+from launch.infer.dialogue import DialogueOutcome
 from launch.infer.recording import Begun
-from launch.infer.talks import Talk
+from launch.infer.talks import ChatProgram
 from launch.job import command, environment
 from launch.rendering import user_options
 from launch.rendering.rows import Rows, rows
@@ -35,7 +35,7 @@ from launch.session import look
 COLUMNS = 8192  # of the terminal of a question: readline breaks a line that is longer
 
 
-def infer(wish: Wish) -> int:
+def infer(wish: ChatOptions) -> int:
     """Through the gates and to the end of the talk; the exit code."""
     try:
         return _infer(wish)
@@ -46,7 +46,7 @@ def infer(wish: Wish) -> int:
         raise
 
 
-def _infer(wish: Wish) -> int:
+def _infer(wish: ChatOptions) -> int:
     if wish.request.as_json and wish.ask is None:
         raise UsageError("--json wants a question", 'add --ask "..."')
     chosen = choose(wish)
@@ -73,7 +73,7 @@ def asking(job: Job) -> Job:
     return user_options.applied(job, wanted) if wanted else job
 
 
-def _same_place(chosen: Chosen, seen: Situation) -> None:
+def _same_place(chosen: ChosenChat, seen: GateContext) -> None:
     """The weights of a run lie where it ran."""
     if chosen.container is None or chosen.container == seen.stage.container:
         return
@@ -84,13 +84,13 @@ def _same_place(chosen: Chosen, seen: Situation) -> None:
     )
 
 
-def beside_its_server(seen: Situation) -> Situation:
+def beside_its_server(seen: GateContext) -> GateContext:
     """A program that asks a server of ours is not alone, and is not meant to be."""
     talk = talks.of(seen.command.argv, seen.sight.packages)
     return replace(seen, holder=None) if talk and talk.served else seen
 
 
-def _talk(wish: Wish, seen: Situation) -> tuple[Talk | None, str]:
+def _talk(wish: ChatOptions, seen: GateContext) -> tuple[ChatProgram | None, str]:
     if wish.ask is None:
         return None, ""
     talk = talks.of(seen.command.argv, seen.sight.packages)
@@ -102,7 +102,7 @@ def _talk(wish: Wish, seen: Situation) -> tuple[Talk | None, str]:
     return talk, talks.question(wish.ask, talk)
 
 
-def _refuse(wish: Wish, seen: Situation, found: tuple[Finding, ...]) -> int:
+def _refuse(wish: ChatOptions, seen: GateContext, found: tuple[Finding, ...]) -> int:
     if wish.request.as_json:
         exits = {"code": errors.UNFIT, "status": None}
         _say({**recording.head(seen), "state": "refused", "exit": exits, "gates": record.findings(found)})
@@ -115,12 +115,12 @@ def _say(said: record.Record) -> None:
 
 
 def _run(
-    wish: Wish,
-    chosen: Chosen,
-    seen: Situation,
+    wish: ChatOptions,
+    chosen: ChosenChat,
+    seen: GateContext,
     found: tuple[Finding, ...],
     waived: tuple[str, ...],
-    talk: Talk | None,
+    talk: ChatProgram | None,
     question: str,
 ) -> int:
     run = recording.new_folder(seen)
@@ -135,7 +135,7 @@ def _run(
     return _finish(wish, run, said, *_talked(begun, wish.deadline_s))
 
 
-def _talked(begun: Begun, deadline_s: float) -> tuple[str, int | None, Outcome | None, str]:
+def _talked(begun: Begun, deadline_s: float) -> tuple[str, int | None, DialogueOutcome | None, str]:
     """(state, the program's status, what came of the question, why there was none)."""
     kind = "dumb" if begun.talk else os.environ.get("TERM", "dumb")
     try:
@@ -152,7 +152,7 @@ def _talked(begun: Begun, deadline_s: float) -> tuple[str, int | None, Outcome |
     return "finished" if outcome.how == "answered" else "failed", outcome.status, outcome, ""
 
 
-def _asked(talk: Talk, question: str, way: door.Door, deadline_s: float) -> Outcome:
+def _asked(talk: ChatProgram, question: str, way: door.ChatProcess, deadline_s: float) -> DialogueOutcome:
     opened = process.converse(way.argv, env=way.environment, cwd=way.folder, columns=COLUMNS)
     with heard_by(interrupt), opened as terminal:
         return dialogue.ask(terminal, talk, question, deadline_s)
@@ -164,7 +164,13 @@ def _state(status: int) -> str:
 
 
 def _finish(
-    wish: Wish, run: Path, said: record.Record, state: str, status: int | None, outcome: Outcome | None, why: str
+    wish: ChatOptions,
+    run: Path,
+    said: record.Record,
+    state: str,
+    status: int | None,
+    outcome: DialogueOutcome | None,
+    why: str,
 ) -> int:
     done = recording.end(run, said, wish.ask or "", state, status, outcome, why)
     if wish.request.as_json:

@@ -16,7 +16,7 @@ LONGEST = 3000  # bytes of a question: a terminal takes lines of 4095
 
 
 @dataclass(frozen=True)
-class Talk:
+class ChatProgram:
     """An entry of talks.toml, whose head explains the fields."""
 
     words: tuple[str, ...]
@@ -34,16 +34,16 @@ class Talk:
 
 
 @cache
-def talks() -> tuple[Talk, ...]:
+def talks() -> tuple[ChatProgram, ...]:
     return tuple(_read(table) for table in beside(__file__, "talks")["talks"])
 
 
-def _read(table: Mapping[str, Any]) -> Talk:
+def _read(table: Mapping[str, Any]) -> ChatProgram:
     plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    return Talk(**plain)
+    return ChatProgram(**plain)
 
 
-def of(argv: Sequence[str], installed: Versions) -> Talk | None:
+def of(argv: Sequence[str], installed: Versions) -> ChatProgram | None:
     """The talk of the program in a command, by the version that is installed; unknown versions fit."""
     words = [PurePath(word).name for word in argv]
     for talk in talks():
@@ -58,7 +58,7 @@ def _stand(wanted: Sequence[str], words: Sequence[str]) -> bool:
     return all(word in left for word in wanted)
 
 
-def question(text: str, talk: Talk) -> str:
+def question(text: str, talk: ChatProgram) -> str:
     """As it is typed; UsageError where it would be taken for something else."""
     said = text.strip()
     if not said or not said.isprintable():

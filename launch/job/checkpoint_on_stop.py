@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from launch.job.command import Command
+from launch.job.command import TrainingCommand
 from launch.rendering.rows import rows
 
 NO = ("false", "0", "no", "off")
@@ -29,7 +29,7 @@ SAVERS = (
 )
 
 
-def grace_s(command: Command) -> float:
+def grace_s(command: TrainingCommand) -> float:
     """0 where the training cannot save by a signal, or was not told to."""
     given = rows(command.arguments)
     return max((saver.grace_s for saver in SAVERS if _on(saver.option, given, command.files)), default=0.0)

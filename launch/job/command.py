@@ -26,7 +26,7 @@ _TOKEN = re.compile(r"\{([a-z_]+)\}")
 
 
 @dataclass(frozen=True)
-class Blank:
+class Placeholder:
     """Where the value of a token comes from in a script; without `default` the script asks for it and stops."""
 
     variable: str
@@ -35,23 +35,25 @@ class Blank:
 
 
 BLANKS = {
-    "rank": Blank("NODE_RANK", "the number of this node, 0 for the master, every number once"),
-    "master": Blank("MASTER_ADDR", "the address of node 0 as the other nodes reach it: no loopback, not localhost"),
-    "port": Blank("MASTER_PORT", "a port that is free on node 0 and open to the others"),
-    "host": Blank("HOST_ADDR", "the address of this node as the others reach it"),
-    "interfaces": Blank("SOCKET_IFNAMES", "the network interfaces of this host to use, comma-separated"),
-    "adapter": Blank("ADAPTER_DIR", "the folder of the trained adapter, such as .../checkpoint-500"),
-    "model_path": Blank("MODEL_PATH", "the folder of the model, with its config.json"),
-    "workdir": Blank("WORK_DIR", "the folder to work in", "$PWD"),
-    "data": Blank("DATA_PATH", "the training data"),
-    "output": Blank("OUTPUT_DIR", "where checkpoints go", "$RUN_DIR/output"),
-    "log_dir": Blank("LOG_DIR", "where the workers' logs go", "$RUN_DIR/log"),
-    "config": Blank("CONFIG_DIR", "where the files of options go", "$RUN_DIR/config"),
+    "rank": Placeholder("NODE_RANK", "the number of this node, 0 for the master, every number once"),
+    "master": Placeholder(
+        "MASTER_ADDR", "the address of node 0 as the other nodes reach it: no loopback, not localhost"
+    ),
+    "port": Placeholder("MASTER_PORT", "a port that is free on node 0 and open to the others"),
+    "host": Placeholder("HOST_ADDR", "the address of this node as the others reach it"),
+    "interfaces": Placeholder("SOCKET_IFNAMES", "the network interfaces of this host to use, comma-separated"),
+    "adapter": Placeholder("ADAPTER_DIR", "the folder of the trained adapter, such as .../checkpoint-500"),
+    "model_path": Placeholder("MODEL_PATH", "the folder of the model, with its config.json"),
+    "workdir": Placeholder("WORK_DIR", "the folder to work in", "$PWD"),
+    "data": Placeholder("DATA_PATH", "the training data"),
+    "output": Placeholder("OUTPUT_DIR", "where checkpoints go", "$RUN_DIR/output"),
+    "log_dir": Placeholder("LOG_DIR", "where the workers' logs go", "$RUN_DIR/log"),
+    "config": Placeholder("CONFIG_DIR", "where the files of options go", "$RUN_DIR/config"),
 }
 
 
 @dataclass(frozen=True)
-class Command:
+class TrainingCommand:
     """What would run: `unset` leaves, `scripts` are sourced, `environment` is set, `prepend` goes in front; then argv.
 
     `requires` are files that must exist, `container` is the command that starts the recipe's container, () where there
@@ -86,7 +88,7 @@ class Command:
         return self.launcher + self.arguments
 
 
-def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) -> Command:
+def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) -> TrainingCommand:
     """The job with `values` for its tokens; what the recipe knows itself needs no value."""
     known = {**_own_values(recipe, job), **(values or {})}
     if "output" in known:
@@ -106,7 +108,7 @@ def render(recipe: Recipe, job: Job, values: Mapping[str, str] | None = None) ->
     missing = tuple(token for token in BLANKS if any(f"{{{token}}}" in text for text in said))
     ours = {*environment, *(BLANKS[token].variable for token in missing)}
     unset = dict.fromkeys((*recipe.unset, *job.unset, *left_over(launcher)))
-    return Command(
+    return TrainingCommand(
         title=_title(recipe, job),
         launcher=launcher,
         arguments=arguments,
@@ -187,7 +189,7 @@ def _own_values(recipe: Recipe, job: Job) -> dict[str, str]:
     return {token: text for token, text in own.items() if text}
 
 
-def lines(command: Command) -> list[tuple[str, ...]]:
+def lines(command: TrainingCommand) -> list[tuple[str, ...]]:
     """The arguments in lines to read: an option with what belongs to it, the program alone."""
     if not any(word.startswith("-") for word in command.launcher):
         return [command.launcher, *grouped(command.arguments)]
@@ -218,7 +220,7 @@ def folded(rows: list[str]) -> list[str]:
     ]
 
 
-def container_rows(command: Command) -> list[str]:
+def container_rows(command: TrainingCommand) -> list[str]:
     """What starts the recipe's container, to read and to paste: its folders, then `docker run` an option a line."""
     words = command.container
     if not words:

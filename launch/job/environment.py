@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from envcheck.core.secrets import blank_value
-from launch.job.command import Command
+from launch.job.command import TrainingCommand
 
 MARK = "ENVCHECK_RUN"  # the run's folder, in every process of a run: how its processes are found again
 KEPT = ("PADDLE_PG_TIMEOUT", "PADDLE_HOME")  # a limit and a cache; all other PADDLE_* name a job
@@ -33,7 +33,7 @@ OURS = {
 
 
 @dataclass(frozen=True)
-class Clean:
+class CleanEnvironment:
     """`stale` and `secret` are the names of what was left out."""
 
     environment: Mapping[str, str]
@@ -41,7 +41,7 @@ class Clean:
     secret: tuple[str, ...]
 
 
-def stale(base: Mapping[str, str], command: Command, device: str) -> tuple[str, ...]:
+def stale(base: Mapping[str, str], command: TrainingCommand, device: str) -> tuple[str, ...]:
     """Left-overs of another job; on the CPU a list of visible cards too, which makes the CPU wheel look for cards."""
     return tuple(name for name in sorted(base) if name in command.unset or _left_over(name, device))
 
@@ -52,10 +52,10 @@ def _left_over(name: str, device: str) -> bool:
     return bool(STALE.fullmatch(name)) and name not in KEPT
 
 
-def clean(base: Mapping[str, str], command: Command, device: str, mark: str) -> Clean:
+def clean(base: Mapping[str, str], command: TrainingCommand, device: str, mark: str) -> CleanEnvironment:
     """`base` without left-overs and secrets, with what the command sets; the recipe's own values win."""
     old = stale(base, command, device)
     secret = tuple(name for name in sorted(base) if name not in old and blank_value(name, base[name]) != base[name])
     left = {name: text for name, text in base.items() if name not in old and name not in secret}
     ahead = {name: ":".join(filter(None, (text, left.get(name)))) for name, text in command.prepend.items()}
-    return Clean({**OURS, **left, **command.environment, **ahead, MARK: mark}, old, secret)
+    return CleanEnvironment({**OURS, **left, **command.environment, **ahead, MARK: mark}, old, secret)

@@ -6,10 +6,10 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from launch.job.command import BLANKS, Command, container_rows, lines, shell
+from launch.job.command import BLANKS, TrainingCommand, container_rows, lines, shell
 
 
-def script(command: Command) -> str:
+def script(command: TrainingCommand) -> str:
     """The script; what is not known yet is asked for as an environment variable before anything starts."""
     parts = (_head, _asked, _run_folder, _folder, _needed, _make_folders, _files, _environment, _start)
     blocks = ("\n".join(part(command)) for part in parts)
@@ -20,7 +20,7 @@ def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(text, 110, break_long_words=False, break_on_hyphens=False)]
 
 
-def _head(command: Command) -> Iterator[str]:
+def _head(command: TrainingCommand) -> Iterator[str]:
     yield "#!/usr/bin/env bash"
     yield from _comment(command.title)
     yield f"# Written by envcheck {command.verb} --dry-run --as-script."
@@ -36,7 +36,7 @@ def _head(command: Command) -> Iterator[str]:
     yield "set -euo pipefail"
 
 
-def _asked(command: Command) -> Iterator[str]:
+def _asked(command: TrainingCommand) -> Iterator[str]:
     asked = [BLANKS[token] for token in command.missing if not BLANKS[token].default]
     if asked:
         yield "# Only you know these; they are asked for before anything starts."
@@ -54,14 +54,14 @@ def _reachable(variable: str) -> str:
     return f'case "${variable}" in localhost | 127.* | ::1) wrong {words} ;; esac'
 
 
-def _rank(command: Command) -> Iterator[str]:
+def _rank(command: TrainingCommand) -> Iterator[str]:
     if "rank" in command.missing:
         words = f'"NODE_RANK is $NODE_RANK, and the nodes are 0 to {command.nodes - 1}"'
         yield f"""case "$NODE_RANK" in *[!0-9]*) wrong {words} ;; esac"""
         yield f'[ "$NODE_RANK" -lt {command.nodes} ] || wrong {words}'
 
 
-def _run_folder(command: Command) -> Iterator[str]:
+def _run_folder(command: TrainingCommand) -> Iterator[str]:
     made = [(token, BLANKS[token]) for token in command.missing if BLANKS[token].default]
     if not made:
         return
@@ -75,7 +75,7 @@ def _run_folder(command: Command) -> Iterator[str]:
         yield f'{blank.variable}="${{{blank.variable}:-{blank.default}}}"'
 
 
-def _make_folders(command: Command) -> Iterator[str]:
+def _make_folders(command: TrainingCommand) -> Iterator[str]:
     folders = [f'"${BLANKS[token].variable}"' for token in ("output", "config") if token in command.missing]
     if folders:
         yield f"mkdir -p -- {' '.join(folders)}"
@@ -84,7 +84,7 @@ def _make_folders(command: Command) -> Iterator[str]:
         yield f'(umask 077 && mkdir -p -- "${BLANKS["log_dir"].variable}")'
 
 
-def _files(command: Command) -> Iterator[str]:
+def _files(command: TrainingCommand) -> Iterator[str]:
     """Nothing in them is expanded: the mark of their end is quoted, and stands in none of them."""
     for path, text in command.files.items():
         end = next(word for word in ("END_OF_FILE", *(f"END_OF_FILE_{n}" for n in range(10**6))) if word not in text)
@@ -93,7 +93,7 @@ def _files(command: Command) -> Iterator[str]:
         yield end
 
 
-def _needed(command: Command) -> Iterator[str]:
+def _needed(command: TrainingCommand) -> Iterator[str]:
     files = [shell(path) for path in (*command.scripts, *command.requires)]
     if files:
         yield "# Without these files the job dies late and with another message."
@@ -101,7 +101,7 @@ def _needed(command: Command) -> Iterator[str]:
         yield from (f"need {file}" for file in files)
 
 
-def _environment(command: Command) -> Iterator[str]:
+def _environment(command: TrainingCommand) -> Iterator[str]:
     if command.unset:
         yield "# Left-over variables of job platforms and earlier runs win over the launcher's own options."
         rows = textwrap.wrap(f"unset -v {' '.join(command.unset)}", 112, break_long_words=False)
@@ -118,13 +118,13 @@ def _environment(command: Command) -> Iterator[str]:
         yield f'export {name}={shell(text)}"${{{name}:+:${name}}}"'
 
 
-def _folder(command: Command) -> Iterator[str]:
+def _folder(command: TrainingCommand) -> Iterator[str]:
     if command.workdir:
         yield "# The paths below start here."
         yield f"cd -- {shell(command.workdir)}"
 
 
-def _start(command: Command) -> Iterator[str]:
+def _start(command: TrainingCommand) -> Iterator[str]:
     yield "# exec: the status of the script is the status of the job, not that of a pipe."
     rows = [" ".join(map(shell, row)) for row in lines(command)]
     yield " \\\n  ".join([f"exec {rows[0]}", *rows[1:]])

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from launch.job.command import Command
-from launch.job.environment import Clean
+from launch.job.command import TrainingCommand
+from launch.job.environment import CleanEnvironment
 
 
 @dataclass(frozen=True)
-class Asked:
+class StageQuestion:
     """What is to be looked at there: files, of which `data` are opened as well; folders of models; ports to be bound;
     names of data sets that the file `registry` explains; clones."""
 
@@ -29,7 +29,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Sight:
+class StageFacts:
     """What a training would find there.  `missing` is what provision would do, `obstacle` why nothing can run there;
     `sizes` of the files that the job reads, None for what is not there; `marks` are the run folders of processes that
     run there, by pid; `environment` is what a command finds, `packages` are the versions installed.
@@ -61,7 +61,7 @@ class Sight:
     commits: Mapping[str, str] = field(default_factory=dict)
 
 
-def question(asked: Asked, workdir: str, runs: str) -> dict[str, Any]:
+def question(asked: StageQuestion, workdir: str, runs: str) -> dict[str, Any]:
     """For launch.programs.place_probe."""
     return {**asdict(asked), "workdir": workdir, "runs": runs}
 
@@ -78,7 +78,7 @@ def answered(said: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class Family(Protocol):
+class WorkerProcesses(Protocol):
     """The processes of a run: `dead` holds when each worker (by rank) died and its code, None where nobody saw it."""
 
     dead: dict[int, tuple[float, int | None]]
@@ -99,7 +99,7 @@ class Training(Protocol):
     """A training that was started."""
 
     @property
-    def family(self) -> Family: ...
+    def family(self) -> WorkerProcesses: ...
 
     def poll(self) -> int | None:
         """The launcher's status once it has ended, minus the signal's number for a killed one."""
@@ -125,9 +125,9 @@ class Stage(Protocol):
     def values(self, run: Path | None) -> dict[str, str]:
         """What the place fills into the command; without a run the script's own variables stay."""
 
-    def look(self, asked: Asked) -> Sight: ...
+    def look(self, asked: StageQuestion) -> StageFacts: ...
 
-    def start(self, command: Command, clean: Clean, run: Path) -> Training:
+    def start(self, command: TrainingCommand, clean: CleanEnvironment, run: Path) -> Training:
         """StepError where the first program cannot be started at all."""
 
     def mark(self, run: Path) -> str:

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from launch.logs.fields import fields, plain, whole
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 
 TELLING = ("loss", "grad_norm", "learning_rate")  # that these are no number says something; a speed of inf is none
 _TOLD = {
@@ -29,7 +29,7 @@ _BAR = re.compile(
 _RANK = re.compile(r"^\[?(?:rank|default)[ _]?(\d{1,6})\]?: ?(?!\[[A-Z]\d{4} )", re.IGNORECASE)
 
 
-def read(line: str) -> Step | None:
+def read(line: str) -> TrainingStep | None:
     """The step that a line tells of by itself."""
     if "loss" not in line.lower():
         return None
@@ -40,16 +40,16 @@ def read(line: str) -> Step | None:
     return _step(found)
 
 
-def _step(found: dict[str, float]) -> Step:
+def _step(found: dict[str, float]) -> TrainingStep:
     steps_per_s = found.pop("steps_per_s", None)
     if steps_per_s and "seconds" not in found and math.isfinite(steps_per_s):
         found["seconds"] = 1 / steps_per_s
     numbers = {"step": whole(found.pop("step", None)), "of": whole(found.pop("of", None)) or None}
     told = {name: value for name, value in found.items() if name in TELLING or math.isfinite(value)}
-    return Step(**told, **numbers)  # type: ignore[arg-type]  # fields() has Step's names
+    return TrainingStep(**told, **numbers)  # type: ignore[arg-type]  # fields() has Step's names
 
 
-class Reader:
+class LogReader:
     """Give it every line; a step comes back when its number is known, at the latest with the next, or with `rest`."""
 
     def __init__(self) -> None:
@@ -57,10 +57,10 @@ class Reader:
         self.told: dict[str, int] = {}
         self.at: int | None = None  # where the training's bar stands
         self.rank: str | None = None  # whose lines count, where several write into one log
-        self.waiting: Step | None = None
-        self.last: Step | None = None
+        self.waiting: TrainingStep | None = None
+        self.last: TrainingStep | None = None
 
-    def feed(self, line: str) -> list[Step]:
+    def feed(self, line: str) -> list[TrainingStep]:
         """What became known with this line: mostly nothing, at most two."""
         if "%|" in line:
             return self._bar(plain(line))
@@ -68,12 +68,12 @@ class Reader:
         step = read(line)
         return self._said(step, line) if step else []
 
-    def rest(self) -> list[Step]:
+    def rest(self) -> list[TrainingStep]:
         """The step that still waits for its number."""
         step, self.waiting = self.waiting, None
         return [] if step is None else [replace(step, step=self.at, of=step.of or self.of)]
 
-    def _said(self, step: Step, line: str) -> list[Step]:
+    def _said(self, step: TrainingStep, line: str) -> list[TrainingStep]:
         rank = _RANK.match(line)
         self.rank = self.rank or (rank[1] if rank else "")
         if self.rank != (rank[1] if rank else "") or step == self.last:
@@ -86,7 +86,7 @@ class Reader:
         before, self.waiting = self.rest(), step
         return before
 
-    def _bar(self, text: str) -> list[Step]:
+    def _bar(self, text: str) -> list[TrainingStep]:
         """A bar, and what may follow it on its line: bars end without one."""
         bar = _BAR.match(text)
         if bar is None:
@@ -107,7 +107,7 @@ class Reader:
                     self.told.setdefault(name, int(found[1].replace(",", "") or 0))
             self.of = self.of or self.told.get("of")
 
-    def _of_epoch(self, step: Step) -> int | None:
+    def _of_epoch(self, step: TrainingStep) -> int | None:
         examples, batch = self.told.get("examples"), self.told.get("batch")
         if step.epoch is None or not 0 <= step.epoch < 1e6 or not examples or not batch:
             return None

@@ -8,7 +8,7 @@ from envcheck.core.language import say
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """`step` of `of`, None where the program does not number its lines; `loss` may be no number.
 
     `tokens_per_s` is the whole job's; `tokens_per_s_card` one card's, where the program counts so (PaddleFormers,
@@ -28,7 +28,7 @@ class Step:
     epoch: float | None = None
 
 
-def words(step: Step, of: int | None = None, left_s: float | None = None) -> str:
+def words(step: TrainingStep, of: int | None = None, left_s: float | None = None) -> str:
     """'step 3 of 50, loss 4.2720, lr 0.001, 4963 tokens/s, 376 MiB, 2 min left'"""
     of = of or step.of
     said = [
@@ -42,7 +42,7 @@ def words(step: Step, of: int | None = None, left_s: float | None = None) -> str
     return say(", ").join(filter(None, said))
 
 
-def _speed(step: Step) -> list[str]:
+def _speed(step: TrainingStep) -> list[str]:
     """The first that is known: tokens, tokens of a card, samples, seconds for a step."""
     told = (
         (step.tokens_per_s, ".0f", "tokens/s"),

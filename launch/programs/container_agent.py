@@ -74,7 +74,7 @@ def held(pid: int) -> int:
         return 0
 
 
-class Family:
+class ContainerProcesses:
     """The processes that bear the run's mark, and of those the workers by their rank."""
 
     def __init__(self, mark: str) -> None:
@@ -169,7 +169,7 @@ class Logs:
         return False
 
 
-def finish(child: subprocess.Popen[bytes], family: Family, grace_s: float) -> None:
+def finish(child: subprocess.Popen[bytes], family: ContainerProcesses, grace_s: float) -> None:
     """The launcher first, which ends its workers; then whoever is left, in whatever session."""
     if child.poll() is None:
         with contextlib.suppress(ProcessLookupError):
@@ -188,7 +188,7 @@ def finish(child: subprocess.Popen[bytes], family: Family, grace_s: float) -> No
         child.wait(3)
 
 
-def ask(family: Family, launcher: int) -> None:
+def ask(family: ContainerProcesses, launcher: int) -> None:
     """SIGTERM to the workers, or to a program that is none's worker: to save and to end by themselves."""
     for pid in [pid for rank, pid in family.workers.items() if rank not in family.dead] or [launcher]:
         with contextlib.suppress(OSError):
@@ -242,7 +242,7 @@ def sit(job: dict[str, Any]) -> None:
         say(unstarted=f"{err.filename or job['argv'][0]}: {err.strerror or err}")
         return
     say(began=child.pid)
-    family, logs = Family(job["environment"][MARK]), Logs(run / "log", seen(run, job["nonce"]))
+    family, logs = ContainerProcesses(job["environment"][MARK]), Logs(run / "log", seen(run, job["nonce"]))
     while child.poll() is None and not stop:
         family.look()
         logs.tell()

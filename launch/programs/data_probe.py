@@ -17,7 +17,7 @@ LINE, WHOLE, BUDGET = 16 << 20, 32 << 20, 64 << 20  # bytes: of one line, of a d
 HEAD, SAMPLES = 64, 16  # lines from the beginning, and from places spread over the rest
 
 
-class FlawError(ValueError):
+class DataFlawError(ValueError):
     """What is wrong with the file."""
 
 
@@ -33,7 +33,7 @@ def look(path: Path) -> dict[str, str]:
             if not stat.S_ISREG(found.st_mode):
                 return {"flaw": "is no plain file"}
             return {"seen": read(file, found.st_size)} if found.st_size else {}
-    except FlawError as err:
+    except DataFlawError as err:
         return {"flaw": str(err)}
     except OSError as err:
         return {"error": (err.strerror or str(err)).lower()}
@@ -57,14 +57,14 @@ def lines(file: BinaryIO, size: int) -> str:
         left, spots = left - len(line), spots + (_object(line, place) if line else 0)
     kept += spots + (_object(_last(file, size), "the last line") if at < size else 0)
     if not kept:
-        raise FlawError("holds blank lines alone")
+        raise DataFlawError("holds blank lines alone")
     return f"JSON lines, {kept} of them read" if at < size else f"JSON lines, {kept} in all"
 
 
 def _line(file: BinaryIO, place: str) -> bytes:
     line = file.readline(LINE + 1)
     if len(line) > LINE:
-        raise FlawError(f"{place} has more than {LINE >> 20} MiB")
+        raise DataFlawError(f"{place} has more than {LINE >> 20} MiB")
     return line
 
 
@@ -81,7 +81,7 @@ def _object(line: bytes, place: str) -> int:
         return 0
     said = _parsed(line, place)
     if not isinstance(said, dict):
-        raise FlawError(f"{place} is JSON, but no object")
+        raise DataFlawError(f"{place} is JSON, but no object")
     return 1
 
 
@@ -89,12 +89,12 @@ def _parsed(raw: bytes, place: str) -> object:
     try:
         return json.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as err:
-        raise FlawError(f"{place} is no UTF-8, at its byte {err.start}") from None
+        raise DataFlawError(f"{place} is no UTF-8, at its byte {err.start}") from None
     except json.JSONDecodeError as err:
         where = f"its line {err.lineno}, " if b"\n" in raw.strip() else ""
-        raise FlawError(f"{place} is no JSON at {where}column {err.colno} ({err.msg.lower()})") from None
+        raise DataFlawError(f"{place} is no JSON at {where}column {err.colno} ({err.msg.lower()})") from None
     except RecursionError:
-        raise FlawError(f"{place} is nested beyond all bounds") from None
+        raise DataFlawError(f"{place} is nested beyond all bounds") from None
 
 
 def document(file: BinaryIO, size: int) -> str:
@@ -104,15 +104,15 @@ def document(file: BinaryIO, size: int) -> str:
     raw = file.read(WHOLE + 1)
     try:
         said = _parsed(raw, "it")
-    except FlawError:
+    except DataFlawError:
         first = raw.lstrip().split(b"\n", 1)[0].rstrip()
         if not (first.startswith(b"{") and first.endswith(b"}")):
             raise
         return lines(file, size)
     if not isinstance(said, (list, dict)) or not said:
-        raise FlawError("holds no records")
+        raise DataFlawError("holds no records")
     if isinstance(said, list) and not all(isinstance(record, dict) for record in said):
-        raise FlawError("is a list of something else than records")
+        raise DataFlawError("is a list of something else than records")
     return f"JSON, {len(said)} records" if isinstance(said, list) else "JSON, an object"
 
 
@@ -124,7 +124,7 @@ def _large(file: BinaryIO, size: int) -> str:
     file.seek(size - 4096)
     last = file.read(4096).rstrip()[-1:]
     if (first, last) != (b"[", b"]"):
-        raise FlawError(f"does not begin and end as a list of records: {first!r}, {last!r}")
+        raise DataFlawError(f"does not begin and end as a list of records: {first!r}, {last!r}")
     return "a JSON list by its two ends, too large to be read whole"
 
 
@@ -132,13 +132,15 @@ def parquet(file: BinaryIO, size: int) -> str:
     """PAR1 at both ends, and a footer that lies within (Parquet's own format description)."""
     first = file.read(4)
     if first == b"PARE" or size < 12 or first != b"PAR1":
-        raise FlawError("has an encrypted footer" if first == b"PARE" else "is no Parquet file: it lacks PAR1 in front")
+        raise DataFlawError(
+            "has an encrypted footer" if first == b"PARE" else "is no Parquet file: it lacks PAR1 in front"
+        )
     file.seek(size - 8)
     length, last = int.from_bytes(file.read(4), "little"), file.read(4)
     if last != b"PAR1":
-        raise FlawError("is cut off: Parquet's mark is missing at its end")
+        raise DataFlawError("is cut off: Parquet's mark is missing at its end")
     if not 0 < length <= size - 12:
-        raise FlawError(f"has a Parquet footer of {length} bytes in a file of {size}")
+        raise DataFlawError(f"has a Parquet footer of {length} bytes in a file of {size}")
     return "Parquet, both marks and the footer in place"
 
 
@@ -148,7 +150,7 @@ def text(file: BinaryIO, size: int) -> str:
     try:
         decoder.decode(file.read(1 << 20))
     except UnicodeDecodeError as err:
-        raise FlawError(f"is no UTF-8, at byte {err.start}") from None
+        raise DataFlawError(f"is no UTF-8, at byte {err.start}") from None
     return "UTF-8 text" if size <= 1 << 20 else "UTF-8 text by its first megabyte"
 
 

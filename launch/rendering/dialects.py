@@ -24,7 +24,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Before:
+class EarlierDialect:
     """What versions within a dialect's want otherwise."""
 
     source: str
@@ -49,7 +49,7 @@ class Dialect:
     drop: Texts = field(default_factory=dict)
     values: Mapping[str, Texts] = field(default_factory=dict)
     flags: Mapping[str, Flag] = field(default_factory=dict)
-    before: Mapping[str, Before] = field(default_factory=dict)
+    before: Mapping[str, EarlierDialect] = field(default_factory=dict)
     programs: Mapping[str, Texts] = field(default_factory=dict)
     caution: tuple[str, ...] = ()
 
@@ -74,7 +74,7 @@ def _read(table: Mapping[str, Any]) -> Dialect:
     plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
     plain["flags"] = {name: Flag(**flag) for name, flag in table.get("flags", {}).items()}
     before = table.get("before", {})
-    plain["before"] = {where: Before(**{**each, "keep": tuple(each["keep"])}) for where, each in before.items()}
+    plain["before"] = {where: EarlierDialect(**{**each, "keep": tuple(each["keep"])}) for where, each in before.items()}
     return Dialect(**plain)
 
 

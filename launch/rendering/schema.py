@@ -23,7 +23,7 @@ Versions = Mapping[str, str]  # package → the version that is installed
 
 
 @dataclass(frozen=True)
-class Known:
+class OptionSchema:
     """The options of a `program` (words of its command) where `package` is of these `versions`.
 
     `complete`: a name that is not here is an error of the program; else nobody knows.  `off`: truths that are on unless
@@ -61,7 +61,7 @@ class Known:
         near = difflib.get_close_matches(plain, sorted(self.names), 1, 0.7)
         return next(iter(near), None)
 
-    def at(self, version: str | None) -> Known:
+    def at(self, version: str | None) -> OptionSchema:
         """The list for that version alone; None: nobody knows which it is, and all of it holds."""
         if version is None:
             return self
@@ -76,20 +76,20 @@ class Known:
 
 
 @cache
-def lists() -> tuple[Known, ...]:
+def lists() -> tuple[OptionSchema, ...]:
     return tuple(each for path in sorted(FOLDER.glob("*.toml")) for each in _read(path))
 
 
-def _read(path: Path) -> list[Known]:
+def _read(path: Path) -> list[OptionSchema]:
     table = dict(beside(str(path), path.stem))
     programs = [table.pop("program"), *table.pop("aliases", ())]
     only = tuple((where, frozenset(names)) for where, names in table.pop("only", {}).items())
     names = frozenset(table.pop("names")).union(*(some for _, some in only))
     off = frozenset(table.pop("off", ()))
-    return [Known(**table, program=program, names=names, off=off, only=only) for program in programs]
+    return [OptionSchema(**table, program=program, names=names, off=off, only=only) for program in programs]
 
 
-def of(launcher: Iterable[str], recipe: Recipe, installed: Versions) -> Known | None:
+def of(launcher: Iterable[str], recipe: Recipe, installed: Versions) -> OptionSchema | None:
     """The list for a command; None where there is none for the version that is installed, or that the recipe pins."""
     words = f" {' '.join(launcher)} "
     for known in lists():

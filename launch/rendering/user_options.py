@@ -13,7 +13,7 @@ from installers.recipes.recipe import Job
 from launch.catalogue.tables import beside
 from launch.rendering.dialects import called
 from launch.rendering.rows import Rows, arguments, merged, rows
-from launch.rendering.schema import Known
+from launch.rendering.schema import OptionSchema
 
 _NAME = re.compile(r"[A-Za-z][\w-]{0,79}")
 # hub_token and its like; ignore_eos_token and others that end alike are given a truth or a number.
@@ -60,7 +60,7 @@ def _pair(text: str, where: str) -> tuple[str, tuple[str, ...]]:
     return name.removeprefix("--"), (value,)
 
 
-def spelled(given: Rows, known: Known | None) -> Rows:
+def spelled(given: Rows, known: OptionSchema | None) -> Rows:
     """In the list's own spelling, and --no_NAME as NAME false; UsageError where two spellings mean one option."""
     found: Rows = {}
     for name, values in given.items():
@@ -73,7 +73,7 @@ def spelled(given: Rows, known: Known | None) -> Rows:
     return found
 
 
-def judge(given: Rows, known: Known | None) -> list[str]:
+def judge(given: Rows, known: OptionSchema | None) -> list[str]:
     """What cannot be told, a line for each; UsageError for an option that the program is known not to have."""
     doubts = []
     for name in given:
@@ -90,12 +90,12 @@ def judge(given: Rows, known: Known | None) -> list[str]:
     return doubts
 
 
-def right(name: str, known: Known) -> str | None:
+def right(name: str, known: OptionSchema) -> str | None:
     """What a wrong option is called by the program: its name in other versions, else the nearest."""
     return next((word for word in called(name) if word in known.names), None) or known.nearest(name)
 
 
-def _instead(name: str, near: str | None, known: Known) -> str:
+def _instead(name: str, near: str | None, known: OptionSchema) -> str:
     where = known.elsewhere(name)
     if where and not called(name):
         return f"versions that have it: {known.package} {where}" + (f"; there is {near}" if near else "")

@@ -17,7 +17,7 @@ MOST = 12  # numbers that a sentence lists
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """`holds` is asked of a number alone."""
 
     words: str
@@ -27,11 +27,11 @@ class Kind:
 
 
 # The tables of kinds.toml.
-KINDS: Mapping[str, Kind] = {
-    "count": Kind("a whole number of at least 1", "8", lambda n: n >= 1, re.compile(r"\d{1,9}")),
-    "positive": Kind("a number above 0", "1e-5", lambda n: 0 < n < math.inf),
-    "amount": Kind("a number of at least 0", "1", lambda n: 0 <= n < math.inf),
-    "share": Kind("a number from 0 to 1", "0.1", lambda n: 0 <= n <= 1),
+KINDS: Mapping[str, ValueKind] = {
+    "count": ValueKind("a whole number of at least 1", "8", lambda n: n >= 1, re.compile(r"\d{1,9}")),
+    "positive": ValueKind("a number above 0", "1e-5", lambda n: 0 < n < math.inf),
+    "amount": ValueKind("a number of at least 0", "1", lambda n: 0 <= n < math.inf),
+    "share": ValueKind("a number from 0 to 1", "0.1", lambda n: 0 <= n <= 1),
 }
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from envcheck.core.model import Finding, Remedy, Status
-from launch.rendezvous.hello import LIMIT, Greeting, packed
-from launch.rendezvous.result import HANG_UP_S, SAY_EVERY_S, Met, Say, alone, failed
+from launch.rendezvous.hello import LIMIT, Hello, packed
+from launch.rendezvous.result import HANG_UP_S, SAY_EVERY_S, RendezvousResult, Say, alone, failed
 
 TRY_EVERY_S = 0.5
 
 
-def join(own: Greeting, master: str, port: int, deadline: float, limit_s: float, say: Say) -> Met:
+def join(own: Hello, master: str, port: int, deadline: float, limit_s: float, say: Say) -> RendezvousResult:
     """Another node: knock until node 0 opens, greet, wait for its word."""
     why, told = "", 0.0
     while (left := deadline - time.monotonic()) > 0:
@@ -37,7 +37,7 @@ def join(own: Greeting, master: str, port: int, deadline: float, limit_s: float,
     return alone(own, failed("nodes.master", f"node 0 at {master}:{port} within {limit_s:g} s: {why}", words))
 
 
-def _talk(own: Greeting, talk: socket.socket, deadline: float, limit_s: float, say: Say) -> Met:
+def _talk(own: Hello, talk: socket.socket, deadline: float, limit_s: float, say: Say) -> RendezvousResult:
     lines = _lines(talk, deadline)
     if next(lines, {}).get("envcheck-node") != "who":
         raise ConnectionResetError(0, "something else listens there")
@@ -52,13 +52,13 @@ def _talk(own: Greeting, talk: socket.socket, deadline: float, limit_s: float, s
     return _verdict(own, word)
 
 
-def _verdict(own: Greeting, word: dict[str, object]) -> Met:
+def _verdict(own: Hello, word: dict[str, object]) -> RendezvousResult:
     said = word.get("findings")
     findings = tuple(_finding(each) for each in said if isinstance(each, dict)) if isinstance(said, list) else ()
     rank = word.get("rank")
     number = rank if isinstance(rank, int) else own.rank or 0
     fine = Finding("nodes.ranks", Status.OK, f"this is rank {number} of {own.nodes}")
-    return Met(number, (replace(own, rank=number),), findings or (fine,))
+    return RendezvousResult(number, (replace(own, rank=number),), findings or (fine,))
 
 
 def _finding(said: dict[str, object]) -> Finding:

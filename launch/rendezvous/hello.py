@@ -18,7 +18,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True)
-class Greeting:
+class Hello:
     """`rank` is None where it is left to node 0; `job` a hash of the command without what differs by node; `packages`
     are the recipe's, by version; `now` the own clock in seconds since 1970, `skew_s` by how much it goes before that of
     node 0; "" is not known."""
@@ -45,11 +45,11 @@ class Greeting:
         return f"{rank} ({self.host}, {self.address})"
 
 
-def packed(greeting: Greeting) -> bytes:
+def packed(greeting: Hello) -> bytes:
     return json.dumps({"envcheck-node": SCHEMA, **asdict(greeting)}).encode() + b"\n"
 
 
-def unpacked(line: bytes) -> Greeting | None:
+def unpacked(line: bytes) -> Hello | None:
     """None where it is none of ours: any port is knocked at by strangers."""
     try:
         said = json.loads(line)
@@ -59,7 +59,7 @@ def unpacked(line: bytes) -> Greeting | None:
         return None
     packages = {str(name)[:200]: str(text)[:200] for name, text in said["packages"].items()}
     plain = {key: _short(said[key]) for key in _KINDS}
-    return replace(Greeting("", "", 0, ""), **plain, packages=packages)
+    return replace(Hello("", "", 0, ""), **plain, packages=packages)
 
 
 def _right(said: Mapping[str, Any]) -> bool:

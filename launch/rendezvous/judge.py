@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from envcheck.core.model import Finding, Remedy, Status
-from launch.rendezvous.hello import Greeting
+from launch.rendezvous.hello import Hello
 
 SKEW_S = 0.5  # HCCL's and NCCL's limits are minutes; certificates, logs and checkpoints' times suffer from less
-Greetings = Sequence[Greeting]
+Greetings = Sequence[Hello]
 
 
 def judge(met: Greetings) -> tuple[Finding, ...]:
@@ -98,7 +98,7 @@ QUESTIONS: tuple[Callable[[Greetings], Finding], ...] = (
 )
 
 
-def _kind(greeting: Greeting) -> str:
+def _kind(greeting: Hello) -> str:
     """Nodes of different vendors may differ."""
     return greeting.device
 
@@ -106,14 +106,14 @@ def _kind(greeting: Greeting) -> str:
 def _alike(
     name: str,
     what: str,
-    of: Callable[[Greeting], str],
+    of: Callable[[Hello], str],
     met: Greetings,
     words: str,
-    by: Callable[[Greeting], str] = lambda g: "",
+    by: Callable[[Hello], str] = lambda g: "",
     bad: Status = Status.FAIL,
 ) -> Finding:
     """The answers of each kind of node; what most say is taken for right, node 0's where none is more frequent."""
-    groups: dict[str, list[Greeting]] = {}
+    groups: dict[str, list[Hello]] = {}
     for greeting in met:
         groups.setdefault(by(greeting), []).append(greeting)
     odd = [line for group in groups.values() for line in _odd(what, [(g, of(g)) for g in _ranked(group)])]
@@ -122,11 +122,11 @@ def _alike(
     return Finding(name, Status.OK, f"{what} alike on {len(met)} nodes")
 
 
-def _ranked(group: Iterable[Greeting]) -> list[Greeting]:
+def _ranked(group: Iterable[Hello]) -> list[Hello]:
     return sorted(group, key=lambda g: (g.rank is None, g.rank, g.address))
 
 
-def _odd(what: str, answers: Sequence[tuple[Greeting, str]]) -> list[str]:
+def _odd(what: str, answers: Sequence[tuple[Hello, str]]) -> list[str]:
     most, times = Counter(text for _, text in answers).most_common(1)[0]  # the first of equals
     others = "node 0" if times == 1 else f"{times} others"
     return [

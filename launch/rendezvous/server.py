@@ -11,37 +11,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from envcheck.core.model import Finding, Remedy, Status
-from launch.rendezvous.hello import LIMIT, Greeting, unpacked
+from launch.rendezvous.hello import LIMIT, Hello, unpacked
 from launch.rendezvous.judge import judge, ranks
-from launch.rendezvous.result import ASK, HANG_UP_S, SAY_EVERY_S, Met, Say
+from launch.rendezvous.result import ASK, HANG_UP_S, SAY_EVERY_S, RendezvousResult, Say
 
 LATE_S = 2.0  # in which nodes that were started together with a wrong one still find the door open
 GUESTS = 4096  # connections at once; strangers are dropped as soon as they speak
 
 
 @dataclass
-class Guest:
+class JoinedNode:
     """A connection to node 0: what it said so far, and when it was asked."""
 
     socket: socket.socket
     asked: float
     said: bytes = b""
-    greeting: Greeting | None = None
+    greeting: Hello | None = None
 
 
-class Host:
+class RendezvousServer:
     """Node 0."""
 
-    def __init__(self, own: Greeting, port: int, deadline: float, limit_s: float, say: Say) -> None:
+    def __init__(self, own: Hello, port: int, deadline: float, limit_s: float, say: Say) -> None:
         self.own, self.deadline, self.limit_s, self.say = own, deadline, limit_s, say
         family = socket.AF_INET6 if ":" in own.address else socket.AF_INET
         self.door = socket.create_server(("", port), family=family, backlog=GUESTS)
-        self.guests: list[Guest] = []
+        self.guests: list[JoinedNode] = []
         self.wrong: float | None = None
         self.wait = selectors.DefaultSelector()
         self.wait.register(self.door, selectors.EVENT_READ)
 
-    def gather(self) -> Met:
+    def gather(self) -> RendezvousResult:
         with contextlib.closing(self.door), contextlib.closing(self.wait):
             told = 0.0
             while not self._complete() and (left := self.deadline - time.monotonic()) > 0:
@@ -53,10 +53,10 @@ class Host:
             met = self._numbered()
             findings = judge(met) if self._judged() else (self._missing(),)
             self._tell(met, findings)
-        return Met(0, met, findings)
+        return RendezvousResult(0, met, findings)
 
     @property
-    def here(self) -> list[Greeting]:
+    def here(self) -> list[Hello]:
         return [self.own, *(g.greeting for g in self.guests if g.greeting)]
 
     def _complete(self) -> bool:
@@ -80,10 +80,10 @@ class Host:
                 return
             guest.setblocking(False)
             guest.send(ASK)
-            self.guests.append(Guest(guest, time.time()))
+            self.guests.append(JoinedNode(guest, time.time()))
             self.wait.register(guest, selectors.EVENT_READ, self.guests[-1])
 
-    def _hear(self, guest: Guest) -> None:
+    def _hear(self, guest: JoinedNode) -> None:
         try:
             piece = guest.socket.recv(64 << 10)
         except BlockingIOError:
@@ -96,7 +96,7 @@ class Host:
         elif b"\n" in guest.said:
             self._greet(guest)
 
-    def _greet(self, guest: Guest) -> None:
+    def _greet(self, guest: JoinedNode) -> None:
         found = unpacked(guest.said.partition(b"\n")[0])
         if found is None:
             self._drop(guest)
@@ -106,12 +106,12 @@ class Host:
         guest.greeting = replace(found, address=found.address or address, skew_s=found.now - middle)
         self.say(f"{guest.greeting.title} is here")
 
-    def _drop(self, guest: Guest) -> None:
+    def _drop(self, guest: JoinedNode) -> None:
         self.wait.unregister(guest.socket)
         guest.socket.close()
         self.guests.remove(guest)
 
-    def _numbered(self) -> tuple[Greeting, ...]:
+    def _numbered(self) -> tuple[Hello, ...]:
         """Who has no rank gets a free one, in the order of the addresses: the same at every start."""
         taken = {g.rank for g in self.here}
         free = iter([rank for rank in range(self.own.nodes) if rank not in taken])
@@ -137,7 +137,7 @@ class Host:
         lack = f"{len(self.here)} of {self.own.nodes} nodes came within {self.limit_s:g} s{self._which()} missing"
         return Finding("nodes.present", Status.FAIL, lack, Remedy(words), (f"here: {came}",))
 
-    def _tell(self, met: Sequence[Greeting], findings: Sequence[Finding]) -> None:
+    def _tell(self, met: Sequence[Hello], findings: Sequence[Finding]) -> None:
         """The verdict; then until they have hung up, or for a while."""
         bad = [_values(f) for f in findings if f.status is not Status.OK]
         for guest in self.guests:

@@ -25,7 +25,7 @@ LINE = 1 << 20  # characters of one line; the sitter's pieces are a third of tha
 _FILE = re.compile(r"\w[\w.-]{0,100}(/\w[\w.-]{0,100}){0,6}")  # below the log folder, nothing that leads out of it
 
 
-class Told:
+class ReportedProcesses:
     """A family of which others tell."""
 
     def __init__(self) -> None:
@@ -48,13 +48,13 @@ class Told:
         self.news.set()
 
 
-class Sitting:
+class ContainerTraining:
     """A training that a sitter in the container stays with; the end of this talk is the end of the training."""
 
     def __init__(
         self, client: docker.DockerClient, seat: ContainerTarget, words: Sequence[str], run: Path, output: str
     ) -> None:
-        self.client, self.run, self.output, self.family = client, run, output, Told()
+        self.client, self.run, self.output, self.family = client, run, output, ReportedProcesses()
         self.status: int | None = None
         self.made: list[str] = []
         self._refused = ""

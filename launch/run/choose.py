@@ -8,7 +8,7 @@ from installers.recipes.recipe import Job, Recipe
 from launch.job.choose_job import fill_values
 from launch.job.request import Request
 from launch.job.stage import Stage
-from launch.run.host import Here
+from launch.run.host import HostStage
 
 
 def choose(recipe: Recipe, job: Job, folder: Path, own: bool, in_container: bool | None) -> Stage:
@@ -17,12 +17,12 @@ def choose(recipe: Recipe, job: Job, folder: Path, own: bool, in_container: bool
     A recipe with an image runs in its container; whoever is inside one already is taken to be in that.
     """
     if recipe.image is None or own:
-        return Here(recipe, folder)
+        return HostStage(recipe, folder)
     if in_container or recipe.container is None:
-        return Here(recipe, None)
-    from launch.run.container import Box  # loads the docker SDK
+        return HostStage(recipe, None)
+    from launch.run.container import ContainerStage  # loads the docker SDK
 
-    return Box(recipe, job.role)
+    return ContainerStage(recipe, job.role)
 
 
 def filled(request: Request, recipe: Recipe, stage: Stage, run: Path) -> dict[str, str]:

@@ -21,11 +21,11 @@ from installers.images import engine
 from installers.recipes.recipe import Container, Recipe
 from installers.targets import container_errors
 from installers.targets.exec_target import OWN, ContainerTarget
-from launch.job.command import PROGRAMS, Command
-from launch.job.environment import Clean
-from launch.job.stage import Asked, Sight, answered, question
+from launch.job.command import PROGRAMS, TrainingCommand
+from launch.job.environment import CleanEnvironment
+from launch.job.stage import StageFacts, StageQuestion, answered, question
 from launch.programs import carried
-from launch.run.agent_link import Sitting
+from launch.run.agent_link import ContainerTraining
 from launch.run.launcher import argv
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ NONCE = ".here"  # by this file the sitter sees that its folder and ours are one
 
 
 @dataclass(frozen=True)
-class Box:
+class ContainerStage:
     """`role` is this node's, in a recipe of several roles."""
 
     recipe: Recipe
@@ -70,19 +70,19 @@ class Box:
     def mark(self, run: Path) -> str:
         return str(PurePosixPath(self.recipe.runs or f"{OWN}/runs") / run.name)
 
-    def look(self, asked: Asked) -> Sight:
+    def look(self, asked: StageQuestion) -> StageFacts:
         """What provision would still do is missing; without an engine nothing can be told of the inside."""
         try:
             plan = Boxed(self.recipe, self._notes, role=self.role).look()
             if plan.obstacles:
                 first = plan.obstacles[0]
-                return Sight(obstacle=first.why, next_step=first.remedy)
+                return StageFacts(obstacle=first.why, next_step=first.remedy)
             missing = tuple(f"not done yet: {step.title}" for step in plan.steps if step.name != "weights")
-            return Sight(missing=missing) if missing else self._inside(asked)
+            return StageFacts(missing=missing) if missing else self._inside(asked)
         except EnvcheckError as err:
-            return Sight(obstacle=err.message, next_step=err.next_step or "")
+            return StageFacts(obstacle=err.message, next_step=err.next_step or "")
 
-    def _inside(self, asked: Asked) -> Sight:
+    def _inside(self, asked: StageQuestion) -> StageFacts:
         theirs = tuple(path for path in asked.paths if not path.startswith(f"{OURS}/"))  # ours come with the training
         data = tuple(path for path in asked.data if path in theirs)
         said = question(replace(asked, paths=theirs, data=data), asked.workdir or "/", self.recipe.runs or OWN)
@@ -96,9 +96,9 @@ class Box:
         if not line:
             raise StepError(f"{seat.python} in the container {self.container} does not answer", "envcheck doctor")
         found = answered(json.loads(line.removeprefix("ENVCHECK ")))
-        return Sight(**found, python=env.python or "", packages=env.packages, image=str(image))
+        return StageFacts(**found, python=env.python or "", packages=env.packages, image=str(image))
 
-    def start(self, command: Command, clean: Clean, run: Path) -> Sitting:
+    def start(self, command: TrainingCommand, clean: CleanEnvironment, run: Path) -> ContainerTraining:
         nonce = secrets.token_hex(16)
         (run / NONCE).write_text(nonce)
         job = {
@@ -114,9 +114,11 @@ class Box:
         self._carry(seat, command)
         path = f"{OURS}/job-{nonce}.json"
         seat.write(path, json.dumps(job))
-        return Sitting(client, seat, (seat.python, "-I", f"{OURS}/sitter.py", path), run, f"{self.mark(run)}/output")
+        return ContainerTraining(
+            client, seat, (seat.python, "-I", f"{OURS}/sitter.py", path), run, f"{self.mark(run)}/output"
+        )
 
-    def _carry(self, seat: ContainerTarget, command: Command) -> None:
+    def _carry(self, seat: ContainerTarget, command: TrainingCommand) -> None:
         names = ["sitter.py", *(path.name for path in PROGRAMS.glob("tiny*") if _names(command, path.name))]
         seat.run(("mkdir", "-p", "-m", "700", OURS), timeout_s=LOOK_S, env={})
         for name in names:
@@ -131,6 +133,6 @@ class Box:
             client.close()
 
 
-def _names(command: Command, name: str) -> bool:
+def _names(command: TrainingCommand, name: str) -> bool:
     """The tiny program comes with all of its files."""
     return any(f"{OURS}/tiny" in word for word in command.argv) and name.startswith("tiny")

@@ -46,7 +46,7 @@ _CONSEQUENCE = re.compile(
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerEnd:
     """`rank` is the number on its node; `died_s` and `code` as the process table showed them, seconds since the start
     and minus the signal's number; `wrote_s` is when its log was last written, `log` its name below the folder of logs,
     "" where it has none."""
@@ -60,7 +60,7 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Failed:
+class FirstFailure:
     """`code` is None when nobody saw it; `follows`: none failed by itself, this was the first to lose another one;
     `shared`: the lines are of a log that the workers share, and may be another one's."""
 
@@ -78,7 +78,7 @@ def named(launcher: str) -> tuple[tuple[int, int], ...]:
     return tuple(dict.fromkeys(found))
 
 
-def spoken(workers: Iterable[Worker], launcher: str) -> tuple[Worker, ...]:
+def spoken(workers: Iterable[WorkerEnd], launcher: str) -> tuple[WorkerEnd, ...]:
     """With words for workers that have no log of their own: torch puts [rankN]: in front of each line of an exception.
 
     torchrun could keep a log for each (PET_TEE), but Trainer's steps and the bar that numbers them come apart then
@@ -91,7 +91,7 @@ def spoken(workers: Iterable[Worker], launcher: str) -> tuple[Worker, ...]:
     return tuple(w if w.lines else replace(w, lines=said.get(w.rank, ())[-WORDS:]) for w in every)
 
 
-def first_failed(workers: Iterable[Worker], launcher: str) -> Failed | None:
+def first_failed(workers: Iterable[WorkerEnd], launcher: str) -> FirstFailure | None:
     """The worker whose failure was the cause; None when none failed by itself."""
     said, workers = dict(named(launcher)), spoken(workers, launcher)
     suspects = [(level, w) for w in workers if (level := _suspicion(w, said)) is not None]
@@ -101,9 +101,9 @@ def first_failed(workers: Iterable[Worker], launcher: str) -> Failed | None:
     worker = _earliest([w for level, w in suspects if level == least])
     code = said.get(worker.rank) if worker.code is None else worker.code
     if worker.lines or worker.log:
-        return Failed(worker.rank, code, worker.lines, least == 2, worker.log)
+        return FirstFailure(worker.rank, code, worker.lines, least == 2, worker.log)
     lines = shared(launcher, worker.rank, 1 + max(w.rank for w in workers))
-    return Failed(worker.rank, code, lines, least == 2, shared=bool(lines))
+    return FirstFailure(worker.rank, code, lines, least == 2, shared=bool(lines))
 
 
 def shared(launcher: str, rank: int, here: int) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def _may_be_of(line: str, rank: int, here: int) -> bool:
     return found is None or int(found[1]) % here == rank
 
 
-def _earliest(workers: list[Worker]) -> Worker:
+def _earliest(workers: list[WorkerEnd]) -> WorkerEnd:
     """By the process table; else by what the logs themselves say of the time of their errors; else by their files."""
     told = [_told_s(w) for w in workers]
     if all(w.died_s is not None for w in workers) or not times.comparable(told):
@@ -128,7 +128,7 @@ def _earliest(workers: list[Worker]) -> Worker:
     return min(zip(told, workers, strict=True), key=lambda one: (one[0] or 0.0, one[1].rank))[1]
 
 
-def _told_s(worker: Worker) -> float | None:
+def _told_s(worker: WorkerEnd) -> float | None:
     """When the log first speaks of an error, by its own lines; None where they have no times."""
     seen = [one.evidence[0].time for one in diagnose(worker.lines) if one.kind in ("cause", "symptom")]
     said = [when for when in seen if when is not None]
@@ -142,7 +142,7 @@ def _told_s(worker: Worker) -> float | None:
     return None
 
 
-def _suspicion(worker: Worker, said: dict[int, int]) -> int | None:
+def _suspicion(worker: WorkerEnd, said: dict[int, int]) -> int | None:
     """0: failed by itself; 1: died, nobody saw how; 2: failed over a connection, so because another one had."""
     text = "\n".join(worker.lines)
     if worker.code == 0 or worker.code in _ENDED_CODES or _ENDED.search(text):

@@ -16,19 +16,19 @@ from envcheck.core import process as runner
 from envcheck.core.errors import StepError
 from installers.recipes.recipe import Recipe
 from installers.state import environment
-from launch.job.command import Command
-from launch.job.environment import Clean
-from launch.job.stage import Asked, Sight, answered, question
+from launch.job.command import TrainingCommand
+from launch.job.environment import CleanEnvironment
+from launch.job.stage import StageFacts, StageQuestion, answered, question
 from launch.programs import container_agent, place_probe
 from launch.run.launcher import argv
-from launch.run.process_tree import Family, end_survivors
+from launch.run.process_tree import ProcessTree, end_survivors
 from launch.run.record import checkpoints
 
 GRACE_S = 8.0
 
 
 @dataclass(frozen=True)
-class Here:
+class HostStage:
     """`folder` is the virtual environment, None where the recipe's software stands in the container around us."""
 
     recipe: Recipe
@@ -46,12 +46,12 @@ class Here:
         found = {"python": str(self.folder / "bin" / "python")} if self.folder else {}
         return found if run is None else {**found, "output": str(run / "output"), "log_dir": str(run / "log")}
 
-    def look(self, asked: Asked) -> Sight:
+    def look(self, asked: StageQuestion) -> StageFacts:
         env = environment.read(self.folder) if self.folder else None
         said = place_probe.look(question(asked, str(Path(asked.workdir or ".").absolute()), str(asked.runs)))
         # Of memory and /dev/shm the facts tell, which may be those of a simulated machine.
         said |= {"marks": {}, "shm_bytes": None, "shm_free_bytes": None, "memory_bytes": None}
-        return Sight(
+        return StageFacts(
             **answered(said),
             missing=tuple(environment.ready(self.recipe, self.folder)) if self.folder else (),
             python=(env.python or "") if env else "",
@@ -61,7 +61,7 @@ class Here:
     def mark(self, run: Path) -> str:
         return str(run)
 
-    def start(self, command: Command, clean: Clean, run: Path) -> Started:
+    def start(self, command: TrainingCommand, clean: CleanEnvironment, run: Path) -> HostTraining:
         words = argv(command)
         (run / "log").mkdir(container_agent.PRIVATE, exist_ok=True)
         with (run / "log" / "launcher.log").open("ab") as log:
@@ -75,14 +75,14 @@ class Here:
                 )
             except OSError as err:
                 raise StepError(f"cannot start {words[0]}: {err.strerror or err}", f"see {run}/run.json") from None
-        return Started(child, run)
+        return HostTraining(child, run)
 
 
-class Started:
+class HostTraining:
     """A launcher that is our child."""
 
     def __init__(self, child: subprocess.Popen[bytes], run: Path) -> None:
-        self.child, self.run, self.family = child, run, Family(child.pid)
+        self.child, self.run, self.family = child, run, ProcessTree(child.pid)
 
     def poll(self) -> int | None:
         return self.child.poll()

@@ -13,10 +13,10 @@ from envcheck.core.model import Finding
 from envcheck.core.secrets import redact
 from envcheck.core.signals import heard_by
 from launch.job import checkpoint_on_stop
-from launch.job.command import Command
-from launch.job.environment import Clean
+from launch.job.command import TrainingCommand
+from launch.job.environment import CleanEnvironment
 from launch.job.stage import Stage, Training
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 from launch.run import first_failure
 from launch.run.process_tree import outlived
 from launch.run.watch import Watch
@@ -51,8 +51,8 @@ class Ending:
 
     how: str
     status: int | None
-    failed: first_failure.Failed | None
-    steps: tuple[Step, ...]
+    failed: first_failure.FirstFailure | None
+    steps: tuple[TrainingStep, ...]
     peak_bytes: int
     seconds: float
     launcher_lines: tuple[str, ...]
@@ -64,10 +64,10 @@ class Ending:
 
 def launch(
     stage: Stage,
-    command: Command,
-    clean: Clean,
+    command: TrainingCommand,
+    clean: CleanEnvironment,
     run: Path,
-    say: Callable[[Step], None],
+    say: Callable[[TrainingStep], None],
     deadline_s: float | None = None,
     started: Callable[[], None] = lambda: None,
     monitor: RunMonitor | None = None,
@@ -112,7 +112,7 @@ def launch(
     )
 
 
-def argv(command: Command) -> tuple[str, ...]:
+def argv(command: TrainingCommand) -> tuple[str, ...]:
     """The command itself; where scripts must be sourced (CANN's set_env.sh) or files be written first, inside a bash
     that does so and becomes it: it runs where the training does, on this host or in a container."""
     if not (command.scripts or command.files):

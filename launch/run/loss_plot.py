@@ -8,7 +8,7 @@ from html import escape
 
 from envcheck.core.language import label
 from envcheck.core.language.width import columns as wide
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 
 Point = tuple[float, float]
 WIDTH, HEIGHT = 720, 400
@@ -21,7 +21,7 @@ _STYLE = (
 )
 
 
-def points(steps: Sequence[Step]) -> list[Point]:
+def points(steps: Sequence[TrainingStep]) -> list[Point]:
     """(step, loss) with the numbers that the program gave, else counted; what is no finite number is left out."""
     every = max(1, math.ceil(len(steps) / POINTS))
     chosen = [*enumerate(steps, 1)]
@@ -29,7 +29,7 @@ def points(steps: Sequence[Step]) -> list[Point]:
     return [(number if s.step is None else s.step, s.loss) for number, s in chosen if math.isfinite(s.loss)]
 
 
-def svg(steps: Sequence[Step], title: str) -> str:
+def svg(steps: Sequence[TrainingStep], title: str) -> str:
     """A picture of its own, without anything from elsewhere; with too few points it says so."""
     found = points(steps)
     body = _plot(found) if len(found) > 1 else f'<text x="{LEFT}" y="{HEIGHT / 2}">too few steps to draw</text>'
@@ -84,7 +84,7 @@ def _span(values: Iterable[float]) -> Point:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def text(steps: Sequence[Step], width: int = 60, height: int = 9, mark: str = "*") -> str:
+def text(steps: Sequence[TrainingStep], width: int = 60, height: int = 9, mark: str = "*") -> str:
     """The same in characters; each column is the mean of its steps."""
     found = points(steps)
     if len(found) < 2:

@@ -19,7 +19,7 @@ from launch.job.environment import MARK
 from launch.programs.container_agent import RANKS
 
 
-class Family:
+class ProcessTree:
     """The processes below the launcher.
 
     `dead` holds when each worker died and its code, None when nobody saw that in time: a dead worker can be read only

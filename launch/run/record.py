@@ -21,15 +21,15 @@ from envcheck.core.model import Finding
 from envcheck.core.secrets import blank_value, blank_words, redact
 from envcheck.core.units import MIB
 from envcheck.core.version import SCHEMA_VERSION, __version__
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 from launch.planner import fit
 from launch.programs import container_agent
 from launch.run.launcher import Ending, argv
 
 if TYPE_CHECKING:
-    from launch.gates.context import Situation
-    from launch.job.command import Command
-    from launch.job.environment import Clean
+    from launch.gates.context import GateContext
+    from launch.job.command import TrainingCommand
+    from launch.job.environment import CleanEnvironment
 
 NAME = "run.json"
 Record = dict[str, Any]
@@ -100,7 +100,7 @@ def findings(found: Sequence[Finding]) -> list[Record]:
     return [_safe({key: value for key, value in one.items() if key not in ("accepted", "details")}) for one in told]
 
 
-def head(seen: Situation) -> Record:
+def head(seen: GateContext) -> Record:
     """Which job it is."""
     return {
         "schema": SCHEMA_VERSION,
@@ -112,11 +112,11 @@ def head(seen: Situation) -> Record:
 
 
 def beginning(
-    seen: Situation,
+    seen: GateContext,
     found: tuple[Finding, ...],
     run: Path,
-    made: Command,
-    tidy: Clean,
+    made: TrainingCommand,
+    tidy: CleanEnvironment,
     now: datetime,
 ) -> Record:
     """What is known before the first process starts."""
@@ -163,7 +163,7 @@ def ending(end: Ending, code: int) -> Record:
     }
 
 
-def losses(steps: Sequence[Step]) -> list[list[float | None]]:
+def losses(steps: Sequence[TrainingStep]) -> list[list[float | None]]:
     return [[s.step, _finite(s.loss)] for s in steps]
 
 
@@ -179,7 +179,7 @@ def checkpoints(output: Path) -> list[str]:
     return [str(output / name) for name in container_agent.outputs(output)]
 
 
-def _most(steps: Sequence[Step]) -> float | None:
+def _most(steps: Sequence[TrainingStep]) -> float | None:
     return max((s.memory_mib for s in steps if s.memory_mib is not None), default=None)
 
 

@@ -19,11 +19,11 @@ from envcheck.core.units import MIB, mib
 from envcheck.explain.localize import spoken
 from envcheck.explain.model import Diagnosis
 from launch.gates import waive
-from launch.gates.waive import Waiver
-from launch.job.command import Command
+from launch.gates.waive import GateWaiver
+from launch.job.command import TrainingCommand
 from launch.logs.fields import ESCAPE
 from launch.run import loss_plot
-from launch.run.first_failure import Failed
+from launch.run.first_failure import FirstFailure
 from launch.run.launcher import Ending
 
 LAST_LINES = 12
@@ -83,14 +83,14 @@ def doubts(found: Iterable[Finding]) -> None:
         say(f"{language.say('note: ')}{f.name}: {f.seen}{end}{f.remedy.words if f.remedy else ''}".rstrip())
 
 
-def in_vain(waivers: Iterable[Waiver], opened: Sequence[str]) -> None:
+def in_vain(waivers: Iterable[GateWaiver], opened: Sequence[str]) -> None:
     """Who copies a command from another machine learns what is not needed here."""
     for waiver in waivers:
         if str(waiver) not in opened:
             say(language.say(f"note: --waive {waiver.name} opened nothing: it is not closed here"))
 
 
-def start(run: Path, made: Command) -> None:
+def start(run: Path, made: TrainingCommand) -> None:
     say(row("run", run, 7))
     say(row("starts", shlex.join(blank_words(made.argv)), 7))
 
@@ -185,7 +185,7 @@ def _blame(run: Path, ending: Ending) -> None:
     say(f"  ({source})")
 
 
-def _who(failed: Failed) -> str:
+def _who(failed: FirstFailure) -> str:
     if failed.follows:
         return (
             f"no worker here failed by itself: worker {failed.rank} was the first to end, {ended(failed.code)}, "

@@ -18,13 +18,13 @@ from envcheck.core.signals import heard_by, interrupt
 from envcheck.core.version import __version__
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Job, Recipe
-from launch.gates.context import Situation
-from launch.job.command import Command, render
+from launch.gates.context import GateContext
+from launch.job.command import TrainingCommand, render
 from launch.job.placeholders import split_address
 from launch.job.request import Request
-from launch.rendezvous.hello import Greeting
+from launch.rendezvous.hello import Hello
 from launch.rendezvous.meeting import meet
-from launch.rendezvous.result import Met, Say, alone, failed
+from launch.rendezvous.result import RendezvousResult, Say, alone, failed
 from launch.run.choose import filled
 
 BY_NODE = ("rank", "host", "output", "log_dir", "python", "data", "interfaces")  # tokens that differ rightly
@@ -47,7 +47,7 @@ def settled(request: Request, job: Job) -> Request:
     return replace(request, rank=rank, host=host, interfaces=interface(host or ""), found=found)
 
 
-def gather(request: Request, seen: Situation, auto: bool, say: Say) -> Met:
+def gather(request: Request, seen: GateContext, auto: bool, say: Say) -> RendezvousResult:
     """The nodes of the job, before their launchers start; `auto`: node 0 gives the ranks."""
     master, given = split_address(request.master or "")[0], filled(request, seen.recipe, seen.stage, seen.runs / "run")
     same = {token: text for token, text in given.items() if token not in BY_NODE}
@@ -89,10 +89,10 @@ def owns(master: str) -> bool:
     return False
 
 
-def greeting(seen: Situation, common: Command, rank: int | None, address: str) -> Greeting:
+def greeting(seen: GateContext, common: TrainingCommand, rank: int | None, address: str) -> Hello:
     """`common` is the command with its tokens of BY_NODE left open."""
     vendor = next((v for v in seen.facts.vendors if v.name == seen.device), VendorFacts(VENDORS[seen.device]))
-    return Greeting(
+    return Hello(
         host=socket.gethostname(),
         address=address,
         nodes=seen.job.nodes,
@@ -118,6 +118,6 @@ def _packages(recipe: Recipe, there: dict[str, str]) -> dict[str, str]:
     return {name: there.get(name, "") for name in names if name in there}
 
 
-def _hash(command: Command) -> str:
+def _hash(command: TrainingCommand) -> str:
     told = [list(command.argv), dict(command.environment), command.workdir]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

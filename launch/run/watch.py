@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TextIO
 from envcheck.core.language import label
 from envcheck.core.secrets import redact
 from envcheck.core.signals import unheard
-from launch.job.stage import Family
+from launch.job.stage import WorkerProcesses
 from launch.logs import eta
-from launch.logs.reader import Reader
-from launch.logs.step import Step, words
-from launch.run.first_failure import Worker
+from launch.logs.reader import LogReader
+from launch.logs.step import TrainingStep, words
+from launch.run.first_failure import WorkerEnd
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -45,7 +45,7 @@ class Tail:
 
     def __init__(self, path: Path) -> None:
         self.path, self.at, self.rest = path, 0, b""
-        self.reader = Reader()
+        self.reader = LogReader()
         self.grew_at = time.monotonic()
         self._last: deque[bytes] = deque(maxlen=KEPT_LINES)
 
@@ -94,13 +94,15 @@ class Watch:
     repeat each other.  `argv` is the launcher's own command.
     """
 
-    def __init__(self, logs: Path, family: Family, say: Callable[[Step], None], argv: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, logs: Path, family: WorkerProcesses, say: Callable[[TrainingStep], None], argv: tuple[str, ...] = ()
+    ) -> None:
         self.logs, self.family, self.say, self.argv = logs, family, say, argv
         self.began, self.looked = time.time(), 0.0
         self.tails: dict[tuple[int, str], Tail] = {}
         self.launcher = Tail(logs / LAUNCHER)
         self.source: Tail | None = None
-        self.steps: list[Step] = []
+        self.steps: list[TrainingStep] = []
         self.first_step_at: float | None = None  # on the monotonic clock, as all that follow
         self.stepped_at: float | None = None
         self.marks: deque[eta.Mark] = deque(maxlen=eta.WINDOW)
@@ -145,7 +147,7 @@ class Watch:
         """The newest of the log that tells the steps, else of the launcher's."""
         return (self.source or next(iter(self.tails.values()), self.launcher)).last
 
-    def workers(self) -> tuple[Worker, ...]:
+    def workers(self) -> tuple[WorkerEnd, ...]:
         return tuple(self._worker(rank) for rank in sorted({*(rank for rank, _ in self.tails), *self.family.dead}))
 
     def _find(self) -> None:
@@ -156,13 +158,13 @@ class Watch:
                 if found and (int(found[1]), str(path)) not in self.tails:
                     self.tails[int(found[1]), str(path)] = Tail(path)
 
-    def _worker(self, rank: int) -> Worker:
+    def _worker(self, rank: int) -> WorkerEnd:
         tails = [tail for (of, _), tail in sorted(self.tails.items()) if of == rank]
         died, code = self.family.dead.get(rank, (None, None))
         lines = tuple(line for tail in sorted(tails, key=lambda t: t.wrote) for line in tail.last)
         wrote = max((tail.wrote for tail in tails), default=self.began) - self.began
         log = str(max(tails, key=lambda t: t.wrote).path.relative_to(self.logs)) if tails else ""
-        return Worker(rank, lines, wrote, None if died is None else died - self.began, code, log)
+        return WorkerEnd(rank, lines, wrote, None if died is None else died - self.began, code, log)
 
     def _lines(self, tail: Tail, lines: list[str]) -> None:
         if self.source not in (None, tail):
@@ -172,7 +174,7 @@ class Watch:
                 self.source = tail
                 self._steps(steps)
 
-    def _steps(self, steps: list[Step]) -> None:
+    def _steps(self, steps: list[TrainingStep]) -> None:
         for step in steps:
             now = self.stepped_at = time.monotonic()
             self.first_step_at = self.first_step_at or now
@@ -189,12 +191,12 @@ class Teller:
 
     def __init__(self, stream: TextIO | None = None, of: int | None = None, plain: bool = False) -> None:
         self.stream, self.of = stream or sys.stderr, of
-        self.last: Step | None = None
+        self.last: TrainingStep | None = None
         self.said_at = 0.0
         self.marks: deque[eta.Mark] = deque(maxlen=eta.WINDOW)
         self.status = None if plain else _status(self.stream)
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: TrainingStep) -> None:
         self.last = step
         if step.step is not None:
             eta.marked(self.marks, time.monotonic(), step.step)
@@ -214,12 +216,12 @@ class Teller:
         if self.last:
             self._print(self.last)
 
-    def _print(self, step: Step) -> None:
+    def _print(self, step: TrainingStep) -> None:
         self.last, self.said_at = None, time.monotonic()
         with unheard():
             print(self._words(step), file=self.stream, flush=True)
 
-    def _words(self, step: Step) -> str:
+    def _words(self, step: TrainingStep) -> str:
         of = step.of or self.of
         return words(step, of, None if of == step.step else eta.left_s(tuple(self.marks), of))
 

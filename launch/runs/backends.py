@@ -50,7 +50,7 @@ class Backend:
 
 
 @dataclass(frozen=True)
-class Shown:
+class PreviewOptions:
     """Nothing is started where one of these is said: only shown, shown as a script, written into a folder."""
 
     dry_run: bool = False
@@ -58,10 +58,10 @@ class Shown:
     write: Path | None = None
 
 
-class Trains(Protocol):
+class BackendSession(Protocol):
     """A backend's session.py."""
 
-    def train(self, request: Request, own: Own, shown: Shown) -> int: ...
+    def train(self, request: Request, own: Own, shown: PreviewOptions) -> int: ...
 
 
 class Scheduler(Protocol):
@@ -108,6 +108,6 @@ def find_scheduler(said: Mapping[str, Any]) -> Scheduler | None:
     return cast(Scheduler, importlib.import_module(f"{PACKAGE}.{backend.name}.run_entry")) if backend else None
 
 
-def load_session(name: str) -> Trains | None:
+def load_session(name: str) -> BackendSession | None:
     """What trains there; None for this machine itself."""
-    return None if name == LOCAL else cast(Trains, importlib.import_module(f"{PACKAGE}.{name}.session"))
+    return None if name == LOCAL else cast(BackendSession, importlib.import_module(f"{PACKAGE}.{name}.session"))

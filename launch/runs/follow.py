@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
-from launch.logs.step import Step, words
+from launch.logs.step import TrainingStep, words
 from launch.run import process_tree, record
 from launch.run.watch import Watch
 from launch.runs import known
@@ -23,7 +23,7 @@ LOOK_EVERY_S = 0.3
 STOP_S = 60.0  # a checkpoint may be written first
 
 
-class Strangers:
+class UnwatchedProcesses:
     """A family whose processes are another envcheck's."""
 
     def __init__(self) -> None:
@@ -39,10 +39,10 @@ class Strangers:
     def close(self) -> None: ...
 
 
-def follow(run: Run, say: Callable[[Step], None]) -> Run:
+def follow(run: Run, say: Callable[[TrainingStep], None]) -> Run:
     """Until it has ended; what was said before is said again."""
     with near(run) as (logs, fetch):
-        watch = Watch(logs, Strangers(), say)
+        watch = Watch(logs, UnwatchedProcesses(), say)
         while True:
             now = known.read(run.folder) or run
             fetch(not now.running)
@@ -77,10 +77,10 @@ def now(run: Run) -> str:
     """The last step that the logs of a running one tell, in words."""
     if not run.running:
         return ""
-    steps: list[Step] = []
+    steps: list[TrainingStep] = []
     with near(run) as (logs, fetch):
         fetch(True)
-        Watch(logs, Strangers(), steps.append).look(final=True)
+        Watch(logs, UnwatchedProcesses(), steps.append).look(final=True)
     return words(steps[-1], of(run)) if steps else ""
 
 

@@ -18,7 +18,7 @@ Words = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Said:
+class RequestNote:
     """None is "not said"."""
 
     into: Path | None = None
@@ -28,7 +28,7 @@ class Said:
         return {name: str(path.absolute()) for name, path in vars(self).items() if path is not None}
 
 
-def remember(run: Path, said: Said) -> None:
+def remember(run: Path, said: RequestNote) -> None:
     """Nothing where nothing was said.  Not being able to write it down ends nothing."""
     if not said.as_values():
         return
@@ -38,15 +38,15 @@ def remember(run: Path, said: Said) -> None:
             file.write(json.dumps({"run": str(run), **said.as_values()}) + "\n")
 
 
-def of(run: Path) -> Said:
+def of(run: Path) -> RequestNote:
     """What our note has of it; the last word counts."""
     for line in reversed(_lines()):
         with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(line)
             if isinstance(found, dict) and found.get("run") == str(run):
                 paths = {name: found.get(name) for name in ("into", "recipes")}
-                return Said(**{name: Path(path) for name, path in paths.items() if isinstance(path, str)})
-    return Said()
+                return RequestNote(**{name: Path(path) for name, path in paths.items() if isinstance(path, str)})
+    return RequestNote()
 
 
 def _file() -> Path:

@@ -13,7 +13,7 @@ from envcheck.core import process
 from envcheck.core.findings import label
 from envcheck.core.model import Device, Question
 from envcheck.core.vendor import Vendor
-from launch.watching.state import Card, Sample
+from launch.watching.state import CardSample, CardSamples
 
 EVERY_S = 5.0
 SHARE = 20  # a tool that takes a second is asked every 20 s: npu-smi keeps a processor busy while it runs
@@ -22,9 +22,9 @@ KEPT = 16
 Peak = dict[str, float]
 
 
-def cards(devices: Iterable[Device]) -> tuple[Card, ...]:
+def cards(devices: Iterable[Device]) -> tuple[CardSample, ...]:
     return tuple(
-        Card(
+        CardSample(
             label=label(device),
             used_mib=device.memory_used_mib,
             total_mib=device.memory_total_mib,
@@ -38,10 +38,10 @@ def cards(devices: Iterable[Device]) -> tuple[Card, ...]:
     )
 
 
-def ask(machine: Machine, vendor: Vendor, question: Question) -> Sample:
+def ask(machine: Machine, vendor: Vendor, question: Question) -> CardSamples:
     answer = machine(question)
     found = cards(documents.document(vendor, answer).devices)
-    return Sample(time.monotonic(), found, "" if found else f"{question.what[0]}: {answer.outcome.value}")
+    return CardSamples(time.monotonic(), found, "" if found else f"{question.what[0]}: {answer.outcome.value}")
 
 
 class Sampler:
@@ -49,8 +49,8 @@ class Sampler:
 
     def __init__(self, machine: Machine, vendor: Vendor, before: Iterable[Device], every_s: float = EVERY_S) -> None:
         self.machine, self.vendor, self.every_s = machine, vendor, every_s
-        self.before = Sample(time.monotonic(), cards(before))
-        self.latest: tuple[Sample, ...] = ()
+        self.before = CardSamples(time.monotonic(), cards(before))
+        self.latest: tuple[CardSamples, ...] = ()
         self.peaks: dict[str, Peak] = {}
         self.asked = self.untold = 0
         self.spent_s = 0.0
@@ -69,7 +69,7 @@ class Sampler:
         self._thread.join(1.0)
 
     def _work(self) -> None:
-        kept: deque[Sample] = deque(maxlen=KEPT)
+        kept: deque[CardSamples] = deque(maxlen=KEPT)
         pause = 0.0
         while not self._over.wait(pause):
             began = time.monotonic()
@@ -85,9 +85,9 @@ class Sampler:
                 self.untold += 1
             pause = min(LONGEST_S, max(self.every_s, SHARE * took))
 
-    def _ask(self) -> Sample:
+    def _ask(self) -> CardSamples:
         """The question that answered last time first; the others where it does not answer any more."""
-        sample = Sample(time.monotonic())
+        sample = CardSamples(time.monotonic())
         for question in sorted(self._questions, key=lambda q: q != self._question):
             if self._over.is_set():
                 break
@@ -97,7 +97,7 @@ class Sampler:
                 break
         return sample
 
-    def _note(self, sample: Sample) -> None:
+    def _note(self, sample: CardSamples) -> None:
         for card in sample.cards:
             peak = self.peaks.setdefault(card.label, {})
             told = {"memory_mib": card.used_mib, "power_w": card.power_w, "temperature_c": card.temperature_c}

@@ -14,16 +14,16 @@ from envcheck.core.model import Device
 from envcheck.vendors import VENDORS
 from launch.gates.answers import used, visible
 from launch.gates.cards import NUMBERS
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 from launch.job.request import Request
 from launch.run.watch import Teller
 from launch.watching import rules
 from launch.watching.cards import Sampler
 from launch.watching.monitor import Monitor
-from launch.watching.screen import Screen
+from launch.watching.screen import WatchScreen
 
 
-def build_monitor(request: Request, seen: Situation, run: Path) -> Monitor:
+def build_monitor(request: Request, seen: GateContext, run: Path) -> Monitor:
     """Its cards are those of this machine; with an engine elsewhere there are none here, and none is looked at."""
     found = next((v for v in seen.facts.vendors if v.name == seen.device), None)
     vendor = VENDORS[seen.device]
@@ -32,18 +32,18 @@ def build_monitor(request: Request, seen: Situation, run: Path) -> Monitor:
     return Monitor(parse_rules(request.no_stop, request.limits), sampler, run / "log", seen.stage.mark(run), mine)
 
 
-def _own(seen: Situation) -> tuple[Device, ...]:
+def _own(seen: GateContext) -> tuple[Device, ...]:
     """The job's cards; none where a list of UUIDs, which are not looked up here, says which they are."""
     said = visible(seen)
     return () if said is not None and not NUMBERS.fullmatch(said) else used(seen)
 
 
-def choose_teller(request: Request, seen: Situation, run: Path, monitor: Monitor) -> Teller | Screen:
+def choose_teller(request: Request, seen: GateContext, run: Path, monitor: Monitor) -> Teller | WatchScreen:
     """What tells a person: one line, or with --watch the whole screen."""
     most = seen.job.steps.get("max")
     if not request.watch or request.detach:
         return Teller(of=most)
-    screen = Screen(f"{seen.recipe.name}, {seen.job.method}  {run.name}", of=most)
+    screen = WatchScreen(f"{seen.recipe.name}, {seen.job.method}  {run.name}", of=most)
     monitor.show = screen.show
     return screen
 

@@ -16,7 +16,7 @@ from launch.run import process_tree
 from launch.run.watch import Watch
 from launch.watching import launcher_error, rules, stacks
 from launch.watching.cards import Sampler
-from launch.watching.state import State
+from launch.watching.state import RunMoment
 
 JUDGE_EVERY_S = 1.0
 BUSY_EVERY_S = 5.0
@@ -40,7 +40,7 @@ class Monitor:
         self.mine = frozenset(mine)
         self.limits, self.sampler, self.logs, self.mark = limits, sampler, logs, mark
         self.stopped: Finding | None = None
-        self.show: Callable[[Watch, State], None] | None = None
+        self.show: Callable[[Watch, RunMoment], None] | None = None
         self.began = time.monotonic()
         self.judged = 0.0
         self.busy: float | None = None
@@ -74,10 +74,10 @@ class Monitor:
         self.stopped = found
         return found is not None
 
-    def state(self, watch: Watch, now: float) -> State:
+    def state(self, watch: Watch, now: float) -> RunMoment:
         steps = watch.steps
         window = steps if len(steps) <= FIRST_STEPS + LAST_STEPS else [*steps[:FIRST_STEPS], *steps[-LAST_STEPS:]]
-        return State(
+        return RunMoment(
             now=now,
             began_at=self.began,
             grew_at=max(self.began, watch.grew_at),
@@ -128,11 +128,11 @@ class Monitor:
         log = watch.launcher
         if log.rest or now - log.grew_at < JUDGE_EVERY_S:
             return ()
-        here = isinstance(watch.family, process_tree.Family)  # of a container's script this host knows nothing
+        here = isinstance(watch.family, process_tree.ProcessTree)  # of a container's script this host knows nothing
         return launcher_error.uncaught(log.last, watch.argv, _source if here else lambda _: "")
 
     def _processes(self, watch: Watch) -> dict[int, int]:
-        if isinstance(watch.family, process_tree.Family):
+        if isinstance(watch.family, process_tree.ProcessTree):
             return {rank: process.pid for rank, process in watch.family.alive.items() if rank not in watch.family.dead}
         return process_tree.ranks(self.mark)
 
@@ -146,7 +146,7 @@ def _source(file: str) -> str:
 
 
 def _cpu_s(watch: Watch) -> float:
-    if not isinstance(watch.family, process_tree.Family):
+    if not isinstance(watch.family, process_tree.ProcessTree):
         machine = psutil.cpu_times()
         return float(machine.user + machine.nice + machine.system)
     total = 0.0

@@ -9,26 +9,26 @@ from envcheck.core.language import label, say
 from envcheck.core.language.width import columns, wrap
 from envcheck.core.units import mib
 from launch.logs import eta
-from launch.logs.step import Step, duration, words
+from launch.logs.step import TrainingStep, duration, words
 from launch.run import loss_plot
-from launch.watching.state import Card, State
+from launch.watching.state import CardSample, RunMoment
 
 LEAST_LINES, LEAST_CURVE, MOST_CURVE = 4, 6, 14
 UNICODE, ASCII = "█░", "#."
 
 
 @dataclass(frozen=True)
-class Shown:
+class WatchPage:
     """What is shown: `state` with all of its steps, `lines` the newest of the log."""
 
     title: str
-    state: State
+    state: RunMoment
     of: int | None = None
     lines: Sequence[str] = ()
     ending: str = ""
 
 
-def page(shown: Shown, width: int, height: int, unicode: bool = True) -> list[str]:
+def page(shown: WatchPage, width: int, height: int, unicode: bool = True) -> list[str]:
     """At most `height` lines of at most `width` characters: head, cards, curve, the log's end.  What is least is cut
     first: cards beyond a third of the height, then the curve, then lines of the log."""
     width, height = max(width, 20), max(height, 5)
@@ -41,7 +41,7 @@ def page(shown: Shown, width: int, height: int, unicode: bool = True) -> list[st
     return [line[:width] for line in (*head, *cards, *plot, *map(_plain, tail))][:height]
 
 
-def _head(shown: Shown, width: int, signs: str) -> list[str]:
+def _head(shown: WatchPage, width: int, signs: str) -> list[str]:
     state = shown.state
     lines = [f"{shown.title}  {duration(state.now - state.began_at)}"]
     if not state.steps:
@@ -57,7 +57,7 @@ def _head(shown: Shown, width: int, signs: str) -> list[str]:
     return [*lines, *([shown.ending] if shown.ending else []), ""]
 
 
-def _cards(state: State, width: int, most: int, signs: str) -> list[str]:
+def _cards(state: RunMoment, width: int, most: int, signs: str) -> list[str]:
     cards = state.samples[-1].cards if state.samples else ()
     if not cards:
         return []
@@ -69,7 +69,7 @@ def _cards(state: State, width: int, most: int, signs: str) -> list[str]:
     return [*rows, *([say(", ").join((*more, *old))] if more or old else []), ""]
 
 
-def _card(card: Card, width: int, signs: str) -> str:
+def _card(card: CardSample, width: int, signs: str) -> str:
     """'card 0  ████░░░░ 52.1 GiB of 64 GiB  ███░░░░░  35 %  310 W  62 C  OK'; a narrow one without bars' luxury."""
     each = max(4, min(20, (width - 50) // 2))
     named = say("card {}").format(card.label)
@@ -86,7 +86,7 @@ def _card(card: Card, width: int, signs: str) -> str:
     return "  ".join(parts)
 
 
-def _curve(steps: Sequence[Step], width: int, room: int) -> list[str]:
+def _curve(steps: Sequence[TrainingStep], width: int, room: int) -> list[str]:
     """Three lines more than its height: title, axis, numbers; and an empty one."""
     height = min(MOST_CURVE, room - 4)
     if height < LEAST_CURVE or width < 40:

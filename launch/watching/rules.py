@@ -14,24 +14,24 @@ from envcheck.core.model import Finding, Remedy, Status
 from envcheck.core.units import mib
 from envcheck.vendors import VENDORS
 from launch.logs import eta
-from launch.logs.step import Step, duration
-from launch.watching.state import Card, Sample, State
+from launch.logs.step import TrainingStep, duration
+from launch.watching.state import CardSample, CardSamples, RunMoment
 
 Limits = Mapping[str, float]
 Seen = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Rule:
+class StopRule:
     """`limits` may be changed by name; `words` say what to do."""
 
-    judge: Callable[[State, Limits], Seen | None]
+    judge: Callable[[RunMoment, Limits], Seen | None]
     title: str
     limits: Limits
     words: str
 
 
-def cpu(state: State, limits: Limits) -> Seen | None:
+def cpu(state: RunMoment, limits: Limits) -> Seen | None:
     """The cards are as idle as before the start while the run's processes burn the host's processors."""
     looks = state.samples[-int(limits["looks"]) :]
     if len(state.steps) < limits["steps"] or len(looks) < limits["looks"] or (state.busy_cores or 0) < limits["cores"]:
@@ -43,13 +43,13 @@ def cpu(state: State, limits: Limits) -> Seen | None:
     return said, (*map(_shown, cards[:4]), f"the run's processes kept {state.busy_cores:.1f} cores of the host busy")
 
 
-def _idle(state: State, sample: Sample, limits: Limits) -> bool:
+def _idle(state: RunMoment, sample: CardSamples, limits: Limits) -> bool:
     """None of the cards was taken since the start; a card that tells neither memory nor load may be at work."""
     before = {card.label: card for card in state.before.cards} if state.before else {}
     return bool(sample.cards) and all(_unused(card, before.get(card.label), limits) for card in sample.cards)
 
 
-def _unused(card: Card, before: Card | None, limits: Limits) -> bool:
+def _unused(card: CardSample, before: CardSample | None, limits: Limits) -> bool:
     if card.percent is not None and card.percent > limits["percent"]:
         return False
     if card.used_mib is None or before is None or before.used_mib is None:
@@ -57,7 +57,7 @@ def _unused(card: Card, before: Card | None, limits: Limits) -> bool:
     return card.used_mib - before.used_mib < limits["mib"]
 
 
-def loss(state: State, limits: Limits) -> Seen | None:
+def loss(state: RunMoment, limits: Limits) -> Seen | None:
     """The last losses are no numbers, or far above the first; a skipped step of fp16 is one, not several in a row."""
     count = int(limits["lines"])
     latest = state.steps[-count:]
@@ -78,13 +78,13 @@ def loss(state: State, limits: Limits) -> Seen | None:
     )
 
 
-def _broken(step: Step) -> bool:
+def _broken(step: TrainingStep) -> bool:
     """Transformers may write 0 for what is no number; then the norm of the gradients tells."""
     norm = step.grad_norm
     return not math.isfinite(step.loss) or (step.loss == 0 and norm is not None and not math.isfinite(norm))
 
 
-def stalled(state: State, limits: Limits) -> Seen | None:
+def stalled(state: RunMoment, limits: Limits) -> Seen | None:
     """Neither a step nor a line for much longer than a step takes; lines alone (a library's warnings) buy some time."""
     quiet, still = state.now - state.grew_at, state.now - (state.stepped_at or state.began_at)
     if state.stepped_at is None:
@@ -99,7 +99,7 @@ def stalled(state: State, limits: Limits) -> Seen | None:
     return f"no step for {duration(still)}, and {usual} before", (f"the logs last grew {duration(quiet)} ago",)
 
 
-def launcher(state: State, limits: Limits) -> Seen | None:
+def launcher(state: RunMoment, limits: Limits) -> Seen | None:
     """The launcher's main thread has failed, another one keeps it alive, and no worker is there to wait for."""
     if not state.fallen or state.worked_at is None:
         return None
@@ -109,7 +109,7 @@ def launcher(state: State, limits: Limits) -> Seen | None:
     return f"an error ends its log, and neither a worker nor a line came in {duration(still)}", state.fallen[-3:]
 
 
-def health(state: State, limits: Limits) -> Seen | None:
+def health(state: RunMoment, limits: Limits) -> Seen | None:
     """A card that was well before the start is not any more, or has gone; twice in a row, since tools err."""
     looks = state.samples[-int(limits["looks"]) :]
     if state.before is None or not state.before.cards or len(looks) < limits["looks"]:
@@ -121,7 +121,7 @@ def health(state: State, limits: Limits) -> Seen | None:
     return None
 
 
-def _turned(old: Card, sample: Sample) -> str:
+def _turned(old: CardSample, sample: CardSamples) -> str:
     new = next((card for card in sample.cards if card.label == old.label), None)
     if new is None:
         return f"card {old.label} is no longer listed"
@@ -134,12 +134,12 @@ def _turned(old: Card, sample: Sample) -> str:
     return ""
 
 
-def _ill(card: Card) -> bool:
+def _ill(card: CardSample) -> bool:
     word = (card.health or "").upper()
     return any(vendor.health_words.get(word) is Status.FAIL for vendor in VENDORS.values())
 
 
-def memory(state: State, limits: Limits) -> Seen | None:
+def memory(state: RunMoment, limits: Limits) -> Seen | None:
     """A card, or the host, is about to run out, look after look."""
     if state.host_free is not None and 100 * (1 - state.host_free) >= limits["host_percent"] and state.steps:
         return f"only {100 * state.host_free:.1f} % of the host's memory is left", ()
@@ -151,55 +151,55 @@ def memory(state: State, limits: Limits) -> Seen | None:
     return f"card {worst.label} holds {_share(worst):.1f} % of its memory", tuple(map(_shown, full[-1][:4]))
 
 
-def _own(state: State, sample: Sample) -> tuple[Card, ...]:
+def _own(state: RunMoment, sample: CardSamples) -> tuple[CardSample, ...]:
     """The job's: what another job does to its own cards, or they to it, ends nothing here."""
     return tuple(card for card in sample.cards if not state.mine or card.label in state.mine)
 
 
-def _full(card: Card, percent: float) -> bool:
+def _full(card: CardSample, percent: float) -> bool:
     return _share(card) >= percent
 
 
-def _share(card: Card) -> float:
+def _share(card: CardSample) -> float:
     return 100 * card.used_mib / card.total_mib if card.used_mib is not None and card.total_mib else 0.0
 
 
-RULES: dict[str, Rule] = {
-    "cpu": Rule(
+RULES: dict[str, StopRule] = {
+    "cpu": StopRule(
         cpu,
         "the training runs on the CPU",
         {"steps": 3, "looks": 3, "percent": 2, "mib": 512, "cores": 0.5},
         "The framework has not found the cards: check its plugin (paddle-custom-npu, torch_npu), that the toolkit's "
         "set_env.sh is sourced, and the list of visible devices; `envcheck doctor` looks at all of it.",
     ),
-    "loss": Rule(
+    "loss": StopRule(
         loss,
         "the loss is lost",
         {"lines": 3, "times": 4, "rise": 2, "first": 10},
         "Go back to the last checkpoint before it, with a lower learning rate, a longer warm-up or bf16, not fp16; "
         "look at the samples of these steps.",
     ),
-    "stalled": Rule(
+    "stalled": StopRule(
         stalled,
         "no progress",
         {"times": 20, "seconds": 600, "first_seconds": 3600},
         "Where the workers wait stands in log/stack.N: in a collective, look at the rank that is elsewhere, its card "
         "and its links; in a read, at the disk or the data loader.",
     ),
-    "launcher": Rule(
+    "launcher": StopRule(
         launcher,
         "the launcher has failed and does not end",
         {"seconds": 60},
         "Mend what the last line of log/launcher.log says (`envcheck explain` tells what it means), then start again.",
     ),
-    "health": Rule(
+    "health": StopRule(
         health,
         "a card has fallen ill",
         {"looks": 2},
         "Take the card out of the job, or reset or replace it as the vendor says, then start again from the last "
         "checkpoint.",
     ),
-    "memory": Rule(
+    "memory": StopRule(
         memory,
         "memory is about to run out",
         {"percent": 98, "looks": 3, "host_percent": 98},
@@ -208,7 +208,7 @@ RULES: dict[str, Rule] = {
 }  # fmt: skip
 
 
-def judge(state: State, limits: Mapping[str, Limits]) -> Finding | None:
+def judge(state: RunMoment, limits: Mapping[str, Limits]) -> Finding | None:
     """The first rule that ends the run; `limits` holds those that are in force, each with its limits."""
     for name, mine in limits.items():
         rule = RULES[name]
@@ -219,7 +219,7 @@ def judge(state: State, limits: Mapping[str, Limits]) -> Finding | None:
     return None
 
 
-def _shown(card: Card) -> str:
+def _shown(card: CardSample) -> str:
     """'card 3: 3412 MiB of 64 GiB, 0 %'"""
     held = (
         "" if card.used_mib is None else f"{mib(card.used_mib)}{f' of {mib(card.total_mib)}' if card.total_mib else ''}"
@@ -228,12 +228,12 @@ def _shown(card: Card) -> str:
     return f"card {card.label}: {', '.join(filter(None, (held, load))) or 'tells nothing'}"
 
 
-def _told(step: Step) -> str:
+def _told(step: TrainingStep) -> str:
     norm = "" if step.grad_norm is None else f", grad norm {step.grad_norm:g}"
     return f"{_at(step)}: loss {step.loss:g}{norm}"
 
 
-def _at(step: Step) -> str:
+def _at(step: TrainingStep) -> str:
     return "the line" if step.step is None else f"step {step.step}"
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from envcheck.core.signals import unheard
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 from launch.run.watch import Teller, Watch
-from launch.watching.page import Shown, page
-from launch.watching.state import State
+from launch.watching.page import WatchPage, page
+from launch.watching.state import RunMoment
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,13 +23,13 @@ def fits(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
-class Screen:
+class WatchScreen:
     """Like a Teller, and drawn anew by `show` about once a second."""
 
     def __init__(self, title: str, stream: TextIO | None = None, of: int | None = None) -> None:
         self.title, self.of = title, of
         self.stream = stream or sys.stderr
-        self.last: Step | None = None
+        self.last: TrainingStep | None = None
         self.teller = None if fits(self.stream) else Teller(self.stream, of)
         self.live = None if self.teller else self._begun()
 
@@ -42,17 +42,17 @@ class Screen:
         live.start()
         return live
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: TrainingStep) -> None:
         self.last = step
         if self.teller:
             self.teller(step)
 
-    def show(self, watch: Watch, state: State, ending: str = "") -> None:
+    def show(self, watch: Watch, state: RunMoment, ending: str = "") -> None:
         if self.live is None:
             return
         from rich.text import Text
 
-        shown = Shown(self.title, replace(state, steps=tuple(watch.steps)), self.of, watch.lines(), ending)
+        shown = WatchPage(self.title, replace(state, steps=tuple(watch.steps)), self.of, watch.lines(), ending)
         size = self.console.size
         unicode = (self.stream.encoding or "").lower().replace("-", "") == "utf8"
         lines = page(shown, size.width, size.height - 1, unicode)

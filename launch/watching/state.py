@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launch.logs.eta import Mark
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 
 
 @dataclass(frozen=True)
-class Card:
+class CardSample:
     """A device as its tool shows it; `label` is the tool's own number for it."""
 
     label: str
@@ -23,16 +23,16 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Sample:
+class CardSamples:
     """All cards at one moment of the monotonic clock; `cards` is empty where the tool did not tell, `why` not."""
 
     at: float
-    cards: tuple[Card, ...] = ()
+    cards: tuple[CardSample, ...] = ()
     why: str = ""
 
 
 @dataclass(frozen=True)
-class State:
+class RunMoment:
     """One moment of a run, times on the monotonic clock.
 
     `before` are the cards as they were before the start, `samples` the latest ones that told something, newest last;
@@ -46,12 +46,12 @@ class State:
     now: float
     began_at: float
     grew_at: float
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TrainingStep, ...] = ()
     marks: tuple[Mark, ...] = ()
     first_step_at: float | None = None
     stepped_at: float | None = None
-    before: Sample | None = None
-    samples: tuple[Sample, ...] = ()
+    before: CardSamples | None = None
+    samples: tuple[CardSamples, ...] = ()
     busy_cores: float | None = None
     host_free: float | None = None
     mine: frozenset[str] = frozenset()

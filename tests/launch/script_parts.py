@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from launch.job.command import BLANKS, Command
+from launch.job.command import BLANKS, TrainingCommand
 from launch.job.script import script as as_script
 
 # What a job platform or an earlier run leaves behind; none of it may reach the program.
@@ -47,12 +47,12 @@ def moved(value: Any, root: Path) -> Any:
     return {key: moved(item, root) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def elsewhere(command: Command, root: Path) -> Command:
+def elsewhere(command: TrainingCommand, root: Path) -> TrainingCommand:
     fields = {each.name: getattr(command, each.name) for each in dataclasses.fields(command)}
-    return Command(**{name: moved(value, root) for name, value in fields.items()})
+    return TrainingCommand(**{name: moved(value, root) for name, value in fields.items()})
 
 
-def prepare(command: Command, root: Path) -> None:
+def prepare(command: TrainingCommand, root: Path) -> None:
     """The folders and files that the job needs, below a root with a blank and a quote in its name."""
     (root / "bin").mkdir(parents=True)
     for name in PROGRAMS:
@@ -71,7 +71,7 @@ def prepare(command: Command, root: Path) -> None:
         Path(text).write_text(SET_ENV)
 
 
-def run(command: Command, root: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def run(command: TrainingCommand, root: Path, **more: str) -> subprocess.CompletedProcess[str]:
     base = dict.fromkeys((*STALE, *command.unset), "left over")
     own = {"PATH": f"{root / 'bin'}:{os.environ['PATH']}", "RECORD": str(root / "record"), "HOME": str(root)}
     script = root / "job.sh"

@@ -25,9 +25,9 @@ from launch.job import environment
 from launch.job.choose_job import set_steps
 from launch.job.command import PROGRAMS, render
 from launch.job.environment import MARK
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 from launch.run import launcher, process_tree
-from launch.run.host import Here
+from launch.run.host import HostStage
 from tests.launch.fake_cards import compiled
 
 ROOT = Path(__file__).parents[2]
@@ -278,7 +278,7 @@ def run_npu(recipe: Recipe, python: Path, run: Path) -> launcher.Ending:
     values = {"python": str(python), "output": str(run / "output"), "log_dir": str(run / "log")}
     made = render(recipe, recipe.jobs[0], values)
     return launcher.launch(
-        Here(recipe, None), made, environment.clean(os.environ, made, "npu", str(run)), run, lambda step: None, 200
+        HostStage(recipe, None), made, environment.clean(os.environ, made, "npu", str(run)), run, lambda step: None, 200
     )
 
 
@@ -309,9 +309,9 @@ def test_deadline(tmp_path: Path) -> None:
     )
     made = render(recipe, recipe.jobs[0], {})
     began = time.monotonic()
-    said: list[Step] = []
+    said: list[TrainingStep] = []
     tidy = environment.clean(os.environ, made, "cpu", str(tmp_path))
-    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, said.append, 1.5)
+    end = launcher.launch(HostStage(recipe, None), made, tidy, tmp_path, said.append, 1.5)
 
     assert (end.how, said) == ("deadline", [])
     assert time.monotonic() - began < 600

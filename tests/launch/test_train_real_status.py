@@ -11,7 +11,7 @@ from installers.recipes.recipe import Hardware, Job, Recipe
 from launch.job import environment
 from launch.job.command import render
 from launch.run import launcher, process_tree
-from launch.run.host import Here
+from launch.run.host import HostStage
 from tests.launch.real_parts import Paddle
 from tests.tiers import thin_out
 
@@ -50,7 +50,7 @@ def trained(paddle: Paddle, run: Path, does: str) -> launcher.Ending:
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     made = render(recipe, job, {"python": str(paddle.python), "log_dir": str(run / "log")})
     tidy = environment.clean(os.environ, made, "cpu", str(run))
-    return launcher.launch(Here(recipe, None), made, tidy, run, lambda step: None, 120)
+    return launcher.launch(HostStage(recipe, None), made, tidy, run, lambda step: None, 120)
 
 
 # Each with the statuses of the launcher: 241 besides where it is slow, and we end it for not noticing.

@@ -74,10 +74,10 @@ def infer(
     envcheck infer --model qwen-7b --framework swift --dry-run    the command for the model as published
     """
     from launch.infer import preview, session
-    from launch.infer.chat_options import Wish
+    from launch.infer.chat_options import ChatOptions
     from launch.job.request import Request
 
-    wish = Wish(Request(**asked), run, checkpoint, adapter, ask, deadline_s)
+    wish = ChatOptions(Request(**asked), run, checkpoint, adapter, ask, deadline_s)
     if ask is not None and not ask.strip():
         raise UsageError("--ask: an empty question", 'for instance --ask "Who are you?"')
     if dry_run or as_script:

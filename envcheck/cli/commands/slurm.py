@@ -64,7 +64,7 @@ def prolog(
         words += [f"--{name}" for name, on in (("alone", alone), ("drain", drain), ("strict", strict)) if on]
         click.echo(looking.script(program(), words), nl=False)
         return 0
-    return looking.prolog(looking.Terms(device, config, skip, alone, drain, limit_s, strict))
+    return looking.prolog(looking.PrologTerms(device, config, skip, alone, drain, limit_s, strict))
 
 
 @slurm.command(short_help="In a job's script: are all of its nodes fit.")

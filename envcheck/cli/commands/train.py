@@ -121,7 +121,7 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
     if on != "local" or dry_run or as_script or write is not None:
         preview.sound(wish)
     if (backend := backends.load_session(on)) is not None:
-        return backend.train(wish, own, backends.Shown(dry_run, as_script, write))
+        return backend.train(wish, own, backends.PreviewOptions(dry_run, as_script, write))
     if write is not None:
         from launch import written
 
@@ -175,7 +175,7 @@ def _many(asked: dict[str, Any]) -> int:
     words, said = fleet_words.words(given, carried)
     only = {name: asked[name] for name in ("fanout", "forget", "as_json", "gates", "dry_run")}
     return session.train(
-        session.Asked(
+        session.NodesRequest(
             fleet_words.hosts(asked), words, said, attachments.packed(carried), asked["master"] or "",
             str(asked["runs"]),
             **only,

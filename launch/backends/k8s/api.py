@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.secrets import redact
-from launch.backends.k8s.documents import Document
-from launch.backends.k8s.k8s_options import Wish
+from launch.backends.k8s.documents import K8sManifest
+from launch.backends.k8s.k8s_options import K8sOptions
 
 T = TypeVar("T")
 TIMEOUT_S = (10.0, 60.0)  # to connect, to answer
@@ -40,7 +40,7 @@ class Cluster:
     server: str = ""
 
 
-def opened(said: Wish) -> Cluster:
+def opened(said: K8sOptions) -> Cluster:
     """Nothing is sent yet."""
     try:
         from kubernetes import client, config, watch
@@ -73,7 +73,7 @@ def _settings(client: Any, config: Any, context: str) -> tuple[Any, str, str]:
     return settings, str(chosen["context"].get("namespace") or "default"), str(chosen["name"])
 
 
-def asked(call: Callable[[], T], document: Document | None = None, namespace: str = "") -> T:
+def asked(call: Callable[[], T], document: K8sManifest | None = None, namespace: str = "") -> T:
     """The answer; StepError in one sentence for every refusal.  Of a refusal only its own message is told."""
     from kubernetes.client.exceptions import ApiException
     from urllib3.exceptions import HTTPError
@@ -89,7 +89,7 @@ def asked(call: Callable[[], T], document: Document | None = None, namespace: st
         raise StepError(f"the cluster does not answer: {words}", f"kubectl cluster-info; {WITHOUT}") from err
 
 
-def refusal(status: int, message: str, document: Document | None, namespace: str) -> EnvcheckError:
+def refusal(status: int, message: str, document: K8sManifest | None, namespace: str) -> EnvcheckError:
     """What the API's status means to a person."""
     kind, name = (document.kind, document.name) if document else ("object", "")
     group = f".{document.version.rpartition('/')[0]}" if document and "/" in document.version else ""

@@ -16,13 +16,13 @@ from envcheck.core.language import say as spoken
 from envcheck.core.version import SCHEMA_VERSION
 from launch.backends.k8s import record, run_entry
 from launch.backends.k8s.api import TIMEOUT_S, Cluster, asked, opened
-from launch.backends.k8s.documents import Document
-from launch.backends.k8s.follow import End, followed
-from launch.backends.k8s.k8s_options import Wish
+from launch.backends.k8s.documents import K8sManifest
+from launch.backends.k8s.follow import ClusterJobEnd, followed
+from launch.backends.k8s.k8s_options import K8sOptions
 from launch.job.request import Request
 
 
-def submit(request: Request, said: Wish, made: tuple[Document, ...], packed: Document) -> int:
+def submit(request: Request, said: K8sOptions, made: tuple[K8sManifest, ...], packed: K8sManifest) -> int:
     """The exit code of the job, or 0 once it is made with --detach."""
     cluster = opened(said)
     job = made[0]
@@ -38,7 +38,7 @@ def submit(request: Request, said: Wish, made: tuple[Document, ...], packed: Doc
     _say(f"ends  by: kubectl delete {what} {where}")
     _say(f"seen  by: envcheck runs show {run.name}; follow and stop as well")
     if request.detach:
-        return _told(request, cluster, job, End("made", errors.FIT), run)
+        return _told(request, cluster, job, ClusterJobEnd("made", errors.FIT), run)
     try:
         end = followed(cluster, job, _say)
     except KeyboardInterrupt:
@@ -53,7 +53,7 @@ def _say(words: str) -> None:
     click.echo(words if words.startswith(" ") else spoken(words), err=True)
 
 
-def _told(request: Request, cluster: Cluster, job: Document, end: End, run: Path) -> int:
+def _told(request: Request, cluster: Cluster, job: K8sManifest, end: ClusterJobEnd, run: Path) -> int:
     if request.as_json:
         named = {"kind": job.kind, "name": job.name, "namespace": cluster.namespace}
         said = {
@@ -67,7 +67,7 @@ def _told(request: Request, cluster: Cluster, job: Document, end: End, run: Path
     return end.code
 
 
-def _shared(cluster: Cluster, packed: Document) -> None:
+def _shared(cluster: Cluster, packed: K8sManifest) -> None:
     """What other jobs made already is the same: its name is its content's, and it never changes."""
     from kubernetes.client.exceptions import ApiException
 
@@ -78,7 +78,7 @@ def _shared(cluster: Cluster, packed: Document) -> None:
             raise
 
 
-def create(cluster: Cluster, made: tuple[Document, ...], packed: Document) -> str:
+def create(cluster: Cluster, made: tuple[K8sManifest, ...], packed: K8sManifest) -> str:
     """The job, then what belongs to it as its property, so that it goes with it; where one is refused, none stays.  The
     job's uid."""
     job = made[0]
@@ -96,13 +96,13 @@ def create(cluster: Cluster, made: tuple[Document, ...], packed: Document) -> st
     return str(owner["uid"])
 
 
-def remove(cluster: Cluster, job: Document) -> None:
+def remove(cluster: Cluster, job: K8sManifest) -> None:
     group, _, version = job.version.partition("/")
     place = (group, version, cluster.namespace, job.plural, job.name)
     asked(lambda: cluster.custom.delete_namespaced_custom_object(*place, _request_timeout=TIMEOUT_S), job)
 
 
-def _made(cluster: Cluster, document: Document, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _made(cluster: Cluster, document: K8sManifest, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """The object as the cluster keeps it; an unknown field is a refusal, not dropped."""
     said = dict(body)
     group, slash, version = document.version.rpartition("/")

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from launch.backends.k8s import pod, pod_recipes, scripts, tables
-from launch.backends.k8s.k8s_options import Part, Wish
-from launch.backends.k8s.package import Kit
+from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
+from launch.backends.k8s.package import PodPackage
 from launch.job.request import Request
 
 GROUP = "kubeflow.org"
 
 
 @dataclass(frozen=True)
-class Document:
+class K8sManifest:
     """`plural` is the name of its kind in the API's paths; `shared`: jobs of the same envcheck use it together."""
 
     plural: str
@@ -35,34 +35,36 @@ class Document:
         return str(self.body["metadata"]["name"])
 
 
-def documents(request: Request, said: Wish, every: tuple[Part, ...], kit: Kit) -> tuple[Document, ...]:
+def documents(
+    request: Request, said: K8sOptions, every: tuple[PodGroup, ...], kit: PodPackage
+) -> tuple[K8sManifest, ...]:
     """The job first: what belongs to it is made after it, and goes with it.  envcheck itself is `packed`."""
     texts = {**scripts.texts(request, said, every), **pod_recipes.files(request, every)}
     found = [_job(request, said, every, kit), _config(said, every, texts)]
     return tuple(found + ([_group(said, every)] if said.gang else []))
 
 
-def packed(said: Wish, kit: Kit) -> Document:
+def packed(said: K8sOptions, kit: PodPackage) -> K8sManifest:
     """envcheck for the gates: one for every job, named by what is in it, so that it never changes."""
     meta = {"name": f"envcheck-{kit.digest[:16]}", **_where(said)}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True}
-    return Document("configmaps", {**body, "data": {"board.py": kit.board}, "binaryData": {"kit": kit.base64}}, True)
+    return K8sManifest("configmaps", {**body, "data": {"board.py": kit.board}, "binaryData": {"kit": kit.base64}}, True)
 
 
-def _where(said: Wish) -> dict[str, str]:
+def _where(said: K8sOptions) -> dict[str, str]:
     return {"namespace": said.namespace} if said.namespace else {}
 
 
-def _meta(said: Wish, every: tuple[Part, ...]) -> dict[str, Any]:
+def _meta(said: K8sOptions, every: tuple[PodGroup, ...]) -> dict[str, Any]:
     return {"name": said.name, **_where(said), "labels": pod.labels(every[0])}
 
 
-def _config(said: Wish, every: tuple[Part, ...], texts: Mapping[str, str]) -> Document:
+def _config(said: K8sOptions, every: tuple[PodGroup, ...], texts: Mapping[str, str]) -> K8sManifest:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(said, every)}
-    return Document("configmaps", {**body, "immutable": True, "data": dict(texts)})
+    return K8sManifest("configmaps", {**body, "immutable": True, "data": dict(texts)})
 
 
-def _group(said: Wish, every: tuple[Part, ...]) -> Document:
+def _group(said: K8sOptions, every: tuple[PodGroup, ...]) -> K8sManifest:
     """All pods or none: half of a job would hold its cards and wait for the other half."""
     total: dict[str, int] = {}
     for part in every:
@@ -70,10 +72,10 @@ def _group(said: Wish, every: tuple[Part, ...]) -> Document:
             total[part.resource] = total.get(part.resource, 0) + part.amount * part.count
     spec = {"minMember": sum(part.count for part in every), **({"queue": said.queue} if said.queue else {})}
     body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": _meta(said, every)}
-    return Document("podgroups", {**body, "spec": {**spec, **({"minResources": total} if total else {})}})
+    return K8sManifest("podgroups", {**body, "spec": {**spec, **({"minResources": total} if total else {})}})
 
 
-def _job(request: Request, said: Wish, every: tuple[Part, ...], kit: Kit) -> Document:
+def _job(request: Request, said: K8sOptions, every: tuple[PodGroup, ...], kit: PodPackage) -> K8sManifest:
     kind = tables.kind_of(every[0].recipe.framework)
     policy: dict[str, Any] = {"backoffLimit": 0, "cleanPodPolicy": "Running"}  # what ended stays, for its log
     if said.gang:
@@ -90,10 +92,10 @@ def _job(request: Request, said: Wish, every: tuple[Part, ...], kit: Kit) -> Doc
         for part in every
     }
     body = {"apiVersion": f"{GROUP}/v1", "kind": kind.kind, "metadata": _meta(said, every)}
-    return Document(kind.plural, {**body, "spec": {"runPolicy": policy, kind.replicas: replicas}})
+    return K8sManifest(kind.plural, {**body, "spec": {"runPolicy": policy, kind.replicas: replicas}})
 
 
-def yaml(every: Iterable[Document]) -> str:
+def yaml(every: Iterable[K8sManifest]) -> str:
     """As `kubectl create -f` takes them; a text of several lines as one to read."""
     import yaml as library
 

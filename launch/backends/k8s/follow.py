@@ -13,7 +13,7 @@ from envcheck.core.language import say as spoken
 from envcheck.core.secrets import redact
 from envcheck.report import safe
 from launch.backends.k8s.api import TIMEOUT_S, Cluster, asked
-from launch.backends.k8s.documents import Document
+from launch.backends.k8s.documents import K8sManifest
 
 WATCH_S = 240  # then the watch is opened anew: proxies cut what is silent for longer
 TAIL, TAIL_BYTES = 40, 64 << 10  # lines of a log, and how long they may be together
@@ -23,7 +23,7 @@ GATE = "envcheck"
 
 
 @dataclass(frozen=True)
-class End:
+class ClusterJobEnd:
     """`state` is made, finished, refused (a gate was closed), failed or deleted; `pods` are those that failed."""
 
     state: str
@@ -31,13 +31,13 @@ class End:
     pods: tuple[Mapping[str, Any], ...] = ()
 
 
-def followed(cluster: Cluster, job: Document, say: Callable[[str], None]) -> End:
+def followed(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -> ClusterJobEnd:
     """Every condition of the job is told once."""
     told: set[str] = set()
     for event in _events(cluster, job):
         if event["type"] == "DELETED":
             say(f"{job.name} was deleted")
-            return End("deleted", errors.TRAINING_FAILED)
+            return ClusterJobEnd("deleted", errors.TRAINING_FAILED)
         for condition in (event["object"].get("status") or {}).get("conditions") or ():
             kind = str(condition.get("type"))
             if condition.get("status") != "True" or kind in told:
@@ -45,13 +45,13 @@ def followed(cluster: Cluster, job: Document, say: Callable[[str], None]) -> End
             told.add(kind)
             say(f"{kind.lower()}: {safe(redact(str(condition.get('message') or condition.get('reason') or '')))[:300]}")
             if kind == "Succeeded":
-                return End("finished", errors.FIT)
+                return ClusterJobEnd("finished", errors.FIT)
             if kind == "Failed":
                 return _failed(cluster, job, say)
     raise AssertionError("a watch goes on for ever")
 
 
-def _events(cluster: Cluster, job: Document) -> Iterator[Mapping[str, Any]]:
+def _events(cluster: Cluster, job: K8sManifest) -> Iterator[Mapping[str, Any]]:
     """The job as it is, then each change; a watch that ended, or was cut off, is opened again."""
     group, _, version = job.version.partition("/")
     place = (group, version, cluster.namespace, job.plural)
@@ -78,7 +78,7 @@ def _refused() -> type[Exception]:
     return found
 
 
-def _gone(cluster: Cluster, job: Document, place: tuple[str, ...]) -> bool:
+def _gone(cluster: Cluster, job: K8sManifest, place: tuple[str, ...]) -> bool:
     """Deleted while nobody watched."""
     try:
         asked(lambda: cluster.custom.get_namespaced_custom_object(*place, job.name, _request_timeout=TIMEOUT_S), job)
@@ -89,7 +89,7 @@ def _gone(cluster: Cluster, job: Document, place: tuple[str, ...]) -> bool:
     return False
 
 
-def _watched(cluster: Cluster, job: Document, place: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
+def _watched(cluster: Cluster, job: K8sManifest, place: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
     only = {"field_selector": f"metadata.name={job.name}", "timeout_seconds": WATCH_S}
     listed, limit = cluster.custom.list_namespaced_custom_object, (TIMEOUT_S[0], WATCH_S + 30.0)
     stream = iter(cluster.watch().stream(listed, *place, **only, _request_timeout=limit))
@@ -98,7 +98,7 @@ def _watched(cluster: Cluster, job: Document, place: tuple[str, ...]) -> Iterato
             yield event
 
 
-def _failed(cluster: Cluster, job: Document, say: Callable[[str], None]) -> End:
+def _failed(cluster: Cluster, job: K8sManifest, say: Callable[[str], None]) -> ClusterJobEnd:
     """The first cause: a closed gate in a pod, else a training's own end."""
     gone = ended_badly(cluster, job.name)
     for pod in gone:
@@ -106,7 +106,11 @@ def _failed(cluster: Cluster, job: Document, say: Callable[[str], None]) -> End:
         for line in _log(cluster, pod):  # of the gates our own words
             say(f"  {spoken(line) if pod['container'] == GATE else line}")
     closed = any(pod["container"] == GATE for pod in gone)
-    return End("refused", errors.UNFIT, tuple(gone)) if closed else End("failed", errors.TRAINING_FAILED, tuple(gone))
+    return (
+        ClusterJobEnd("refused", errors.UNFIT, tuple(gone))
+        if closed
+        else ClusterJobEnd("failed", errors.TRAINING_FAILED, tuple(gone))
+    )
 
 
 def ended_badly(cluster: Cluster, name: str) -> list[Mapping[str, Any]]:

@@ -28,7 +28,7 @@ FILLED = ("rank", "master", "host", "into")  # the pods know these, or have no u
 
 
 @dataclass(frozen=True)
-class Wish:
+class K8sOptions:
     """`images` and `resources` by role, "" is every role; `storage` is a claim, or a folder of every node from /."""
 
     name: str
@@ -42,7 +42,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Part:
+class PodGroup:
     """`count` pods that run the same, the first of them being node `first`; each asks for `amount` of `resource`."""
 
     recipe: Recipe
@@ -60,9 +60,9 @@ class Part:
         return self.job.role
 
 
-def wish(own: Mapping[str, Any], name: str) -> Wish:
+def wish(own: Mapping[str, Any], name: str) -> K8sOptions:
     """From the options; UsageError for what no cluster would take."""
-    said = Wish(
+    said = K8sOptions(
         name=own.get("job_name") or name,
         namespace=own.get("namespace") or "",
         context=own.get("context") or "",
@@ -107,7 +107,7 @@ def _by_role(texts: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def parts(request: Request, said: Wish) -> tuple[Part, ...]:
+def parts(request: Request, said: K8sOptions) -> tuple[PodGroup, ...]:
     """The job of all its nodes, node 0 first: a part for it and one for the others, or one for each role."""
     for name in FILLED:
         if getattr(request, name) is not None:
@@ -137,16 +137,16 @@ def _roles(recipes: Sequence[Recipe], request: Request) -> tuple[str, ...]:
     return ()
 
 
-def _part(recipe: Recipe, job: Job, said: Wish, first: int, count: int) -> Part:
+def _part(recipe: Recipe, job: Job, said: K8sOptions, first: int, count: int) -> PodGroup:
     if job.method in catalogue.TALKS:
         raise UsageError(f"{recipe.name}, {job.method}, trains nothing", "envcheck infer talks with what was trained")
     device = catalogue.device_of((recipe, job))
     image, machine = _image(recipe, job, said)
     resource, amount = _resource(job, device, said)
-    return Part(recipe, job, device, image, machine, resource, amount, first, count)
+    return PodGroup(recipe, job, device, image, machine, resource, amount, first, count)
 
 
-def _image(recipe: Recipe, job: Job, said: Wish) -> tuple[str, str]:
+def _image(recipe: Recipe, job: Job, said: K8sOptions) -> tuple[str, str]:
     """The image, and the architecture that it is of, "" where nobody knows."""
     images = said.images
     if own := images.get(job.role) or images.get(""):
@@ -162,7 +162,7 @@ def _image(recipe: Recipe, job: Job, said: Wish) -> tuple[str, str]:
     return found, machine
 
 
-def _resource(job: Job, device: str, said: Wish) -> tuple[str, int]:
+def _resource(job: Job, device: str, said: K8sOptions) -> tuple[str, int]:
     """The tool lists chips; where a card that is bought has several, the device plugin counts those cards."""
     names = said.resources
     cards, each = job.cards or job.processes, VENDORS[device].chips_per_card

@@ -10,7 +10,7 @@ from typing import Any
 
 from envcheck.core.errors import EnvcheckError
 from launch.backends.k8s.api import Cluster, asked
-from launch.backends.k8s.status import TIMEOUT_S, Place
+from launch.backends.k8s.status import TIMEOUT_S, JobReference
 
 FIRST = "workerlog.0"  # as paddle's launcher calls it: that one tells the steps
 FETCH_EVERY_S = 2.0
@@ -21,7 +21,7 @@ OVERLAP_S = 5  # clocks of nodes and of this machine differ
 class Mirror:
     """The log of the pod that leads, from now on in the folder; what the cluster does not give is tried again."""
 
-    def __init__(self, cluster: Cluster, where: Place, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, where: JobReference, folder: Path) -> None:
         self.cluster, self.pod, self.file = cluster, f"{where.name}-master-0", folder / FIRST
         self.last: tuple[str, str] = ("", "")
         self.asked_at: float | None = None
@@ -53,7 +53,7 @@ def _read(cluster: Cluster, pod: str, **more: Any) -> str:
     return str(asked(lambda: read(pod, space, limit_bytes=BYTES, _request_timeout=TIMEOUT_S, **more)))
 
 
-def keep(cluster: Cluster, where: Place, failed: Iterable[Mapping[str, Any]], folder: Path) -> None:
+def keep(cluster: Cluster, where: JobReference, failed: Iterable[Mapping[str, Any]], folder: Path) -> None:
     """The first pod's, and those of the containers that ended badly: soon the cluster has none of them."""
     wanted: dict[str, tuple[str, dict[str, str]]] = {FIRST: (f"{where.name}-master-0", {})}
     for each in failed:

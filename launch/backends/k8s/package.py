@@ -70,7 +70,7 @@ LIMIT = (1 << 20) * 2 // 3  # bytes: a ConfigMap holds a MiB, and a third is for
 
 
 @dataclass(frozen=True)
-class Kit:
+class PodPackage:
     """`digest` is the sum of the packed file, which `board` checks before it unpacks."""
 
     digest: str
@@ -79,11 +79,11 @@ class Kit:
 
 
 @cache
-def kit() -> Kit:
+def kit() -> PodPackage:
     data = kept.through([*(ROOT / folder for folder in FOLDERS), *map(_place, LIBRARIES)], packed, "kit-", "*")
     board = Path(__file__).with_name("init_unpack.py").read_text(encoding="utf-8")
     digest = hashlib.sha256(data + board.encode()).hexdigest()
-    return Kit(digest, base64.b64encode(data).decode(), board)
+    return PodPackage(digest, base64.b64encode(data).decode(), board)
 
 
 def packed() -> bytes:

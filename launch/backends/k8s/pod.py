@@ -12,7 +12,7 @@ from envcheck.core.secrets import blank_value
 from installers.recipes.container_spec import capability, size_bytes
 from installers.recipes.recipe import Container, Mount
 from launch.backends.k8s import scripts, tables
-from launch.backends.k8s.k8s_options import Part, Wish
+from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
 from launch.catalogue.schedulers import kubernetes_names
 
 Body = dict[str, Any]
@@ -31,7 +31,7 @@ class Volume:
     sub: str = ""
 
 
-def template(part: Part, said: Wish, digest: str) -> Body:
+def template(part: PodGroup, said: K8sOptions, digest: str) -> Body:
     """Both containers see the same: what the gates found is what the training gets."""
     box = part.recipe.container or Container("")
     volumes = tuple(_volumes(part, said, digest))
@@ -64,23 +64,23 @@ def template(part: Part, said: Wish, digest: str) -> Body:
     return {"metadata": _metadata(part, said), "spec": spec}
 
 
-def labels(part: Part) -> dict[str, str]:
+def labels(part: PodGroup) -> dict[str, str]:
     own = {"app.kubernetes.io/managed-by": "envcheck", "app.kubernetes.io/name": part.recipe.name}
     names = kubernetes_names(part.device)
     return {**own, **(names.labels if names else {})}
 
 
-def _metadata(part: Part, said: Wish) -> Body:
+def _metadata(part: PodGroup, said: K8sOptions) -> Body:
     group = {"scheduling.k8s.io/group-name": said.name} if said.gang else {}  # by it Volcano knows a pod's group
     return {"labels": labels(part), **({"annotations": group} if group else {})}
 
 
-def _words(file: str, part: Part) -> list[str]:
+def _words(file: str, part: PodGroup) -> list[str]:
     """By a login shell: images put their paths into its start files."""
     return ["bash", "-lc", f". {scripts.JOB}/{scripts.PLACE} && exec bash {scripts.JOB}/{scripts.named(file, part)}"]
 
 
-def _resources(part: Part, memory: bool = False) -> Body:
+def _resources(part: PodGroup, memory: bool = False) -> Body:
     """An init container's cards are the ones that the next container gets (Kubernetes, init containers)."""
     found: Body = {"limits": {part.resource: part.amount}} if part.resource else {}
     hardware = part.recipe.hardware
@@ -90,7 +90,7 @@ def _resources(part: Part, memory: bool = False) -> Body:
     return found
 
 
-def _environment(part: Part, said: Wish, box: Container, digest: str) -> Iterator[Body]:
+def _environment(part: PodGroup, said: K8sOptions, box: Container, digest: str) -> Iterator[Body]:
     """What the scripts want to know, then the container's own; the training's own stands in its script."""
     several = part.count > 1
     index: Body = {"valueFrom": {"fieldRef": {"fieldPath": REPLICA_INDEX}}} if several else {"value": "0"}
@@ -112,7 +112,7 @@ def _capabilities(box: Container) -> list[str]:
     return [capability(name) for name in box.capabilities]
 
 
-def _volumes(part: Part, said: Wish, digest: str) -> Iterator[Volume]:
+def _volumes(part: PodGroup, said: K8sOptions, digest: str) -> Iterator[Volume]:
     yield Volume("job", {"configMap": {"name": said.name}}, scripts.JOB, True)
     yield Volume("sent", {"configMap": {"name": f"envcheck-{digest[:16]}"}}, scripts.SENT, True)
     yield Volume("kit", {"emptyDir": {}}, scripts.KIT)
@@ -130,14 +130,14 @@ def _volumes(part: Part, said: Wish, digest: str) -> Iterator[Volume]:
             yield Volume("storage", _storage(part, said), mount.target, mount.read_only, sub)
 
 
-def _shm(part: Part) -> Body:
+def _shm(part: PodGroup) -> Body:
     """The recipe's size; without one the volume is bounded by the pod's memory alone."""
     box, gib = part.recipe.container, part.recipe.hardware.shm_gib
     size = size_bytes(box.shm_size) if box and box.shm_size else round((gib or 0) * GIB)
     return {"sizeLimit": f"{-(-size // (1 << 20))}Mi"} if size else {}
 
 
-def _storage(part: Part, said: Wish) -> Body:
+def _storage(part: PodGroup, said: K8sOptions) -> Body:
     if not said.storage:
         words = f"{part.recipe.name} works in a folder of the user's, which every pod must see"
         raise UsageError(words, "say --storage CLAIM, a PersistentVolumeClaim, or --storage /FOLDER of every node")

@@ -10,14 +10,14 @@ from pathlib import Path
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
 from installers.recipes.recipe import Recipe
-from launch.backends.k8s.k8s_options import Part
+from launch.backends.k8s.k8s_options import PodGroup
 from launch.job.request import Request
 
 SUFFIX = "-in-a-pod"
 LIMIT = 128 << 10  # bytes of all: a ConfigMap holds a MiB
 
 
-def files(request: Request, every: tuple[Part, ...]) -> dict[str, str]:
+def files(request: Request, every: tuple[PodGroup, ...]) -> dict[str, str]:
     """Name -> text; () where envcheck's own recipes do."""
     found = {}
     for path in sorted(request.recipes.glob("*.toml")) if request.recipes else ():
@@ -37,7 +37,7 @@ def renamed(recipe: Recipe) -> Recipe:
     return recipe if recipe.image else replace(recipe, name=f"{recipe.name}{SUFFIX}")
 
 
-def _with_image(part: Part) -> str:
+def _with_image(part: PodGroup) -> str:
     recipe = part.recipe
     image = f'{{ value = {json.dumps(part.image)}, source = "--image" }}'
     return (

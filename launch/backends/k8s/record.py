@@ -13,14 +13,14 @@ from envcheck.core.secrets import redact
 from envcheck.core.version import SCHEMA_VERSION
 from launch.backends.k8s import documents
 from launch.backends.k8s.api import Cluster
-from launch.backends.k8s.documents import Document
-from launch.backends.k8s.k8s_options import Wish, parts
+from launch.backends.k8s.documents import K8sManifest
+from launch.backends.k8s.k8s_options import K8sOptions, parts
 from launch.job.request import Request
 from launch.programs.container_agent import PRIVATE
 from launch.run import record
 from launch.run.record import Record
 from launch.runs import known
-from launch.runs.request_note import Said, remember
+from launch.runs.request_note import RequestNote, remember
 
 JOB = "job.yaml"
 CODES = {
@@ -32,7 +32,7 @@ CODES = {
 }
 
 
-def begin(request: Request, cluster: Cluster, said: Wish, made: Sequence[Document]) -> tuple[Path, Record]:
+def begin(request: Request, cluster: Cluster, said: K8sOptions, made: Sequence[K8sManifest]) -> tuple[Path, Record]:
     """A folder with the documents and the record, so that nothing runs that nobody knows."""
     every = parts(request, said)
     recipe, job = every[0].recipe, every[0].job
@@ -58,11 +58,11 @@ def begin(request: Request, cluster: Cluster, said: Wish, made: Sequence[Documen
             "server": cluster.server,
             "uid": "",
         },
-        "said": Said(request.into, request.recipes).as_values(),
+        "said": RequestNote(request.into, request.recipes).as_values(),
     }
     record.keep(run, begun)
     known.remember(run.parent)
-    remember(run, Said(request.into, request.recipes))
+    remember(run, RequestNote(request.into, request.recipes))
     return run, begun
 
 

@@ -13,13 +13,13 @@ from envcheck.core.errors import EnvcheckError, StepError, UntoldError
 from launch.backends.k8s import api, follow, logs
 from launch.backends.k8s import record as kept
 from launch.backends.k8s import status as stands
-from launch.backends.k8s.status import Place, Standing
-from launch.logs.step import Step
+from launch.backends.k8s.status import ClusterJobStatus, JobReference
+from launch.logs.step import TrainingStep
 from launch.run import record
 from launch.run.watch import Watch
 from launch.runs import waiting
 from launch.runs.backends import Logs, Look
-from launch.runs.follow import Strangers
+from launch.runs.follow import UnwatchedProcesses
 from launch.runs.run_state import QUEUED, Run
 
 STOP_S = 60.0  # pods have half a minute to end by themselves
@@ -40,7 +40,7 @@ def read(folder: Path, said: dict[str, Any]) -> Run:
     return Run(folder, done["state"], None, done)
 
 
-def _over(folder: Path, said: Mapping[str, Any], where: Place, now: Standing) -> record.Record:
+def _over(folder: Path, said: Mapping[str, Any], where: JobReference, now: ClusterJobStatus) -> record.Record:
     if now.state == stands.GONE:
         return kept.ended(said, "lost", "", GONE, ())
     pods: Sequence[Mapping[str, Any]] = ()
@@ -54,7 +54,7 @@ def _over(folder: Path, said: Mapping[str, Any], where: Place, now: Standing) ->
     return {**kept.ended(said, state, now.since, why, pods), "loss": _loss(folder / "log")}
 
 
-def close(run: Path, begun: dict[str, Any], end: follow.End) -> None:
+def close(run: Path, begun: dict[str, Any], end: follow.ClusterJobEnd) -> None:
     """What was watched to its end; a job that was deleted under our eyes has failed."""
     state = "failed" if end.state == "deleted" else end.state
     if where := stands.place(begun):
@@ -65,8 +65,8 @@ def close(run: Path, begun: dict[str, Any], end: follow.End) -> None:
 
 
 def _loss(folder: Path) -> list[list[float | None]]:
-    steps: list[Step] = []
-    Watch(folder, Strangers(), steps.append).look(final=True)
+    steps: list[TrainingStep] = []
+    Watch(folder, UnwatchedProcesses(), steps.append).look(final=True)
     return record.losses(steps)
 
 
@@ -81,7 +81,7 @@ def near(run: Run) -> Iterator[Logs]:
         yield Path(folder), _fetcher(where, Path(folder))
 
 
-def _fetcher(where: Place, folder: Path) -> Callable[[bool], None]:
+def _fetcher(where: JobReference, folder: Path) -> Callable[[bool], None]:
     """Nothing comes from a cluster that cannot be asked."""
     try:
         return logs.Mirror(stands.opened(where), where, folder).fetch
@@ -125,7 +125,7 @@ def stop(run: Run, look: Look) -> Run:
     return look(run.folder) or run
 
 
-def _deleted(cluster: api.Cluster, where: Place) -> None:
+def _deleted(cluster: api.Cluster, where: JobReference) -> None:
     body = {"preconditions": {"uid": where.uid}, "propagationPolicy": "Background"}
     delete, limit = cluster.custom.delete_namespaced_custom_object, api.TIMEOUT_S
     with _absent():

@@ -10,9 +10,9 @@ from pathlib import Path
 from envcheck.core.errors import UsageError
 from installers.recipes.recipe import Recipe
 from launch.backends.k8s import pod_recipes, tables
-from launch.backends.k8s.k8s_options import Part, Wish
+from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
 from launch.job import placeholders
-from launch.job.command import BLANKS, Command, render
+from launch.job.command import BLANKS, TrainingCommand, render
 from launch.job.repeat_options import format_job_options, format_own_options
 from launch.job.request import Request
 from launch.job.script import script
@@ -36,7 +36,7 @@ for _, name in socket.if_nameindex():
 """
 
 
-def texts(request: Request, said: Wish, every: tuple[Part, ...]) -> dict[str, str]:
+def texts(request: Request, said: K8sOptions, every: tuple[PodGroup, ...]) -> dict[str, str]:
     """File -> text of the whole job."""
     found = {PLACE: place(request, said, every)}
     for part in every:
@@ -45,13 +45,13 @@ def texts(request: Request, said: Wish, every: tuple[Part, ...]) -> dict[str, st
     return found
 
 
-def named(file: str, part: Part) -> str:
+def named(file: str, part: PodGroup) -> str:
     """run.sh, of a role run-nvidia.sh."""
     stem, _, end = file.rpartition(".")
     return f"{stem}-{part.role}.{end}" if part.role else file
 
 
-def command(request: Request, part: Part) -> Command:
+def command(request: Request, part: PodGroup) -> TrainingCommand:
     """As --dry-run of one machine has it, with what is so in every pod; UsageError where a person has to say more."""
     port = part.job.port or tables.kind_of(part.recipe.framework).port["containerPort"]
     known = {"python": part.recipe.interpreter, "port": str(port), **placeholders.fill_placeholders(request)}
@@ -75,12 +75,12 @@ def runs(recipe: Recipe) -> str:
     return recipe.runs or f"{(recipe.container and recipe.container.workdir) or ROOM}/runs"
 
 
-def place(request: Request, said: Wish, every: tuple[Part, ...]) -> str:
+def place(request: Request, said: K8sOptions, every: tuple[PodGroup, ...]) -> str:
     """Sourced by the two others; it waits for node 0's name, which leads nowhere before its gates have opened."""
     return "\n".join(_place(request, said, every)) + "\n"
 
 
-def _place(request: Request, said: Wish, every: tuple[Part, ...]) -> Iterator[str]:
+def _place(request: Request, said: K8sOptions, every: tuple[PodGroup, ...]) -> Iterator[str]:
     several = sum(part.count for part in every) > 1
     yield "# Which node this pod is: sourced before the gates and before the training."
     yield "export NODE_RANK=$((FIRST_RANK + REPLICA_INDEX))"
@@ -104,7 +104,7 @@ def _place(request: Request, said: Wish, every: tuple[Part, ...]) -> Iterator[st
         yield "export SOCKET_IFNAMES"
 
 
-def gate(request: Request, part: Part) -> str:
+def gate(request: Request, part: PodGroup) -> str:
     """Exit code 0 lets the training start.  What nobody could tell is said and closes nothing, as on one machine."""
     there = replace(request, recipes=Path(JOB) if pod_recipes.files(request, (part,)) else None, extra=())
     pairs = [("--waive", text) for text in request.waive] + [("--because", text) for text in request.because]

@@ -14,15 +14,15 @@ from envcheck.core.secrets import redact
 from envcheck.core.version import SCHEMA_VERSION
 from launch import written
 from launch.backends.k8s import documents, package, pod
-from launch.backends.k8s.documents import Document
-from launch.backends.k8s.k8s_options import Wish, parts, wish
+from launch.backends.k8s.documents import K8sManifest
+from launch.backends.k8s.k8s_options import K8sOptions, parts, wish
 from launch.job.request import Request
-from launch.runs.backends import Own, Shown
+from launch.runs.backends import Own, PreviewOptions
 
 NOT_HERE = ("gates", "provision", "watch", "no_stop", "limits")  # of a run that envcheck stays with
 
 
-def train(request: Request, own: Own, shown: Shown) -> int:
+def train(request: Request, own: Own, shown: PreviewOptions) -> int:
     """Documents, shown or written or given to the cluster."""
     _of_use(request, shown)
     said, made, packed = told(request, own)
@@ -36,7 +36,7 @@ def train(request: Request, own: Own, shown: Shown) -> int:
     return cluster.submit(request, said, made, packed)
 
 
-def told(request: Request, own: Own) -> tuple[Wish, tuple[Document, ...], Document]:
+def told(request: Request, own: Own) -> tuple[K8sOptions, tuple[K8sManifest, ...], K8sManifest]:
     """What was asked for, the job's documents, and the one that holds envcheck."""
     first = parts(request, wish({**own, "job_name": "unnamed"}, ""))[0]
     said = wish(own, _name(first.recipe.name, first.job.variant or first.job.method))
@@ -51,7 +51,7 @@ def _name(recipe: str, method: str) -> str:
     return f"{pod.dns_name(f'{recipe}-{method}')[:38].rstrip('-')}-{stamp}"
 
 
-def _of_use(request: Request, shown: Shown) -> None:
+def _of_use(request: Request, shown: PreviewOptions) -> None:
     for name in NOT_HERE:
         if getattr(request, name):
             option = f"--{name.replace('_', '-').rstrip('s') if name == 'limits' else name.replace('_', '-')}"
@@ -68,14 +68,14 @@ def _of_use(request: Request, shown: Shown) -> None:
             )
 
 
-def _as_text(made: tuple[Document, ...], packed: Document) -> str:
+def _as_text(made: tuple[K8sManifest, ...], packed: K8sManifest) -> str:
     size = len(packed.body["binaryData"]["kit"]) * 3 // 4 >> 10
     words = f"ConfigMap {packed.name}, {size} KiB, holds envcheck itself for the gates"
     head = f"# {words}: --write DIR writes it beside these.\n"
     return head + documents.yaml(made)
 
 
-def _as_json(made: tuple[Document, ...], packed: Document) -> str:
+def _as_json(made: tuple[K8sManifest, ...], packed: K8sManifest) -> str:
     said = {
         "schema": SCHEMA_VERSION,
         "state": "planned",
@@ -85,7 +85,7 @@ def _as_json(made: tuple[Document, ...], packed: Document) -> str:
     return json.dumps(said, indent=1) + "\n"
 
 
-def _write(made: tuple[Document, ...], packed: Document, folder: Path, over: bool) -> int:
+def _write(made: tuple[K8sManifest, ...], packed: K8sManifest, folder: Path, over: bool) -> int:
     """`kubectl create -f FOLDER` makes all of it; apply would keep a copy of envcheck in an annotation, and fail."""
     texts = {"envcheck.yaml": documents.yaml([packed]), "job.yaml": documents.yaml(made)}
     try:

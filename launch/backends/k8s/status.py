@@ -14,7 +14,7 @@ from envcheck.core.secrets import redact
 from envcheck.report import safe
 from launch.backends.k8s import api
 from launch.backends.k8s.api import Cluster
-from launch.backends.k8s.k8s_options import Wish
+from launch.backends.k8s.k8s_options import K8sOptions
 
 KEPT_S, DEAD_S = 2.0, 30.0  # an answer is as good as new for so long; a cluster that does not answer is not asked again
 TIMEOUT_S = (3.0, 10.0)  # to connect, to answer: a list of runs asks for each
@@ -26,7 +26,7 @@ _dead: dict[str, tuple[float, str]] = {}
 
 
 @dataclass(frozen=True)
-class Place:
+class JobReference:
     """Which object of which cluster a record means; "" for a key that it has not."""
 
     kind: str = ""
@@ -45,7 +45,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ClusterJobStatus:
     """`since` is when it ended, as the cluster writes times."""
 
     state: str
@@ -57,19 +57,19 @@ class Standing:
         return self.state in (FINISHED, FAILED, GONE)
 
 
-def place(said: Mapping[str, Any]) -> Place | None:
+def place(said: Mapping[str, Any]) -> JobReference | None:
     """None for what is none of ours: a record may come from a stranger."""
     own = said.get("kubernetes")
     texts = {key: own.get(key) for key in _KEYS} if isinstance(own, dict) else {}
-    found = Place(**{key: text[:300] for key, text in texts.items() if isinstance(text, str)})
+    found = JobReference(**{key: text[:300] for key, text in texts.items() if isinstance(text, str)})
     group = found.version.partition("/")[0]
     names = (found.name, found.namespace, found.plural, group)
     return found if all(_NAME.fullmatch(name) for name in names) and group == "kubeflow.org" else None
 
 
-def standing(where: Place | None) -> Standing:
+def standing(where: JobReference | None) -> ClusterJobStatus:
     if where is None:
-        return Standing(UNTOLD, "the record names no job of a cluster")
+        return ClusterJobStatus(UNTOLD, "the record names no job of a cluster")
     return _asked(where, int(time.monotonic() / KEPT_S))
 
 
@@ -79,10 +79,10 @@ def forget() -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _asked(where: Place, _moment: int) -> Standing:
+def _asked(where: JobReference, _moment: int) -> ClusterJobStatus:
     since, why = _dead.get(where.server, (0.0, ""))
     if why and time.monotonic() - since < DEAD_S:
-        return Standing(UNTOLD, why)
+        return ClusterJobStatus(UNTOLD, why)
     try:
         cluster = opened(where)
         body = api.asked(
@@ -90,14 +90,14 @@ def _asked(where: Place, _moment: int) -> Standing:
         )
     except EnvcheckError as err:
         if getattr(err.__cause__, "status", None) == 404:
-            return Standing(GONE)
+            return ClusterJobStatus(GONE)
         _dead[where.server] = time.monotonic(), err.message
-        return Standing(UNTOLD, err.message)
+        return ClusterJobStatus(UNTOLD, err.message)
     found = parse(body, where.uid)
     return replace(found, reason=_held(cluster, where) or found.reason) if found.state == WAITS else found
 
 
-def opened(where: Place) -> Cluster:
+def opened(where: JobReference) -> Cluster:
     """StepError, too, where the context has come to lead to another cluster: there, the job is nobody's."""
     cluster = _opened(where.context, where.namespace)
     if cluster.server != where.server:
@@ -108,23 +108,23 @@ def opened(where: Place) -> Cluster:
 
 @functools.lru_cache(maxsize=8)
 def _opened(context: str, namespace: str) -> Cluster:
-    return api.opened(Wish("", namespace=namespace, context=context))
+    return api.opened(K8sOptions("", namespace=namespace, context=context))
 
 
-def parse(body: Any, uid: str) -> Standing:
+def parse(body: Any, uid: str) -> ClusterJobStatus:
     """By its conditions; another job of the name is not ours."""
     meta = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(meta, dict) or (uid and meta.get("uid") != uid):
-        return Standing(GONE)
+        return ClusterJobStatus(GONE)
     status = body.get("status") or {}
     true = {str(c.get("type")): c for c in status.get("conditions") or () if c.get("status") == "True"}
     for kind, state in _OVER.items():
         if kind in true:
             since = status.get("completionTime") or true[kind].get("lastTransitionTime") or ""
-            return Standing(state, _message(true[kind]) if state == FAILED else "", str(since)[:40])
+            return ClusterJobStatus(state, _message(true[kind]) if state == FAILED else "", str(since)[:40])
     if "Running" in true:
-        return Standing(RUNS)
-    return Standing(WAITS, _message(list(true.values())[-1]) if true else "")
+        return ClusterJobStatus(RUNS)
+    return ClusterJobStatus(WAITS, _message(list(true.values())[-1]) if true else "")
 
 
 def _message(condition: Mapping[str, Any]) -> str:
@@ -135,7 +135,7 @@ def _line(text: object) -> str:
     return safe(redact(str(text or ""))).replace("\n", " ")[:200]
 
 
-def _held(cluster: Cluster, where: Place) -> str:
+def _held(cluster: Cluster, where: JobReference) -> str:
     """Why its first pod that does not run does not: no room, no image."""
     from launch.backends.k8s.follow import JOB_LABEL
 

@@ -12,7 +12,7 @@ from launch.catalogue.tables import beside
 
 
 @dataclass(frozen=True)
-class Kind:
+class JobKind:
     """A kind of job of Kubeflow's training operator; `port` is the container's, under the name that it looks for."""
 
     kind: str
@@ -24,13 +24,13 @@ class Kind:
 
 
 @cache
-def kinds() -> Mapping[str, Kind]:
+def kinds() -> Mapping[str, JobKind]:
     return {
-        name: Kind(**{**table, "frameworks": tuple(table["frameworks"])}) for name, table in _told()["kinds"].items()
+        name: JobKind(**{**table, "frameworks": tuple(table["frameworks"])}) for name, table in _told()["kinds"].items()
     }
 
 
-def kind_of(framework: str) -> Kind:
+def kind_of(framework: str) -> JobKind:
     """UsageError for a framework of a recipe of the user's own that nobody told of."""
     for kind in kinds().values():
         if framework in kind.frameworks:

@@ -11,11 +11,11 @@ from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer, device_of
 from installers.recipes.recipe import Recipe
-from launch.backends.slurm.place import Place, place
-from launch.backends.slurm.site import Row
-from launch.backends.slurm.slurm_options import Wish
+from launch.backends.slurm.place import ComponentPlacement, place
+from launch.backends.slurm.site import PartitionRow
+from launch.backends.slurm.slurm_options import SlurmOptions
 from launch.job.choose_job import choose_job, fill_values
-from launch.job.command import Command, render
+from launch.job.command import TrainingCommand, render
 from launch.job.repeat_options import format_job_options
 from launch.job.request import Request
 
@@ -23,19 +23,19 @@ KEPT = ("nnodes", "cards", "steps", "port", "data")  # those of the request that
 
 
 @dataclass(frozen=True)
-class Component:
+class JobComponent:
     """`words` are the options of train for each of its nodes, `command` what its launcher starts in the end."""
 
     device: str
     role: str
     nodes: int
-    place: Place
+    place: ComponentPlacement
     words: tuple[str, ...]
-    command: Command
+    command: TrainingCommand
 
 
 @dataclass(frozen=True)
-class Plan:
+class SlurmPlan:
     """`nodes` are those of the whole job; `run` its folder, which all nodes see; `envcheck` the program there."""
 
     name: str
@@ -43,11 +43,13 @@ class Plan:
     run: Path
     envcheck: str
     nodes: int
-    components: tuple[Component, ...]
-    wish: Wish
+    components: tuple[JobComponent, ...]
+    wish: SlurmOptions
 
 
-def plan(request: Request, wish: Wish, rows: Sequence[Row] | None, run: Path, envcheck: str) -> Plan:
+def plan(
+    request: Request, wish: SlurmOptions, rows: Sequence[PartitionRow] | None, run: Path, envcheck: str
+) -> SlurmPlan:
     """The job as the site can take it; UsageError where it cannot."""
     offers = parts(request)
     for word, said in (("--partition", wish.partition), ("--gres", wish.gres)):
@@ -56,7 +58,7 @@ def plan(request: Request, wish: Wish, rows: Sequence[Row] | None, run: Path, en
     made = tuple(_component(request, wish, rows, offer, n) for n, offer in enumerate(offers))
     recipe, job = offers[0]
     name = "-".join(filter(None, (recipe.name, job.method, job.variant)))
-    return Plan(name, made[0].command.title, run, envcheck, job.nodes, made, wish)
+    return SlurmPlan(name, made[0].command.title, run, envcheck, job.nodes, made, wish)
 
 
 def parts(request: Request) -> tuple[Offer, ...]:
@@ -84,14 +86,16 @@ def _chosen(request: Request, recipes: tuple[Recipe, ...]) -> Offer:
         raise
 
 
-def _component(request: Request, wish: Wish, rows: Sequence[Row] | None, offer: Offer, number: int) -> Component:
+def _component(
+    request: Request, wish: SlurmOptions, rows: Sequence[PartitionRow] | None, offer: Offer, number: int
+) -> JobComponent:
     recipe, job = offer
     device = device_of(offer)
     nodes = 1 if job.role else job.nodes
     said = [texts[min(number, len(texts) - 1)] if texts else "" for texts in (wish.partition, wish.gres)]
     there = place(rows, device, nodes, job.processes, *said)
     made = render(recipe, job, fill_values(request, recipe, None))
-    return Component(device, job.role, nodes, there, node_words(request, offer), made)
+    return JobComponent(device, job.role, nodes, there, node_words(request, offer), made)
 
 
 def node_words(request: Request, offer: Offer) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Part:
+class NodeRecord:
     """A node's own run: its number in the job, its folder and record."""
 
     number: int
@@ -41,7 +41,7 @@ class Part:
         return str(self.said["state"])
 
 
-def parts(run: Path) -> tuple[Part, ...]:
+def parts(run: Path) -> tuple[NodeRecord, ...]:
     """The newest record of each node: a job that was put back has older ones."""
     found = (_newest(run / f"node-{number}", number) for number in _numbers(run))
     return tuple(part for part in found if part is not None)
@@ -55,10 +55,10 @@ def _numbers(run: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal() and len(name) < 6)[:NODES]
 
 
-def _newest(folder: Path, number: int) -> Part | None:
+def _newest(folder: Path, number: int) -> NodeRecord | None:
     for path in sorted(folder.glob(f"*/{NAME}"), reverse=True):
         if (said := node_reports.read(path)) is not None:
-            return Part(number, path.parent, said)
+            return NodeRecord(number, path.parent, said)
     return None
 
 
@@ -69,7 +69,7 @@ def look(run: Path) -> Record | None:
     return said if said and said.get("closed") else None
 
 
-def folded(said: Mapping[str, Any], state: str, there: Sequence[Part], refused: Record | None) -> Record:
+def folded(said: Mapping[str, Any], state: str, there: Sequence[NodeRecord], refused: Record | None) -> Record:
     """The job's record with its end; `state` is Slurm's word for it."""
     how = ended(state, there, refused, int(said["slurm"].get("nodes") or 1))
     best = max(there, key=lambda part: len(_list(part.said.get("loss"))), default=None)
@@ -90,7 +90,7 @@ def folded(said: Mapping[str, Any], state: str, there: Sequence[Part], refused: 
     return done
 
 
-def ended(state: str, there: Sequence[Part], refused: Record | None, nodes: int) -> str:
+def ended(state: str, there: Sequence[NodeRecord], refused: Record | None, nodes: int) -> str:
     """A word of ours: from Slurm's, where it ended the job; else the worst of the nodes'."""
     if state in SLURM:
         return SLURM[state]
@@ -102,16 +102,16 @@ def ended(state: str, there: Sequence[Part], refused: Record | None, nodes: int)
     return worst if worst in CODES else "failed"
 
 
-def _blamed(there: Sequence[Part]) -> Iterable[Part]:
+def _blamed(there: Sequence[NodeRecord]) -> Iterable[NodeRecord]:
     """Those that failed before those that only lost their peers."""
     return sorted(there, key=lambda part: part.said.get("first_failed_worker") is None)
 
 
-def _first_failed(there: Sequence[Part]) -> Part | None:
+def _first_failed(there: Sequence[NodeRecord]) -> NodeRecord | None:
     return next((part for part in there if isinstance(part.said.get("first_failed_worker"), dict)), None)
 
 
-def _error(refused: Record | None, there: Sequence[Part], first: Part | None) -> str | None:
+def _error(refused: Record | None, there: Sequence[NodeRecord], first: NodeRecord | None) -> str | None:
     if refused and not there:
         told = node_reports.alike(node_reports.of_values(refused))
         return "; ".join(f"{nodes}: {shut.gate}: {shut.reason}" for shut, nodes in told)[:600]
@@ -120,7 +120,7 @@ def _error(refused: Record | None, there: Sequence[Part], first: Part | None) ->
     return next((e for part in there if isinstance(e := part.said.get("error"), str)), None)
 
 
-def _short(part: Part) -> Record:
+def _short(part: NodeRecord) -> Record:
     status = part.said.get("exit")
     code = status.get("code") if isinstance(status, dict) else None
     return {"node": part.number, "state": part.state, "code": code, "folder": str(part.folder)}

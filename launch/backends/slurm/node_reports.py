@@ -15,7 +15,7 @@ MUTE = "look.answer"
 
 
 @dataclass(frozen=True)
-class Shut:
+class ClosedGate:
     """A closed gate of a node: its name, what was seen, and what opens it."""
 
     gate: str
@@ -30,11 +30,11 @@ class Shut:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class NodesVerdict:
     """`closed` has the nodes that are not fit; `bad` those of them that another node could replace."""
 
     nodes: tuple[str, ...]
-    closed: Mapping[str, tuple[Shut, ...]]
+    closed: Mapping[str, tuple[ClosedGate, ...]]
 
     @property
     def bad(self) -> tuple[str, ...]:
@@ -45,24 +45,24 @@ class Verdict:
         return tuple(node for node, gates in own.items() if (gates & {*MACHINE, MUTE} if alone else gates - common))
 
     @property
-    def sick(self) -> Mapping[str, Shut]:
+    def sick(self) -> Mapping[str, ClosedGate]:
         """The bad nodes whose machine itself is at fault, with the first reason."""
         found = {node: [shut for shut in self.closed[node] if shut.gate in MACHINE] for node in self.bad}
         return {node: shuts[0] for node, shuts in found.items() if shuts}
 
 
-def judged(folder: Path, nodes: Sequence[str]) -> Verdict:
+def judged(folder: Path, nodes: Sequence[str]) -> NodesVerdict:
     """The documents that lie in the folder by the nodes' names."""
     closed = {node: _shut(folder / f"{node}.json") for node in nodes}
-    return Verdict(tuple(nodes), {node: shuts for node, shuts in closed.items() if shuts})
+    return NodesVerdict(tuple(nodes), {node: shuts for node, shuts in closed.items() if shuts})
 
 
-def _shut(path: Path) -> tuple[Shut, ...]:
+def _shut(path: Path) -> tuple[ClosedGate, ...]:
     said = read(path)
     if said is None:
-        return (Shut(MUTE, "no answer: its envcheck did not start, or did not end in time", "see slurm.log"),)
+        return (ClosedGate(MUTE, "no answer: its envcheck did not start, or did not end in time", "see slurm.log"),)
     if isinstance(error := said.get("error"), dict):
-        return (Shut("train", _text(error.get("message")), _text(error.get("next_step"))),)
+        return (ClosedGate("train", _text(error.get("message")), _text(error.get("next_step"))),)
     gates = said.get("gates")
     return tuple(_gate(gate) for gate in (gates if isinstance(gates, list) else ()) if _is_shut(gate))
 
@@ -88,12 +88,12 @@ def _is_shut(gate: Any) -> bool:
     return isinstance(gate, dict) and gate.get("status") == "FAIL" and isinstance(gate.get("name"), str)
 
 
-def _gate(gate: Mapping[str, Any]) -> Shut:
+def _gate(gate: Mapping[str, Any]) -> ClosedGate:
     remedy = gate.get("remedy")
     words = _text(remedy.get("words")) if isinstance(remedy, dict) else ""
     evidence = gate.get("evidence")
     lines = tuple(_text(line) for line in evidence if isinstance(line, str)) if isinstance(evidence, list) else ()
-    return Shut(_text(gate["name"]), _text(gate.get("seen")), words, lines[:8])
+    return ClosedGate(_text(gate["name"]), _text(gate.get("seen")), words, lines[:8])
 
 
 def _text(value: object) -> str:
@@ -101,7 +101,7 @@ def _text(value: object) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(value or ""))[:400]
 
 
-def told(verdict: Verdict) -> Iterable[str]:
+def told(verdict: NodesVerdict) -> Iterable[str]:
     """For people: which nodes, then each reason once with all nodes that have it."""
     from envcheck.fleet.hosts import folded
 
@@ -119,18 +119,18 @@ def told(verdict: Verdict) -> Iterable[str]:
             yield f"    next: {shut.next_step}"
 
 
-def alike(verdict: Verdict) -> list[tuple[Shut, str]]:
+def alike(verdict: NodesVerdict) -> list[tuple[ClosedGate, str]]:
     """Each reason once, with all nodes that have it: node[01-07]."""
     from envcheck.fleet.hosts import folded
 
-    found: dict[Shut, list[str]] = {}
+    found: dict[ClosedGate, list[str]] = {}
     for node, shuts in verdict.closed.items():
         for shut in shuts:
             found.setdefault(shut, []).append(node)
     return [(shut, folded(nodes)) for shut, nodes in found.items()]
 
 
-def values(verdict: Verdict) -> dict[str, Any]:
+def values(verdict: NodesVerdict) -> dict[str, Any]:
     """For programs, and for `envcheck runs`."""
     closed = {
         node: [vars(shut) | {"evidence": list(shut.evidence)} for shut in s] for node, s in verdict.closed.items()
@@ -138,7 +138,7 @@ def values(verdict: Verdict) -> dict[str, Any]:
     return {"nodes": list(verdict.nodes), "closed": closed, "bad": list(verdict.bad)}
 
 
-def of_values(said: Mapping[str, Any]) -> Verdict:
+def of_values(said: Mapping[str, Any]) -> NodesVerdict:
     """Back from `values`, as far as it is what we wrote."""
     nodes = tuple(str(node) for node in said.get("nodes") or ())
     closed = {
@@ -146,10 +146,10 @@ def of_values(said: Mapping[str, Any]) -> Verdict:
         for node, shuts in dict(said.get("closed") or {}).items()
         if isinstance(shuts, list)
     }
-    return Verdict(nodes, closed)
+    return NodesVerdict(nodes, closed)
 
 
-def _back(shut: Mapping[str, Any]) -> Shut:
+def _back(shut: Mapping[str, Any]) -> ClosedGate:
     evidence = shut.get("evidence")
     lines = tuple(_text(line) for line in evidence) if isinstance(evidence, list) else ()
-    return Shut(_text(shut.get("gate")), _text(shut.get("seen")), _text(shut.get("next_step")), lines)
+    return ClosedGate(_text(shut.get("gate")), _text(shut.get("seen")), _text(shut.get("next_step")), lines)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envcheck.core.errors import UsageError
-from launch.backends.slurm.site import Row, needed, of_device
+from launch.backends.slurm.site import PartitionRow, needed, of_device
 from launch.catalogue.schedulers import slurm_names
 
 
 @dataclass(frozen=True)
-class Place:
+class ComponentPlacement:
     """`partition` "" leaves it to Slurm, `gres` "" asks for no cards; `note` is what a person should know."""
 
     partition: str = ""
@@ -19,14 +19,16 @@ class Place:
     note: str = ""
 
 
-def place(rows: Sequence[Row] | None, device: str, nodes: int, cards: int, partition: str, gres: str) -> Place:
+def place(
+    rows: Sequence[PartitionRow] | None, device: str, nodes: int, cards: int, partition: str, gres: str
+) -> ComponentPlacement:
     """`partition` and `gres` are what a person said, or ""; rows None: there is nobody to ask."""
     if gres:
-        return Place(partition, gres if gres.rpartition(":")[2].isdecimal() else f"{gres}:{cards}")
+        return ComponentPlacement(partition, gres if gres.rpartition(":")[2].isdecimal() else f"{gres}:{cards}")
     if rows is None:
         usual = slurm_names(device).gres
         note = "no sinfo answers here: partition and --gres are guesses; --gres NAME:N says what the site has"
-        return Place(partition, f"{usual}:{cards}" if usual else "", note)
+        return ComponentPlacement(partition, f"{usual}:{cards}" if usual else "", note)
     if partition and partition not in (known := {row.partition for row in rows}):
         raise UsageError(f"there is no partition {partition!r}", f"sinfo has {', '.join(sorted(known))}")
     found = _fitting([row for row in rows if partition in ("", row.partition)], device, nodes, cards)
@@ -35,10 +37,10 @@ def place(rows: Sequence[Row] | None, device: str, nodes: int, cards: int, parti
     if len(found) > 1:
         raise UsageError(f"{len(found)} partitions could take it", f"say which: --partition {' or '.join(found)}")
     (name, asked), *_ = found.items()
-    return Place(partition or ("" if _usual(rows, name) else name), asked)
+    return ComponentPlacement(partition or ("" if _usual(rows, name) else name), asked)
 
 
-def _fitting(rows: Sequence[Row], device: str, nodes: int, cards: int) -> dict[str, str]:
+def _fitting(rows: Sequence[PartitionRow], device: str, nodes: int, cards: int) -> dict[str, str]:
     """Partition → what to ask of its nodes; the site's default one alone where it will do."""
     found: dict[tuple[str, str], int] = {}
     for row in rows:
@@ -49,18 +51,18 @@ def _fitting(rows: Sequence[Row], device: str, nodes: int, cards: int) -> dict[s
     return usual or enough
 
 
-def _asked(row: Row, device: str, cards: int) -> tuple[str, ...]:
+def _asked(row: PartitionRow, device: str, cards: int) -> tuple[str, ...]:
     if device == "cpu":
         return ("",)
     counts = ((one, needed(one, device, cards)) for one in of_device(row.cards, device))
     return tuple(one.asked(count) for one, count in counts if count is not None)
 
 
-def _usual(rows: Sequence[Row], partition: str) -> bool:
+def _usual(rows: Sequence[PartitionRow], partition: str) -> bool:
     return any(row.usual for row in rows if row.partition == partition)
 
 
-def _lacking(rows: Sequence[Row], device: str, nodes: int, cards: int, partition: str) -> str:
+def _lacking(rows: Sequence[PartitionRow], device: str, nodes: int, cards: int, partition: str) -> str:
     """What there is, so that a person sees what is missing."""
     there = [
         f"{row.partition}: {row.nodes} x {', '.join(one.asked(one.count) for one in row.cards) or 'no cards'}"

@@ -26,12 +26,12 @@ LEFT_OUT = ("devices.visible", "devices.remapped", "devices.order")
 USED = ("devices.processes", "devices.memory", "devices.utilization", "devices.shared", "devices.open_nodes")
 
 
-class OverError(BaseException):
+class PrologTimeoutError(BaseException):
     """The time is over; no Exception, so that no check takes it for its own failure."""
 
 
 @dataclass(frozen=True)
-class Terms:
+class PrologTerms:
     """`alone`: jobs have the node for themselves; `limit_s`: of the whole look; `untold` fails a node as well."""
 
     device: str = "auto"
@@ -43,13 +43,13 @@ class Terms:
     untold: bool = False
 
 
-def prolog(terms: Terms) -> int:
+def prolog(terms: PrologTerms) -> int:
     """One line where all is not well; 0 or 1."""
     os.environ.setdefault("PATH", PATH)
     try:
         with _within(terms.limit_s):
             found = _findings(terms)
-    except OverError:
+    except PrologTimeoutError:
         return _untold(terms, f"it could not be told in {terms.limit_s:g} s")
     except errors.EnvcheckError as err:
         return _untold(terms, err.message)
@@ -68,7 +68,7 @@ def node() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
 
 
-def _findings(terms: Terms) -> list[Finding]:
+def _findings(terms: PrologTerms) -> list[Finding]:
     """What doctor finds, of what a node has by itself."""
     import datetime
     from dataclasses import replace
@@ -93,7 +93,7 @@ def _within(limit_s: float) -> Iterator[None]:
     """OverError when it takes longer; the tools that it waits for end with it."""
 
     def over(number: int, frame: object) -> None:
-        raise OverError
+        raise PrologTimeoutError
 
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, limit_s)
@@ -113,14 +113,14 @@ def _reason(found: Sequence[Finding]) -> str:
     return "".join(c if c.isprintable() else "?" for c in f"{first.name}: {first.seen}")[:200] + more
 
 
-def _unfit(terms: Terms, wrong: Sequence[Finding]) -> int:
+def _unfit(terms: PrologTerms, wrong: Sequence[Finding]) -> int:
     reason = _reason(wrong)
     click.echo(f"envcheck: {node()} is not fit: {reason}", err=True)
     _drain(terms, reason)
     return errors.UNFIT
 
 
-def _untold(terms: Terms, why: str) -> int:
+def _untold(terms: PrologTerms, why: str) -> int:
     click.echo(f"envcheck: {node()}: could not tell: {why}", err=True)
     if not terms.untold:
         return errors.FIT
@@ -128,7 +128,7 @@ def _untold(terms: Terms, why: str) -> int:
     return errors.UNFIT
 
 
-def _drain(terms: Terms, reason: str) -> None:
+def _drain(terms: PrologTerms, reason: str) -> None:
     """Out of use with our words; an operator's own reason, or ours of before, stays."""
     if not terms.drain:
         return

@@ -48,7 +48,7 @@ def near(run: Run) -> Iterator[Logs]:
     yield first.folder / "log" if first else run.folder / "node-0", lambda _: None
 
 
-def _first(folder: Path) -> merge_records.Part | None:
+def _first(folder: Path) -> merge_records.NodeRecord | None:
     """The part of the node that leads; others may have begun before it."""
     return next((part for part in merge_records.parts(folder) if part.number == 0), None)
 

@@ -7,14 +7,14 @@ import textwrap
 from collections.abc import Iterator
 
 from installers.recipes.recipe_notes import grouped
-from launch.backends.slurm.job import Component, Plan
+from launch.backends.slurm.job import JobComponent, SlurmPlan
 from launch.job.command import folded, lines, shell
 
 LOOK_MINUTES = 15  # for all gates of a node: each of doctor's questions has a limit of its own, the sum is below that
 LAST_S = 3600  # the others may still write a checkpoint when the first launcher has ended
 
 
-def text(plan: Plan) -> str:
+def text(plan: SlurmPlan) -> str:
     """The whole script."""
     parts = (_head, _options, _settings, _master, _looks, _start, _commands)
     return "\n\n".join(filter(None, ("\n".join(part(plan)) for part in parts))) + "\n"
@@ -24,7 +24,7 @@ def _comment(words: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(words, 110, break_long_words=False, break_on_hyphens=False)]
 
 
-def _head(plan: Plan) -> Iterator[str]:
+def _head(plan: SlurmPlan) -> Iterator[str]:
     yield "#!/usr/bin/env bash"
     yield from _comment(plan.title)
     yield "# Written by envcheck train --on slurm, which submits it.  By hand: make the folder of --output first."
@@ -32,14 +32,14 @@ def _head(plan: Plan) -> Iterator[str]:
         yield from _comment(f"Note: {note}")
 
 
-def _options(plan: Plan) -> Iterator[str]:
+def _options(plan: SlurmPlan) -> Iterator[str]:
     for number, component in enumerate(plan.components):
         if number:
             yield "#SBATCH hetjob"
         yield from (f"#SBATCH {line}" for line in _sbatch(plan, component, first=number == 0))
 
 
-def _sbatch(plan: Plan, component: Component, first: bool) -> Iterator[str]:
+def _sbatch(plan: SlurmPlan, component: JobComponent, first: bool) -> Iterator[str]:
     wish, where = plan.wish, component.place
     yield f"--job-name={plan.name}"
     yield f"--nodes={component.nodes}"
@@ -57,7 +57,7 @@ def _sbatch(plan: Plan, component: Component, first: bool) -> Iterator[str]:
     yield from wish.sbatch
 
 
-def _settings(plan: Plan) -> Iterator[str]:
+def _settings(plan: SlurmPlan) -> Iterator[str]:
     yield "# shellcheck disable=SC2016  # in single quotes: plain words, and what each node's own shell fills in"
     yield "set -euo pipefail"
     yield "# All nodes see this folder: looks, logs, records and checkpoints go there."
@@ -70,18 +70,18 @@ def _settings(plan: Plan) -> Iterator[str]:
         yield ")"
 
 
-def _name(plan: Plan, number: int) -> str:
+def _name(plan: SlurmPlan, number: int) -> str:
     """The array with the options of a component."""
     return f"train_{plan.components[number].role}" if len(plan.components) > 1 else "train"
 
 
-def _commands(plan: Plan) -> Iterator[str]:
+def _commands(plan: SlurmPlan) -> Iterator[str]:
     for component in plan.components:
         yield f"# What {component.role or 'each'} launcher starts, to read:"
         yield from (f"#   {row}" for row in folded([" ".join(map(shell, row)) for row in lines(component.command)]))
 
 
-def _master(plan: Plan) -> Iterator[str]:
+def _master(plan: SlurmPlan) -> Iterator[str]:
     if plan.nodes == 1:
         return
     yield "# The first node leads, by the address at which Slurm itself reaches it."
@@ -90,7 +90,7 @@ def _master(plan: Plan) -> Iterator[str]:
     yield 'export MASTER="${MASTER:-$first}"'
 
 
-def _looks(plan: Plan) -> Iterator[str]:
+def _looks(plan: SlurmPlan) -> Iterator[str]:
     yield "# First all nodes walk the gates, each for itself: what a node saw stands in $LOOK/NODE.json."
     yield 'export LOOK="$RUN/look${SLURM_RESTART_COUNT:+-$SLURM_RESTART_COUNT}"'
     yield 'mkdir -p -- "$LOOK"'
@@ -105,19 +105,19 @@ def _looks(plan: Plan) -> Iterator[str]:
         yield "trap - TERM"
 
 
-def _whose(plan: Plan) -> str:
+def _whose(plan: SlurmPlan) -> str:
     """What differs from node to node: one task a node, so its number is the node's."""
     several = '--rank "$SLURM_PROCID" --master "$MASTER" ' if plan.nodes > 1 else ""
     return f'{several}--runs "$RUN/node-$SLURM_PROCID"'
 
 
-def _start(plan: Plan) -> Iterator[str]:
+def _start(plan: SlurmPlan) -> Iterator[str]:
     yield "# One launcher a node, on all of its cores; envcheck stays with each and writes its record."
     yield f"""launch='exec "$0" train {_whose(plan)} "$@"'"""
     yield from _srun(plan, "launch", f"--kill-on-bad-exit=0 --wait={LAST_S}")
 
 
-def _srun(plan: Plan, what: str, options: str, after: str = "") -> Iterator[str]:
+def _srun(plan: SlurmPlan, what: str, options: str, after: str = "") -> Iterator[str]:
     """One step over all components."""
     parts = [
         f'{_group(plan, n)}--cpu-bind=none --label {options} bash -c "${what}" "$envcheck" "${{{_name(plan, n)}[@]}}"'
@@ -126,5 +126,5 @@ def _srun(plan: Plan, what: str, options: str, after: str = "") -> Iterator[str]
     yield " \\\n  : ".join(["srun " + parts[0], *parts[1:]]) + (f" {after}" if after else "")
 
 
-def _group(plan: Plan, number: int) -> str:
+def _group(plan: SlurmPlan, number: int) -> str:
     return f"--het-group={number} " if len(plan.components) > 1 else ""

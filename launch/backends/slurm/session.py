@@ -16,17 +16,17 @@ from envcheck.core.errors import StepError, UsageError
 from envcheck.core.version import SCHEMA_VERSION
 from launch import written
 from launch.backends.slurm import job, merge_records, node_reports, script, site, slurm_options, submit
-from launch.backends.slurm.job import Plan
+from launch.backends.slurm.job import SlurmPlan
 from launch.backends.slurm.submit import SCRIPT
 from launch.job.request import Request
 from launch.run import record, run_text
 from launch.run.watch import Teller
 from launch.runs import follow, known, shown
-from launch.runs.backends import Own, Shown
+from launch.runs.backends import Own, PreviewOptions
 from launch.runs.run_state import Run
 
 
-def train(request: Request, own: Own, shown: Shown) -> int:
+def train(request: Request, own: Own, shown: PreviewOptions) -> int:
     """Show the script, write it, or submit it and stay with the job; the exit code."""
     wished = slurm_options.read(own)
     slurm_options.refuse(request)
@@ -43,7 +43,7 @@ def train(request: Request, own: Own, shown: Shown) -> int:
     return errors.FIT
 
 
-def _submitted(request: Request, planned: Plan) -> int:
+def _submitted(request: Request, planned: SlurmPlan) -> int:
     """Stay with the job to its end, unless asked not to; Ctrl-C ends the looking, and not the job."""
     plan, said = submit.submit(request, planned, job.parts(request)[0])
     name = plan.run.name
@@ -64,7 +64,7 @@ def _submitted(request: Request, planned: Plan) -> int:
     return follow.code(ended)
 
 
-def _found(plan: Plan) -> Run:
+def _found(plan: SlurmPlan) -> Run:
     run = known.read(plan.run)
     if run is None:
         raise StepError(f"{plan.run} holds no record any more", "envcheck runs lists those that do")
@@ -84,7 +84,7 @@ def _echo(request: Request, said: record.Record) -> None:
         click.echo(record.as_text(said), nl=False)
 
 
-def _rows(only_shown: bool) -> tuple[site.Row, ...] | None:
+def _rows(only_shown: bool) -> tuple[site.PartitionRow, ...] | None:
     """What the site has; a script can be looked at where there is no Slurm."""
     try:
         return site.ask()
@@ -94,7 +94,9 @@ def _rows(only_shown: bool) -> tuple[site.Row, ...] | None:
         raise
 
 
-def planned(request: Request, wished: slurm_options.Wish, rows: tuple[site.Row, ...] | None) -> Plan:
+def planned(
+    request: Request, wished: slurm_options.SlurmOptions, rows: tuple[site.PartitionRow, ...] | None
+) -> SlurmPlan:
     """The job, its folder named after this moment, as the site can take it."""
     recipe, _ = job.parts(request)[0]
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{recipe.name}"
@@ -111,7 +113,7 @@ def program() -> str:
     return found
 
 
-def _document(plan: Plan, text: str) -> str:
+def _document(plan: SlurmPlan, text: str) -> str:
     parts = [
         {"device": c.device, "role": c.role, "nodes": c.nodes, "gres": c.place.gres, "partition": c.place.partition}
         for c in plan.components

@@ -18,7 +18,7 @@ _CARDS = re.compile(r"([A-Za-z][\w.-]*)(?::([A-Za-z][\w.-]*))?:(\d+)(?:\([^)]*\)
 
 
 @dataclass(frozen=True)
-class Cards:
+class NodeCards:
     """What a node has of one kind; `type` is "" where the site says none."""
 
     name: str
@@ -30,7 +30,7 @@ class Cards:
 
 
 @dataclass(frozen=True)
-class Row:
+class PartitionRow:
     """Nodes of a partition that have the same cards."""
 
     partition: str
@@ -38,10 +38,10 @@ class Row:
     up: bool
     limit: str
     nodes: int
-    cards: tuple[Cards, ...]
+    cards: tuple[NodeCards, ...]
 
 
-def ask() -> tuple[Row, ...] | None:
+def ask() -> tuple[PartitionRow, ...] | None:
     """None where there is no sinfo; UsageError where it does not answer."""
     told = run(SINFO, timeout_s=TIMEOUT_S)
     if told.absent:
@@ -56,7 +56,7 @@ def _last(told: CommandResult) -> str:
     return f"no answer in {TIMEOUT_S:.0f} s" if told.hung else lines[-1][:200] if lines else f"status {told.status}"
 
 
-def parse(text: str) -> Iterable[Row]:
+def parse(text: str) -> Iterable[PartitionRow]:
     """The answer to SINFO:
 
     npu*|up|infinite|4|npu:16
@@ -67,18 +67,18 @@ def parse(text: str) -> Iterable[Row]:
         if len(parts) != 5 or not parts[3].strip().isdecimal():
             raise UsageError(f"sinfo said what envcheck does not know: {line[:120]!r}", "say --partition and --gres")
         name, up, limit, nodes, cards = (part.strip() for part in parts)
-        yield Row(name.rstrip("*"), name.endswith("*"), up == "up", limit, int(nodes), gres(cards))
+        yield PartitionRow(name.rstrip("*"), name.endswith("*"), up == "up", limit, int(nodes), gres(cards))
 
 
-def gres(text: str) -> tuple[Cards, ...]:
+def gres(text: str) -> tuple[NodeCards, ...]:
     """gpu:h200:8(S:0-1),npu:16 → two kinds; (null) → none.  What counts nothing (a licence, a flag) is left out."""
-    return tuple(Cards(name, kind, int(count)) for name, kind, count in _CARDS.findall(text))
+    return tuple(NodeCards(name, kind, int(count)) for name, kind, count in _CARDS.findall(text))
 
 
-def of_device(cards: Sequence[Cards], device: str) -> tuple[Cards, ...]:
+def of_device(cards: Sequence[NodeCards], device: str) -> tuple[NodeCards, ...]:
     """Those that are this vendor's: by a word of its own in name or type; else what is called gpu and nobody else's."""
 
-    def named(one: Cards, vendor: str) -> bool:
+    def named(one: NodeCards, vendor: str) -> bool:
         words = f"{one.name} {one.type}".lower().replace("-", "").replace("_", "")
         return any(word in words for word in slurm_names(vendor).words)
 
@@ -87,7 +87,7 @@ def of_device(cards: Sequence[Cards], device: str) -> tuple[Cards, ...]:
     return own or tuple(one for one in cards if one.name == "gpu" and not any(named(one, v) for v in others))
 
 
-def needed(one: Cards, device: str, cards: int) -> int | None:
+def needed(one: NodeCards, device: str, cards: int) -> int | None:
     """How many to ask of a node for so many devices, which a site may count by the card that is bought; None: too few.
 
     Iluvatar's tool lists two chips a card, and a site that counts cards has half as many.

@@ -18,7 +18,7 @@ _OPTION = re.compile(r"--[a-z][a-z-]*(=[^\s\"'\\#]+)?")  # sbatch reads quotes a
 
 
 @dataclass(frozen=True)
-class Wish:
+class SlurmOptions:
     """`partition` and `gres` have one word, or one for each component of a job over mixed cards; () is "not said"."""
 
     partition: tuple[str, ...] = ()
@@ -30,9 +30,9 @@ class Wish:
     drain: bool = False
 
 
-def read(own: Mapping[str, Any]) -> Wish:
+def read(own: Mapping[str, Any]) -> SlurmOptions:
     """UsageError for what is none of Slurm's words."""
-    wish = Wish(**own)
+    wish = SlurmOptions(**own)
     for word, values, form in (
         ("--partition", wish.partition, _NAME),
         ("--account", tuple(filter(None, [wish.account])), _NAME),

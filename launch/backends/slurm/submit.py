@@ -12,18 +12,18 @@ from envcheck.core.process import run as start
 from envcheck.core.version import SCHEMA_VERSION
 from installers.recipes.catalogue import Offer, device_of
 from launch.backends.slurm import control, sbatch_options, script
-from launch.backends.slurm.job import Plan
+from launch.backends.slurm.job import SlurmPlan
 from launch.job.request import Request
 from launch.programs.container_agent import PRIVATE
 from launch.run import record
 from launch.runs import known
-from launch.runs.request_note import Said, remember
+from launch.runs.request_note import RequestNote, remember
 
 SCRIPT = "job.sbatch"
 _NUMBER = re.compile(r"^(\d+)(?:;.*)?$", re.MULTILINE)  # 123, or 123;cluster
 
 
-def submit(request: Request, planned: Plan, offer: Offer) -> tuple[Plan, record.Record]:
+def submit(request: Request, planned: SlurmPlan, offer: Offer) -> tuple[SlurmPlan, record.Record]:
     """The plan with the folder that was made for it, and the record as it stands then; StepError with sbatch's own
     words."""
     try:
@@ -34,7 +34,7 @@ def submit(request: Request, planned: Plan, offer: Offer) -> tuple[Plan, record.
             f"{planned.run}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"
         ) from None
     argv = ("sbatch", "--parsable", str(plan.run / SCRIPT))
-    begun = _begun(plan, offer, argv) | {"said": Said(request.into, request.recipes).as_values()}
+    begun = _begun(plan, offer, argv) | {"said": RequestNote(request.into, request.recipes).as_values()}
     told = start(argv, timeout_s=control.TIMEOUT_S, env=sbatch_options.around(os.environ, text))
     found = _NUMBER.search(told.out)
     if told.status or not found:
@@ -46,11 +46,11 @@ def submit(request: Request, planned: Plan, offer: Offer) -> tuple[Plan, record.
     begun["slurm"]["job"] = found[1]
     record.keep(plan.run, begun)
     known.remember(plan.run.parent)
-    remember(plan.run, Said(request.into, request.recipes))
+    remember(plan.run, RequestNote(request.into, request.recipes))
     return plan, begun
 
 
-def _housed(plan: Plan, recipe: str) -> Plan:
+def _housed(plan: SlurmPlan, recipe: str) -> SlurmPlan:
     """In a folder of its own, made now: a second job of the same second gets another; raises OSError."""
     plan.run.parent.mkdir(parents=True, exist_ok=True)
     run = record.folder(plan.run.parent, recipe, datetime.now(timezone.utc))
@@ -58,7 +58,7 @@ def _housed(plan: Plan, recipe: str) -> Plan:
     return replace(plan, run=run)
 
 
-def _begun(plan: Plan, offer: Offer, argv: tuple[str, ...]) -> record.Record:
+def _begun(plan: SlurmPlan, offer: Offer, argv: tuple[str, ...]) -> record.Record:
     recipe, job = offer
     parts = [
         {"device": c.device, "role": c.role, "nodes": c.nodes, "gres": c.place.gres, "partition": c.place.partition}

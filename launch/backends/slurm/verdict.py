@@ -13,7 +13,7 @@ from envcheck.core import errors
 from envcheck.core.errors import UsageError
 from envcheck.fleet.hosts import chosen
 from launch.backends.slurm import control, node_reports
-from launch.backends.slurm.node_reports import Verdict
+from launch.backends.slurm.node_reports import NodesVerdict
 
 NAME = "verdict.json"
 RESTARTS = 5  # after so many the site, not a node, is at fault
@@ -47,7 +47,7 @@ def components(around: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     return [(number, chosen([nodes])) for number, nodes in found]
 
 
-def _requeued(found: Verdict, parts: list[tuple[str, list[str]]], around: Mapping[str, str]) -> str:
+def _requeued(found: NodesVerdict, parts: list[tuple[str, list[str]]], around: Mapping[str, str]) -> str:
     from envcheck.fleet.hosts import folded
 
     if not found.bad:
@@ -59,7 +59,7 @@ def _requeued(found: Verdict, parts: list[tuple[str, list[str]]], around: Mappin
     return wrong or f"the job is back in the queue, and shuns {folded(found.bad)}"
 
 
-def _write(folder: Path, found: Verdict) -> None:
+def _write(folder: Path, found: NodesVerdict) -> None:
     """For `envcheck runs`; that the disk is full ends nothing here."""
     try:
         (folder / NAME).write_text(json.dumps(node_reports.values(found), indent=1) + "\n", encoding="utf-8")

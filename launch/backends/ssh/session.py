@@ -39,7 +39,7 @@ OF_A_TOOL = ("  |", "    $")  # how a node's line begins that quotes, or is to b
 
 
 @dataclass(frozen=True)
-class Asked:
+class NodesRequest:
     """`words` go to each host, `said` is how a person wrote them; `carried` are files that they name.
 
     `fanout` hosts are looked at, or begun, at once; those that have begun go on together.
@@ -67,7 +67,7 @@ class Asked:
         return runner.Order(words, self.carried, self.fanout, deadline_s, self.forget, together)
 
 
-def train(asked: Asked) -> int:
+def train(asked: NodesRequest) -> int:
     asked = asked if asked.master else replace(asked, master=address(asked.hosts[0]))
     if asked.dry_run:
         for host in asked.hosts:
@@ -101,7 +101,7 @@ def address(host: str) -> str:
     return names[0]
 
 
-def _told(asked: Asked, found: dict[str, list[Finding]], shut: bool) -> int:
+def _told(asked: NodesRequest, found: dict[str, list[Finding]], shut: bool) -> int:
     """Of the gates alone: nothing is started."""
     every = [f for told in found.values() for f in told]
     code = errors.USAGE if all(f.name == node.REFUSED for f in every) else exit_code(every)
@@ -141,7 +141,7 @@ def _gates(found: dict[str, list[Finding]], least: Status) -> None:
                 say(f"          $ {line}")
 
 
-def _run(asked: Asked, stops: runner.Stops) -> int:
+def _run(asked: NodesRequest, stops: runner.Stops) -> int:
     """Every node to its end; the first bad one is that of all."""
     order: list[str] = []
 
@@ -173,7 +173,7 @@ def _first(nodes: Sequence[Node], order: Sequence[str]) -> Node | None:
     return next(iter((*lost, *own, *bad)), None)
 
 
-def _tell(asked: Asked, nodes: Sequence[Node], first: Node | None, code: int) -> None:
+def _tell(asked: NodesRequest, nodes: Sequence[Node], first: Node | None, code: int) -> None:
     result = "finished" if code == errors.FIT else "interrupted" if code == errors.INTERRUPTED else "failed"
     if asked.as_json:
         said = {"schema": SCHEMA_VERSION, "verb": "train", "result": result, "exit_code": code}

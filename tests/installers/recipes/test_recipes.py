@@ -19,7 +19,7 @@ from installers.recipes import catalogue
 from installers.recipes.recipe import Job, Recipe, wanted
 from installers.recipes.recipe_notes import leaves
 from installers.recipes.recipe_rules import TOKENS, options
-from launch.job.command import Command, render
+from launch.job.command import TrainingCommand, render
 
 OURS = catalogue.load_all()
 OFFERS = [(recipe, job) for recipe in OURS for job in recipe.jobs]
@@ -153,11 +153,11 @@ def test_nodes_are_told_apart(recipe: Recipe, job: Job) -> None:
         assert "rank" in render(recipe, job).missing or job.rank is not None
 
 
-def _everything(made: Command) -> str:
+def _everything(made: TrainingCommand) -> str:
     return json.dumps([made.argv, dict(made.environment), made.requires, made.workdir, made.scripts, made.container])
 
 
-TRAPS: dict[str, Callable[[Recipe, Command], bool]] = {
+TRAPS: dict[str, Callable[[Recipe, TrainingCommand], bool]] = {
     "a flag that does not exist": lambda r, c: "FLAGS_allocator_strategy_kernel" not in c.environment,
     "nothing is removed": lambda r, c: "rm -rf" not in _everything(c),
     "somebody's addresses": lambda r, c: not re.search(r"141\.61|10\.1\.15|ens22f0|ens11f0np0|tianshu", _everything(c)),

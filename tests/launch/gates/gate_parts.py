@@ -14,12 +14,12 @@ from installers.locks.lockfile import SCHEMA, DriverFile, Image, Lock, Wheel
 from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer
 from installers.recipes.recipe import Container, Hardware, Job, Recipe, wanted
-from launch.gates.context import Situation
-from launch.job.command import Command, render
-from launch.job.stage import Sight
+from launch.gates.context import GateContext
+from launch.job.command import TrainingCommand, render
+from launch.job.stage import StageFacts
 from launch.planner import fit
-from launch.run.container import Box
-from launch.run.host import Here
+from launch.run.container import ContainerStage
+from launch.run.host import HostStage
 from tests.envcheck.checks.doctor_helpers import simulated
 
 GIB = 1 << 30
@@ -30,25 +30,30 @@ RECIPE = Recipe("r", "", "cpu", "envcheck", ("m",), Hardware("any", host_memory_
 DISKS = {"/dev/shm": Disk(64 * GIB, 64 * GIB)}
 HOST = Host(cpu_count=2, memory_available_bytes=4 * GIB, in_container=False)
 FACTS = Facts(device="cpu", host=HOST, network=Network(("10.0.0.7",)), disks=DISKS)
-SIGHT = Sight(sizes={"d": 1}, free_bytes=9 * GIB)
+SIGHT = StageFacts(sizes={"d": 1}, free_bytes=9 * GIB)
 BOXED = replace(RECIPE, container=Container("box"))
-BOX = Box(BOXED)
-HIDDEN: dict[str, Any] = {"stage": BOX, "sight": Sight(obstacle="no engine answers")}
+BOX = ContainerStage(BOXED)
+HIDDEN: dict[str, Any] = {"stage": BOX, "sight": StageFacts(obstacle="no engine answers")}
 FAILING = Finding("driver.version", Status.FAIL, "too old", Remedy("Update it.", ("update",)))
 RECIPES = catalogue.load_all(None)
 
 
-def command(job: Job = JOB, recipe: Recipe = RECIPE) -> Command:
+def command(job: Job = JOB, recipe: Recipe = RECIPE) -> TrainingCommand:
     return render(recipe, job, {"python": "py", "data": "d", "output": "o", "log_dir": "l"})
 
 
-def situated(**more: Any) -> Situation:
-    usual: dict[str, Any] = {"device": "cpu", "runs": Path("/runs"), "facts": FACTS, "stage": Here(RECIPE, Path("/v"))}
+def situated(**more: Any) -> GateContext:
+    usual: dict[str, Any] = {
+        "device": "cpu",
+        "runs": Path("/runs"),
+        "facts": FACTS,
+        "stage": HostStage(RECIPE, Path("/v")),
+    }
     usual |= {"recipe": RECIPE, "job": JOB, "command": command(), "sight": SIGHT}
-    return Situation(**{**usual, **more})
+    return GateContext(**{**usual, **more})
 
 
-def sight(**more: Any) -> dict[str, Sight]:
+def sight(**more: Any) -> dict[str, StageFacts]:
     return {"sight": replace(SIGHT, **more)}
 
 
@@ -127,7 +132,7 @@ def offer(recipe: str, method: str) -> Offer:
     return next((r, j) for r in RECIPES for j in r.jobs if r.name == recipe and method in (j.method, j.variant))
 
 
-def of_recipe(recipe: str, method: str, machine: str, *faults: str, **changed: Any) -> Situation:
+def of_recipe(recipe: str, method: str, machine: str, *faults: str, **changed: Any) -> GateContext:
     """The recipe's own job on a simulated machine, as far as the machine's tools tell."""
     chosen, its = offer(recipe, method)
     its = replace(its, **changed)

@@ -14,21 +14,23 @@ import pytest
 from envcheck.core.model import Status
 from installers.recipes.recipe import Container
 from launch import gates
-from launch.job.command import Command
-from launch.job.stage import Asked
-from launch.run.container import Box
+from launch.job.command import TrainingCommand
+from launch.job.stage import StageQuestion
+from launch.run.container import ContainerStage
 from tests.installers.bundle.weights_helpers import model
 from tests.installers.images.engine_parts import Engine
 from tests.launch.gates.gate_parts import RECIPE, command, situated
 
 NAME = "envcheck-test-gates"
-BOX = Box(replace(RECIPE, container=Container(NAME), runs="/work/runs"))
+BOX = ContainerStage(replace(RECIPE, container=Container(NAME), runs="/work/runs"))
 ROW = b'{"src": ["a"], "tgt": ["b"]}\n'
-MADE: Command = replace(command(), workdir="/work", requires=("m/config.json",), data=("good.jsonl", "cut.jsonl"))
+MADE: TrainingCommand = replace(
+    command(), workdir="/work", requires=("m/config.json",), data=("good.jsonl", "cut.jsonl")
+)
 
 
 @pytest.fixture(scope="module")
-def box(engine: Engine, python_image_here: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+def box(engine: Engine, python_image_here: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerStage]:
     """A container with 64 MiB of /dev/shm, a model that was cut off, and data of which one file was."""
     folder = tmp_path_factory.mktemp("inside")
     shard = model(folder / "m") / "model-00002-of-00002.safetensors"
@@ -46,11 +48,11 @@ def box(engine: Engine, python_image_here: str, tmp_path_factory: pytest.TempPat
     engine.docker("rm", "-f", NAME)
 
 
-def test_gates_look_into_the_container(box: Box, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gates_look_into_the_container(box: ContainerStage, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cut-off shard, the broken line and the small /dev/shm of the container close their gates, by name."""
     monkeypatch.setenv("DOCKER_HOST", engine.url)
     paths = ("good.jsonl", "cut.jsonl", "m/config.json")
-    seen = box._inside(Asked(paths, "/work", Path("/runs"), data=paths[:2], models=("m",), ports=(1, 70000)))
+    seen = box._inside(StageQuestion(paths, "/work", Path("/runs"), data=paths[:2], models=("m",), ports=(1, 70000)))
     s = situated(recipe=box.recipe, stage=box, sight=seen, command=MADE)
     data, whole, shm, disk = (gates.GATES[name](s) for name in ("data", "model", "shm", "disk"))
 

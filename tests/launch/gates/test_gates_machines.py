@@ -15,7 +15,7 @@ from envcheck import checks
 from envcheck.core.model import Finding, Status
 from envcheck.simulate import faults, machine_file
 from launch import gates
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 from launch.planner import recipe_job
 from tests.launch.gates.gate_parts import GIB, SIGHT, of_recipe, situated
 from tests.tiers import thin_out
@@ -79,7 +79,7 @@ QUIET = {
 OF_MACHINE = ("doctor", "devices", "world", "topology", "mixed", "degrees", "steps", "memory", "host", "shm", "name")
 
 
-def walked(s: Situation) -> dict[str, Finding]:
+def walked(s: GateContext) -> dict[str, Finding]:
     judged = replace(s, doctor=tuple(checks.run_all(s.facts)))
     return {name: gates.GATES[name](judged) for name in OF_MACHINE}
 

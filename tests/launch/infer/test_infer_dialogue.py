@@ -12,8 +12,8 @@ import pytest
 from envcheck.core import process
 from envcheck.core.errors import UsageError
 from launch.infer import chat_text, dialogue, talks
-from launch.infer.dialogue import Outcome
-from launch.infer.talks import Talk
+from launch.infer.dialogue import DialogueOutcome
+from launch.infer.talks import ChatProgram
 
 pytestmark = pytest.mark.slow
 
@@ -26,13 +26,13 @@ COMMANDS = {
 QUESTION = "Who are you, and what is 2 < 3? Straße, 你好"
 
 
-def talk_of(style: str) -> Talk:
+def talk_of(style: str) -> ChatProgram:
     found = talks.of(COMMANDS[style], {})
     assert found
     return found
 
 
-def ask(style: str, kind: str, heard: Path, question: str = QUESTION, deadline_s: float = 300) -> Outcome:
+def ask(style: str, kind: str, heard: Path, question: str = QUESTION, deadline_s: float = 300) -> DialogueOutcome:
     argv = (sys.executable, str(TALKERS), style, kind)
     env = {**os.environ, "HEARD": str(heard), "TERM": "dumb"}
     with process.converse(argv, env=env, columns=8192) as terminal:
@@ -132,7 +132,7 @@ def test_prompt_must_be_followed_by_nothing() -> None:
 
 
 @pytest.mark.parametrize("talk", talks.talks(), ids=lambda talk: " ".join(talk.words))
-def test_table(talk: Talk) -> None:
+def test_table(talk: ChatProgram) -> None:
     """Every entry is found by its own words, names its source, and leaves by a word that it takes for an order."""
     assert talks.of(talk.words, {}) == talk
     assert talk.source and talk.prompt and talk.leave in talk.commands

@@ -12,8 +12,8 @@ from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.recipe_rules import RULES
 from launch.infer import chat_options, kits, talks
-from launch.infer.chat_options import Chosen, Wish
-from launch.infer.kits import Kit
+from launch.infer.chat_options import ChatOptions, ChosenChat
+from launch.infer.kits import ChatKit
 from launch.infer.session import beside_its_server
 from launch.job.command import render
 from launch.job.request import Request
@@ -33,12 +33,12 @@ def run_of(folder: Path, recipe: str, device: str, **said: object) -> Path:
     return run
 
 
-def chosen(run: Path, **more: object) -> Chosen:
-    return chat_options.choose(Wish(Request(**more), run=str(run)))  # type: ignore[arg-type]
+def chosen(run: Path, **more: object) -> ChosenChat:
+    return chat_options.choose(ChatOptions(Request(**more), run=str(run)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kit", kits.kits(), ids=lambda kit: f"{kit.framework}-{kit.method}-{kit.title}")
-def test_table(kit: Kit) -> None:
+def test_table(kit: ChatKit) -> None:
     """Every kit keeps the recipes' rules with every recipe of its framework, and how its program talks is known."""
     fitting = [(recipe, job) for recipe in RECIPES for job in kits.jobs(recipe) if job.title == kit.title]
 
@@ -102,7 +102,9 @@ def test_nowhere_to_serve(tmp_path: Path) -> None:
 def test_a_client_is_beside_its_server(tmp_path: Path) -> None:
     """The server's envcheck holds the folder of runs; its client is let in, and nobody else."""
     for name, device in (("ernie-0.3b-nvidia", "nvidia"), ("tiny-cpu", "cpu")):
-        named = Wish(Request(recipe=name, device=device), adapter=None if device == "nvidia" else "/o/checkpoint-5")
+        named = ChatOptions(
+            Request(recipe=name, device=device), adapter=None if device == "nvidia" else "/o/checkpoint-5"
+        )
         made = chat_options.choose(named)
         seen = look(made.request, made.recipe, made.job, tmp_path, None, "4711")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launch.runs import request_note
-from launch.runs.request_note import Said
+from launch.runs.request_note import RequestNote
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def test_the_environment_of_the_run(run: Path, monkeypatch: pytest.MonkeyPatch) 
     believed; the script says which command wrote it."""
     monkeypatch.setenv("ENVCHECK_HOME", str(run.parent.parent / "home"))
     alone = shown(run)
-    request_note.remember(run, Said(Path("/opt/mine"), None))
+    request_note.remember(run, RequestNote(Path("/opt/mine"), None))
     noted, again = shown(run), shown(run, "--into", "/opt/other")
 
     assert "/of/a/stranger" not in alone + noted
@@ -57,9 +57,9 @@ def test_a_note_that_cannot_be_read(run: Path, monkeypatch: pytest.MonkeyPatch) 
     """Lines that are none of ours are passed over, and a missing note says nothing."""
     home = run.parent.parent / "home"
     monkeypatch.setenv("ENVCHECK_HOME", str(home))
-    assert request_note.of(run) == Said()
-    request_note.remember(run, Said(None, Path("/mine")))
+    assert request_note.of(run) == RequestNote()
+    request_note.remember(run, RequestNote(None, Path("/mine")))
     with (home / "runs-said.jsonl").open("ab") as file:
         file.write(b'[]\n\xff{\n{"run": 7}\n' + b"[" * 100_000 + b"\n")
 
-    assert request_note.of(run) == Said(None, Path("/mine"))
+    assert request_note.of(run) == RequestNote(None, Path("/mine"))

@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launch.logs import eta
-from launch.logs.reader import Reader, read
-from launch.logs.step import Step, duration, words
+from launch.logs.reader import LogReader, read
+from launch.logs.step import TrainingStep, duration, words
 
 DATA = Path(__file__).parents[2] / "data" / "training_logs"
 
 
-def steps_of(text: str) -> list[Step]:
-    reader = Reader()
+def steps_of(text: str) -> list[TrainingStep]:
+    reader = LogReader()
     found = [step for line in text.replace("\r", "\n").split("\n") for step in reader.feed(line)]
     return found + reader.rest()
 
 
-def recorded(name: str) -> list[Step]:
+def recorded(name: str) -> list[TrainingStep]:
     return steps_of((DATA / f"{name}.txt").read_bytes().decode())
 
 
@@ -90,24 +90,26 @@ SWIFT = (
 )
 TUNE = "Step 3 | loss:2.5 lr:0.0001 tokens_per_second_per_gpu:812.5 peak_memory_active:9 peak_memory_reserved:11.5 "
 LINES = [
-    ('{"step": 3, "loss": 4.27, "tokens_per_s": 4963, "memory_mib": 376}', Step(4.27, 3, 4963, 376)),
+    ('{"step": 3, "loss": 4.27, "tokens_per_s": 4963, "memory_mib": 376}', TrainingStep(4.27, 3, 4963, 376)),
     ("[INFO] loss: 1.98, learning_rate: 1e-5, global_step: 3, interval_tokens_per_second: 8.5",
-     Step(1.98, 3, 8.5, learning_rate=1e-5)),
-    (MEGATRON, Step(2.50422, 122, None, 12800, 250000, 9.15e-6, 0.231, seconds=86.5452)),
-    (ON_CARDS, Step(12.0635, 1, None, 7936, None, 2e-6, None, 0.8682, 889.0448, 2.0, 0.0)),
-    (SWIFT, Step(0.21, 78, None, 64675.84, 176, None, 0.57, seconds=100.0)),
-    (TUNE, Step(2.5, 3, None, 11776, None, 1e-4, tokens_per_s_card=812.5)),
-    ("{'loss': 1.4213, 'grad_norm': np.float64(30711.9), 'epoch': 0.02}", Step(1.4213, grad_norm=30711.9, epoch=0.02)),
-    ("{'loss': '1.42', 'memory(MiB)': 51.5, 'global_step/max_steps': '3/50'}", Step(1.42, 3, None, 51.5, 50)),
-    ("loss: 2.5, global_step: 4, max_memory_allocated: 3.0, max_memory_reserved: 3.5", Step(2.5, 4, None, 3584)),
+     TrainingStep(1.98, 3, 8.5, learning_rate=1e-5)),
+    (MEGATRON, TrainingStep(2.50422, 122, None, 12800, 250000, 9.15e-6, 0.231, seconds=86.5452)),
+    (ON_CARDS, TrainingStep(12.0635, 1, None, 7936, None, 2e-6, None, 0.8682, 889.0448, 2.0, 0.0)),
+    (SWIFT, TrainingStep(0.21, 78, None, 64675.84, 176, None, 0.57, seconds=100.0)),
+    (TUNE, TrainingStep(2.5, 3, None, 11776, None, 1e-4, tokens_per_s_card=812.5)),
+    ("{'loss': 1.4213, 'grad_norm': np.float64(30711.9), 'epoch': 0.02}",
+     TrainingStep(1.4213, grad_norm=30711.9, epoch=0.02)),
+    ("{'loss': '1.42', 'memory(MiB)': 51.5, 'global_step/max_steps': '3/50'}", TrainingStep(1.42, 3, None, 51.5, 50)),
+    ("loss: 2.5, global_step: 4, max_memory_allocated: 3.0, max_memory_reserved: 3.5",
+     TrainingStep(2.5, 4, None, 3584)),
     ("epoch: 1, iter: 20/500, loss: 2.0859, lr: 0.009657, ips: 3.7 samples/sec",
-     Step(2.0859, 20, None, None, 500, 0.009657, epoch=1)),
-    ("[rank0]: {'loss': 1.42, 'epoch': 1}", Step(1.42, epoch=1)),
-    ("\x1b[32m[2026-11-21 03:50:53,244] [    INFO]\x1b[0m - loss: .5, global_step: 2\x1b[0m", Step(0.5, 2)),
-    ("loss: -inf, lr: 1_000.5E-3", Step(-math.inf, learning_rate=1.0005)),
-    ('{"loss": 1e999999}', Step(math.inf)),
+     TrainingStep(2.0859, 20, None, None, 500, 0.009657, epoch=1)),
+    ("[rank0]: {'loss': 1.42, 'epoch': 1}", TrainingStep(1.42, epoch=1)),
+    ("\x1b[32m[2026-11-21 03:50:53,244] [    INFO]\x1b[0m - loss: .5, global_step: 2\x1b[0m", TrainingStep(0.5, 2)),
+    ("loss: -inf, lr: 1_000.5E-3", TrainingStep(-math.inf, learning_rate=1.0005)),
+    ('{"loss": 1e999999}', TrainingStep(math.inf)),
     ('{"step": 3, "loss": 2.5, "grad_norm": nan, "tokens_per_s": 1e400, "memory_mib": nan}',
-     Step(2.5, 3, grad_norm=math.nan)),
+     TrainingStep(2.5, 3, grad_norm=math.nan)),
     ('{"event": "done"}', None),
     ('{"loss": "much"}', None),
     ('{"loss": true}', None),
@@ -122,7 +124,7 @@ LINES = [
 
 
 @pytest.mark.parametrize(("line", "expected"), LINES)
-def test_line(line: str, expected: Step | None) -> None:
+def test_line(line: str, expected: TrainingStep | None) -> None:
     """Steps are read in the words of each framework, whatever stands before; other lines are none."""
     step = read(line)
 
@@ -180,9 +182,9 @@ def test_warning_of_another_rank_on_the_line() -> None:
 )
 def test_never_fails(line: str) -> None:
     """Whatever a program prints, it is a step or it is not."""
-    reader = Reader()
+    reader = LogReader()
 
-    assert all(isinstance(step, Step) for step in [*reader.feed(line), *reader.rest()])
+    assert all(isinstance(step, TrainingStep) for step in [*reader.feed(line), *reader.rest()])
 
 
 HOSTILE = (
@@ -204,7 +206,7 @@ HOSTILE = (
 @pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_lines_cost_little(line: str) -> None:
     """A line made to confuse takes no longer than its length deserves."""
-    reader, began = Reader(), time.process_time()
+    reader, began = LogReader(), time.process_time()
     for _ in range(100):
         reader.feed(line)
 
@@ -216,11 +218,11 @@ def test_hostile_lines_cost_little(line: str) -> None:
 
 def test_words() -> None:
     """One line for a person: what is known, in order, nothing of what is not."""
-    assert words(Step(4.272, 3, 4963, 376), 50) == "step 3 of 50, loss 4.2720, 4963 tokens/s, 376 MiB"
-    assert words(Step(1.5, 7, of=9, learning_rate=2e-5, seconds=12.25), left_s=7500) == (
+    assert words(TrainingStep(4.272, 3, 4963, 376), 50) == "step 3 of 50, loss 4.2720, 4963 tokens/s, 376 MiB"
+    assert words(TrainingStep(1.5, 7, of=9, learning_rate=2e-5, seconds=12.25), left_s=7500) == (
         "step 7 of 9, loss 1.5000, lr 2e-05, 12.2 s a step, 2 h 5 min left"
     )
-    assert words(Step(math.nan)) == "loss nan"
+    assert words(TrainingStep(math.nan)) == "loss nan"
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,13 @@ from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer, device_of
 from installers.recipes.recipe import Job, Recipe, wanted
 from launch import gates
-from launch.gates.context import Situation
+from launch.gates.context import GateContext
 from launch.job.command import render
-from launch.job.stage import Sight
-from launch.logs.step import Step
+from launch.job.stage import StageFacts
+from launch.logs.step import TrainingStep
 from launch.planner import fit
 from launch.run import record
-from launch.run.host import Here
+from launch.run.host import HostStage
 from launch.run.launcher import Ending
 from tests.envcheck.checks.doctor_helpers import simulated
 
@@ -64,10 +64,10 @@ def cards(count: int, gib: int, used_mib: tuple[int, ...] = (3314,)) -> Facts:
     return Facts(vendors=(VendorFacts(VENDORS["npu"], devices=found),))
 
 
-def situated(recipe: Recipe, job: Job, known: Facts) -> Situation:
+def situated(recipe: Recipe, job: Job, known: Facts) -> GateContext:
     """What the gates of memory look at; the rest is not there."""
-    rest: dict[str, Any] = {"command": render(recipe, job), "stage": Here(recipe, None), "sight": Sight()}
-    return Situation(recipe=recipe, job=job, device="npu", runs=Path("/runs"), facts=known, **rest)
+    rest: dict[str, Any] = {"command": render(recipe, job), "stage": HostStage(recipe, None), "sight": StageFacts()}
+    return GateContext(recipe=recipe, job=job, device="npu", runs=Path("/runs"), facts=known, **rest)
 
 
 def ids(value: object) -> str:
@@ -183,7 +183,7 @@ def test_host_memory_still_counts() -> None:
 
 def test_measured_is_device_memory() -> None:
     """The fullest step's device memory in bytes; on the CPU programs tell of the host's, which is no measured peak."""
-    steps = (Step(1.0, 1, None, 2048), Step(0.9, 2, None, 1024))
+    steps = (TrainingStep(1.0, 1, None, 2048), TrainingStep(0.9, 2, None, 1024))
     end = Ending("finished", 0, failed=None, steps=steps, peak_bytes=9 << 30, seconds=1.0, launcher_lines=())
 
     assert record.measured(end, "npu") == 2 << 30

@@ -218,7 +218,7 @@ def test_newer_than_the_list(which: dict[str, Any], installed: str) -> None:
 
 
 @pytest.mark.parametrize("its", schema.lists(), ids=lambda its: f"{its.program} {its.versions}")
-def test_lists_hold_together(its: schema.Known) -> None:
+def test_lists_hold_together(its: schema.OptionSchema) -> None:
     """What only some versions have is in the list of one that was read and absent from that of another."""
     read = [text for package, text in READ if package == its.package and schema.fits(text, its.read or its.versions)]
     there = [its.at(text) for text in read]

@@ -49,7 +49,7 @@ def test_recipes_know_their_upstream(recipe: Recipe, job: Job) -> None:
 
 
 @pytest.mark.parametrize("found", UPSTREAM, ids=lambda found: f"{found.program} {found.versions}")
-def test_lists_are_lists(found: schema.Known) -> None:
+def test_lists_are_lists(found: schema.OptionSchema) -> None:
     """A list says where it comes from, and holds names as an upstream writes them."""
     assert len(found.names) > 20
     assert "wheel" in found.source or "hparams" in found.source

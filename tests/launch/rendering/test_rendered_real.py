@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from launch.job.choose_job import choose_job, fill_values
-from launch.job.command import Command, render
+from launch.job.command import TrainingCommand, render
 from launch.job.request import Request
 from launch.job.script import script
 from tests.launch.script_parts import elsewhere, prepare
@@ -49,7 +49,7 @@ def own_address() -> str:
     pytest.skip("this machine has no address but loopback")
 
 
-def made(root: Path, torch: Path, wish: Request) -> Command:
+def made(root: Path, torch: Path, wish: Request) -> TrainingCommand:
     """The job below a root, with the real torchrun in the place of its stand-in."""
     recipe, job = choose_job(wish)
     command = elsewhere(render(recipe, job, fill_values(wish, recipe, None)), root)
@@ -60,7 +60,7 @@ def made(root: Path, torch: Path, wish: Request) -> Command:
     return command
 
 
-def started(root: Path, command: Command, **more: str) -> subprocess.Popen[str]:
+def started(root: Path, command: TrainingCommand, **more: str) -> subprocess.Popen[str]:
     path = root / f"job{more.get('NODE_RANK', '')}.sh"
     path.write_text(script(command))
     base = {"PATH": f"{root / 'bin'}:{os.environ['PATH']}", "HOME": str(root), "TOLD": str(root / "told")}

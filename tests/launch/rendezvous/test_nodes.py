@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from envcheck.core.model import Status
 from launch.job.request import Request
 from launch.rendezvous import hello, judge, meeting
-from launch.rendezvous.hello import Greeting
-from launch.rendezvous.result import Met
+from launch.rendezvous.hello import Hello
+from launch.rendezvous.result import RendezvousResult
 from launch.run import this_node
 from tests.launch.gates.gate_parts import JOB, situated
 
-OWN = Greeting(
+OWN = Hello(
     host="n0", address="10.0.0.1", nodes=3, job="a" * 64, device="npu", devices=16, driver="24.1.0", python="3.10.12",
     packages={"paddlepaddle": "3.1.0"},
 )  # fmt: skip
@@ -35,11 +35,11 @@ def port() -> int:
         return int(probe.getsockname()[1])
 
 
-def node(number: int, **more: object) -> Greeting:
+def node(number: int, **more: object) -> Hello:
     return replace(OWN, host=f"n{number}", address=f"10.0.0.{number + 1}", rank=number, **more)  # type: ignore[arg-type]
 
 
-def gathered(port: int, *nodes: Greeting, limit_s: float = 20.0) -> list[Met]:
+def gathered(port: int, *nodes: Hello, limit_s: float = 20.0) -> list[RendezvousResult]:
     """The first leads."""
     with ThreadPoolExecutor(len(nodes)) as pool:
         asked = [
@@ -49,7 +49,7 @@ def gathered(port: int, *nodes: Greeting, limit_s: float = 20.0) -> list[Met]:
         return [each.result(timeout=limit_s + 30) for each in asked]
 
 
-def bad(met: Met) -> dict[str, str]:
+def bad(met: RendezvousResult) -> dict[str, str]:
     return {f.name: f.seen for f in met.findings if f.status in (Status.FAIL, Status.WARN)}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from launch.run import diagnose_failure
-from launch.run.first_failure import Failed
+from launch.run.first_failure import FirstFailure
 from launch.run.launcher import Ending
 from tests.launch.test_train import variables
 
@@ -22,7 +22,7 @@ OOM = (
 PEER = "RuntimeError: [Rank 0]: Connection reset by peer"
 
 
-def ending(how: str, failed: Failed | None) -> Ending:
+def ending(how: str, failed: FirstFailure | None) -> Ending:
     return Ending(how, 1, failed, (), 0, 1.0, ())
 
 
@@ -37,7 +37,7 @@ def test_the_first_failed_workers_log_is_read(tmp_path: Path) -> None:
     """Not that of the one whose connection broke afterwards, and not the launcher's."""
     run = logs(tmp_path, workerlog_0=PEER, workerlog_1=f"step 1\n{OOM}\n", launcher_log="exit code 247\n")
 
-    (first, *_) = diagnose_failure.diagnosed(run, ending("failed", Failed(1, 1, ())), 0.0)
+    (first, *_) = diagnose_failure.diagnosed(run, ending("failed", FirstFailure(1, 1, ())), 0.0)
 
     assert "memory" in first.says.lower()
     assert first.evidence[0].text == OOM
@@ -48,7 +48,7 @@ def test_the_end_of_a_long_log_is_enough(tmp_path: Path) -> None:
     """A log of a day costs no more than its last megabytes."""
     run = logs(tmp_path, workerlog_0="a healthy line of a training\n" * 400_000 + OOM)
 
-    assert diagnose_failure.diagnosed(run, ending("failed", Failed(0, 1, ())), 0.0)
+    assert diagnose_failure.diagnosed(run, ending("failed", FirstFailure(0, 1, ())), 0.0)
 
 
 @pytest.mark.parametrize("how", ("finished", "interrupted", "deadline", "stopped"))
@@ -60,7 +60,9 @@ def test_what_did_not_fail_has_no_cause(tmp_path: Path, how: str) -> None:
 def test_unknown_words_are_no_claim(tmp_path: Path) -> None:
     """Nothing is made up; logs that are gone are no fault."""
     assert (
-        diagnose_failure.diagnosed(logs(tmp_path, workerlog_0="all is well\n"), ending("failed", Failed(0, 3, ())), 0.0)
+        diagnose_failure.diagnosed(
+            logs(tmp_path, workerlog_0="all is well\n"), ending("failed", FirstFailure(0, 3, ())), 0.0
+        )
         == ()
     )
     assert diagnose_failure.diagnosed(tmp_path / "gone", ending("unstarted", None), 0.0) == ()

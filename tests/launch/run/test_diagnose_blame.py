@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launch.run.first_failure import Worker, first_failed, named, shared, spoken
+from launch.run.first_failure import WorkerEnd, first_failed, named, shared, spoken
 
 FULL = "[2025-07-01 12:00:05,000] [   ERROR] - OSError: [Errno 28] No space left on device: '/out/x'"
 LATER = "[2025-07-01 12:00:09,000] [   ERROR] - OSError: [Errno 28] No space left on device: '/out/x'"
@@ -22,23 +22,23 @@ SUMMARY = """Root Cause (first observed failure):
     ("workers", "launcher", "expected"),
     [
         # the log that was written last failed first: its lines say so
-        ([Worker(0, (LATER,), 1), Worker(1, (FULL,), 9)], "", (1, None)),
+        ([WorkerEnd(0, (LATER,), 1), WorkerEnd(1, (FULL,), 9)], "", (1, None)),
         # a time-out came first by the clock, and is a consequence all the same
-        ([Worker(0, (SOCKET,), 1), Worker(1, (FULL,), 9)], "", (1, None)),
+        ([WorkerEnd(0, (SOCKET,), 1), WorkerEnd(1, (FULL,), 9)], "", (1, None)),
         # only time-outs: the earliest
-        ([Worker(0, (SOCKET,), 5), Worker(1, (SOCKET.replace(":01,", ":03,"),), 3)], "", (0, None)),
+        ([WorkerEnd(0, (SOCKET,), 5), WorkerEnd(1, (SOCKET.replace(":01,", ":03,"),), 3)], "", (0, None)),
         # ended by a launcher that hands on SIGTERM as a shell would, or as a byte
-        ([Worker(0, (), 1, 1.0, 143), Worker(1, (), 1, 2.0, 241), Worker(2, ("x",), 1, 3.0, 1)], "", (2, 1)),
+        ([WorkerEnd(0, (), 1, 1.0, 143), WorkerEnd(1, (), 1, 2.0, 241), WorkerEnd(2, ("x",), 1, 3.0, 1)], "", (2, 1)),
         # killed is killed, whatever its last words were of
-        ([Worker(0, (FULL,), 1, 4.0, 1), Worker(1, (SOCKET,), 1, 2.0, -9)], "", (1, -9)),
+        ([WorkerEnd(0, (FULL,), 1, 4.0, 1), WorkerEnd(1, (SOCKET,), 1, 2.0, -9)], "", (1, -9)),
         # an abort over a lost peer follows
-        ([Worker(0, (SOCKET,), 1, 2.0, -6), Worker(1, ("ValueError: mine",), 1, 2.5, 1)], "", (1, 1)),
+        ([WorkerEnd(0, (SOCKET,), 1, 2.0, -6), WorkerEnd(1, ("ValueError: mine",), 1, 2.5, 1)], "", (1, 1)),
         # the launcher saw what nobody else did
-        ([Worker(2, ("step",), 1), Worker(3, ("step",), 1)], PADDLE, (3, -9)),
-        ([Worker(2, ("step",), 1), Worker(3, ("step",), 1)], TORCH, (2, -9)),
+        ([WorkerEnd(2, ("step",), 1), WorkerEnd(3, ("step",), 1)], PADDLE, (3, -9)),
+        ([WorkerEnd(2, ("step",), 1), WorkerEnd(3, ("step",), 1)], TORCH, (2, -9)),
     ],
 )
-def test_first_failed(workers: list[Worker], launcher: str, expected: tuple[int, int | None]) -> None:
+def test_first_failed(workers: list[WorkerEnd], launcher: str, expected: tuple[int, int | None]) -> None:
     """The cause by kind first, then by time: of the processes, else of the logs' own lines."""
     failed = first_failed(workers, launcher)
 
@@ -59,8 +59,8 @@ def test_words_in_the_launchers_log() -> None:
     text = (
         "[rank2]: Traceback\nother words\n[rank3]: ValueError: mine\n[rank2]: RuntimeError: Connection reset by peer\n"
     )
-    workers = (Worker(0, died_s=2.0, code=1), Worker(1, died_s=1.0, code=1))
-    kept = Worker(0, ("its own",), log="workerlog.0")
+    workers = (WorkerEnd(0, died_s=2.0, code=1), WorkerEnd(1, died_s=1.0, code=1))
+    kept = WorkerEnd(0, ("its own",), log="workerlog.0")
 
     assert [w.lines for w in spoken(workers, text)] == [
         ("Traceback", "RuntimeError: Connection reset by peer"),
@@ -74,11 +74,11 @@ def test_nobody_failed_by_itself() -> None:
     """Where all have words about a connection alone, none is called the cause."""
     text = "[rank0]: RuntimeError: Connection closed by peer [10.0.0.2]:4"
 
-    first = first_failed((Worker(0, died_s=2.0, code=1), Worker(1, died_s=3.0, code=-15)), text)
+    first = first_failed((WorkerEnd(0, died_s=2.0, code=1), WorkerEnd(1, died_s=3.0, code=-15)), text)
 
     assert first is not None
     assert (first.rank, first.follows) == (0, True)
-    alone = first_failed((Worker(0, ("ValueError: mine",), died_s=2.0, code=1),), "")
+    alone = first_failed((WorkerEnd(0, ("ValueError: mine",), died_s=2.0, code=1),), "")
     assert alone is not None
     assert not alone.follows
 
@@ -91,7 +91,7 @@ def test_words_without_a_rank() -> None:
         "E0701 12:00:00.1 881 api.py:869] failed (exitcode: 1) local_rank: 1 (pid: 4) of binary: python3\n"
         "Traceback (most recent call last):\ntorch.distributed.elastic.ChildFailedError: x\n"
     )
-    failed = first_failed([Worker(0, (), 1, 3.0, -15), Worker(1, (), 1, 2.0, 1)], text)
+    failed = first_failed([WorkerEnd(0, (), 1, 3.0, -15), WorkerEnd(1, (), 1, 2.0, 1)], text)
 
     assert failed
     assert (failed.rank, failed.shared) == (1, True)

@@ -13,9 +13,9 @@ import pytest
 from installers.recipes.recipe import Hardware, Job, Recipe
 from launch.job import checkpoint_on_stop, environment
 from launch.job.command import render
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 from launch.run import launcher, process_tree
-from launch.run.host import Here
+from launch.run.host import HostStage
 
 pytestmark = pytest.mark.slow
 
@@ -38,14 +38,14 @@ def trained(python: Path, run: Path, *more: str, signals: int = 1) -> tuple[laun
     made = render(recipe, job, {"output": str(run / "output")})
     asked: list[float] = []
 
-    def say(step: Step) -> None:
+    def say(step: TrainingStep) -> None:
         if not asked:
             asked.append(time.monotonic())
             for number in range(signals):
                 threading.Timer(number, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     tidy = environment.clean({**os.environ, "OMP_NUM_THREADS": "1"}, made, "cpu", str(run))
-    end = launcher.launch(Here(recipe, None), made, tidy, run, say, 150)
+    end = launcher.launch(HostStage(recipe, None), made, tidy, run, say, 150)
     return end, time.monotonic() - asked[0]
 
 

@@ -24,9 +24,9 @@ from launch.job.choose_job import choose_job, set_steps
 from launch.job.command import render
 from launch.job.repeat_options import format_job_options, format_repeat_options
 from launch.job.request import Request
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 from launch.run import first_failure, launcher, loss_plot, record, watch
-from launch.run.first_failure import Worker
+from launch.run.first_failure import WorkerEnd
 from tests.launch.gates.gate_parts import FACTS, JOB, RECIPE, command, sight, situated
 
 
@@ -130,24 +130,24 @@ NAMED = "Container rank {} status failed cmd ['py'] code {} log log/workerlog.0"
     ("workers", "launcher_text", "expected"),
     [
         # rank 1 fails, rank 0 is ended by the launcher, which then says 241
-        ([Worker(0, ENDED, 5, 5, -15), Worker(1, OWN, 3, 3, 1)], NAMED.format(1, 1), (1, 1)),
+        ([WorkerEnd(0, ENDED, 5, 5, -15), WorkerEnd(1, OWN, 3, 3, 1)], NAMED.format(1, 1), (1, 1)),
         # rank 1 is killed without a word; rank 0 loses its peer, and the launcher names rank 0
-        ([Worker(0, PEER, 4, 4.1, 1), Worker(1, (), 1, 4.2, -9)], NAMED.format(0, 1), (1, -9)),
+        ([WorkerEnd(0, PEER, 4, 4.1, 1), WorkerEnd(1, (), 1, 4.2, -9)], NAMED.format(0, 1), (1, -9)),
         # the same, and nobody saw how rank 1 died; gloo says it in its own way
-        ([Worker(0, GLOO, 4, 4.1, 1), Worker(1, (), 1, 4.2)], NAMED.format(0, 1), (1, None)),
+        ([WorkerEnd(0, GLOO, 4, 4.1, 1), WorkerEnd(1, (), 1, 4.2)], NAMED.format(0, 1), (1, None)),
         # rank 1 was done, nobody saw its code; rank 0 could not save
-        ([Worker(0, OWN, 4, 4.1, 1), Worker(1, (), 1, 3.2)], NAMED.format(0, 1), (0, 1)),
+        ([WorkerEnd(0, OWN, 4, 4.1, 1), WorkerEnd(1, (), 1, 3.2)], NAMED.format(0, 1), (0, 1)),
         # both fail by themselves: the one who died first
-        ([Worker(0, OWN, 4, 4.0, 1), Worker(1, OWN, 3, 3.5, 1)], "", (1, 1)),
+        ([WorkerEnd(0, OWN, 4, 4.0, 1), WorkerEnd(1, OWN, 3, 3.5, 1)], "", (1, 1)),
         # nobody saw the processes: the logs and the launcher's words are left
-        ([Worker(0, PEER, 2), Worker(1, OWN, 3)], NAMED.format(1, 7), (1, 7)),
-        ([Worker(0, ENDED, 5), Worker(1, ("quiet",), 3)], NAMED.format(1, 3), (1, 3)),
+        ([WorkerEnd(0, PEER, 2), WorkerEnd(1, OWN, 3)], NAMED.format(1, 7), (1, 7)),
+        ([WorkerEnd(0, ENDED, 5), WorkerEnd(1, ("quiet",), 3)], NAMED.format(1, 3), (1, 3)),
         # a healthy worker that the launcher ended is no suspect, even alone
-        ([Worker(0, ("step 1",), 5, 5, -15), Worker(1, ("done",), 5, 5, 0)], "", None),
+        ([WorkerEnd(0, ("step 1",), 5, 5, -15), WorkerEnd(1, ("done",), 5, 5, 0)], "", None),
         ([], "", None),
     ],
 )
-def test_first_failed(workers: list[Worker], launcher_text: str, expected: tuple[int, int] | None) -> None:
+def test_first_failed(workers: list[WorkerEnd], launcher_text: str, expected: tuple[int, int] | None) -> None:
     """The cause is named, not the worker that the launcher ended, nor the one that lost its peer."""
     failed = first_failure.first_failed(workers, launcher_text)
 
@@ -201,7 +201,7 @@ def test_teller_on_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
 
     teller = watch.Teller(sys.stderr, of=100)
     for number in range(1, 101):
-        teller(Step(5 - number / 100, number))
+        teller(TrainingStep(5 - number / 100, number))
     teller.close()
     lines = capsys.readouterr().err.splitlines()
 
@@ -219,7 +219,7 @@ losses = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=60)
 def test_curve_is_well_formed(values: list[float], title: str) -> None:
     """Any losses and any title give a picture that an XML parser reads, without numbers that are none."""
     clean_title = re.sub(r"[^\x20-\ud7ff\ue000-\ufffd]", "", title)
-    picture = loss_plot.svg([Step(v) for v in values if abs(v) < 1e9 or not math.isfinite(v)], clean_title)
+    picture = loss_plot.svg([TrainingStep(v) for v in values if abs(v) < 1e9 or not math.isfinite(v)], clean_title)
 
     ElementTree.fromstring(picture)
     assert not re.search(r'"[^"]*\b(nan|inf)\b[^"]*"', picture)
@@ -238,16 +238,16 @@ def test_ticks_span(low: float, width: float) -> None:
 
 def test_curve_in_characters() -> None:
     """A falling loss falls on the terminal: first column on top, last at the bottom."""
-    rows = loss_plot.text([Step(10 - n / 10, n) for n in range(1, 51)]).splitlines()[1:-2]
+    rows = loss_plot.text([TrainingStep(10 - n / 10, n) for n in range(1, 51)]).splitlines()[1:-2]
 
     assert rows[0].split("|")[1].startswith("*")
     assert rows[-1].rstrip().endswith("*")
-    assert loss_plot.text([Step(1.0)]) == ""
+    assert loss_plot.text([TrainingStep(1.0)]) == ""
 
 
 def test_long_run_is_thinned() -> None:
     """A picture of a hundred thousand steps stays small and keeps the last step."""
-    found = loss_plot.points([Step(1.0, n) for n in range(1, 100_001)])
+    found = loss_plot.points([TrainingStep(1.0, n) for n in range(1, 100_001)])
 
     assert len(found) <= loss_plot.POINTS + 1
     assert found[-1][0] == 100_000
@@ -267,7 +267,13 @@ def test_run_folders_differ(tmp_path: Path) -> None:
 def test_record_is_strict_json(tmp_path: Path) -> None:
     """A loss that is no number is null, not a word that JSON does not know; nothing temporary stays."""
     end = launcher.Ending(
-        "failed", 241, first_failure.Failed(1, None, ("x",)), (Step(math.nan, 1), Step(2.0, 2)), 0, 1.0, ()
+        "failed",
+        241,
+        first_failure.FirstFailure(1, None, ("x",)),
+        (TrainingStep(math.nan, 1), TrainingStep(2.0, 2)),
+        0,
+        1.0,
+        (),
     )
     record.write(tmp_path, record.ending(end, 5))
     said = json.loads((tmp_path / "run.json").read_text(), parse_constant=pytest.fail)

@@ -11,10 +11,10 @@ import pytest
 from installers.recipes.recipe import Hardware, Job, Recipe
 from launch.job import environment as clean
 from launch.job.command import render
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 from launch.run import launcher
 from launch.run import watch as watching
-from launch.run.host import Here
+from launch.run.host import HostStage
 from launch.run.watch import Watch
 from launch.watching import monitor
 
@@ -38,8 +38,8 @@ class Nobody:
     def close(self) -> None: ...
 
 
-def watch_of(folder: Path) -> tuple[Watch, list[Step]]:
-    said: list[Step] = []
+def watch_of(folder: Path) -> tuple[Watch, list[TrainingStep]]:
+    said: list[TrainingStep] = []
     return Watch(folder, Nobody(), said.append), said
 
 
@@ -157,7 +157,7 @@ def torchrun(environment: Path, folder: Path, fails: int, *options: str) -> laun
     made = render(recipe, job, {"python": str(environment / "bin/python"), "log_dir": str(folder / "log")})
     (folder / "log").mkdir()
     tidy = clean.clean(os.environ, made, "cpu", str(folder))
-    return launcher.launch(Here(recipe, None), made, tidy, folder, lambda step: None, 120)
+    return launcher.launch(HostStage(recipe, None), made, tidy, folder, lambda step: None, 120)
 
 
 @pytest.mark.slow

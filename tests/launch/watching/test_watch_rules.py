@@ -11,24 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.core.errors import UsageError
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 from launch.watching import choose_monitor, rules
-from launch.watching.state import Card, Sample, State
+from launch.watching.state import CardSample, CardSamples, RunMoment
 
-IDLE = tuple(Card(str(n), 3400, 65536, 0.0, health="OK") for n in range(2))
-WELL = tuple(Step(5 - n / 100, n) for n in range(1, 41))
-
-
-def looks(*cards: Card, count: int = 3) -> tuple[Sample, ...]:
-    return tuple(Sample(100.0 + 5 * n, cards) for n in range(count))
+IDLE = tuple(CardSample(str(n), 3400, 65536, 0.0, health="OK") for n in range(2))
+WELL = tuple(TrainingStep(5 - n / 100, n) for n in range(1, 41))
 
 
-def taken(**more: Any) -> tuple[Card, ...]:
+def looks(*cards: CardSample, count: int = 3) -> tuple[CardSamples, ...]:
+    return tuple(CardSamples(100.0 + 5 * n, cards) for n in range(count))
+
+
+def taken(**more: Any) -> tuple[CardSample, ...]:
     return (IDLE[0], replace(IDLE[1], **more))
 
 
 # A healthy moment: 40 steps of a second each, cards at work, a log that grew just now.
-HEALTHY = State(
+HEALTHY = RunMoment(
     now=140.0,
     began_at=50.0,
     grew_at=139.0,
@@ -36,12 +36,12 @@ HEALTHY = State(
     marks=tuple((99.0 + n, n) for n in range(1, 41)),
     first_step_at=100.0,
     stepped_at=139.0,
-    before=Sample(40.0, IDLE),
+    before=CardSamples(40.0, IDLE),
     samples=looks(*(replace(card, used_mib=40000, percent=95.0) for card in IDLE)),
     busy_cores=2.0,
     host_free=0.5,
 )
-NAN, HIGH = Step(math.nan, 41), tuple(Step(40.0, n) for n in range(41, 44))
+NAN, HIGH = TrainingStep(math.nan, 41), tuple(TrainingStep(40.0, n) for n in range(41, 44))
 FALLEN = {"now": 201.0, "grew_at": 100.0, "worked_at": 140.0, "fallen": ("Traceback", "  File", "OSError: x")}
 SILENT = {"grew_at": 1000.0, "stepped_at": 1000.0}
 CASES: list[tuple[str, dict[str, Any], str]] = [
@@ -59,14 +59,14 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("loss", {"steps": (*WELL, NAN, NAN, NAN)}, "no number since step 41"),
     ("loss", {"steps": (NAN, NAN, NAN)}, "no number"),
     ("loss", {"steps": (*WELL, NAN, NAN)}, ""),
-    ("loss", {"steps": (*WELL, NAN, NAN, Step(4.0, 44))}, ""),  # fp16 skips a step now and then
-    ("loss", {"steps": (*WELL, *[Step(math.inf, 41)] * 3)}, "no number"),
-    ("loss", {"steps": (*WELL, *[Step(0.0, 41, grad_norm=math.nan)] * 3)}, "no number"),
-    ("loss", {"steps": (*WELL, *[Step(0.0, 41, grad_norm=0.5)] * 3)}, ""),
+    ("loss", {"steps": (*WELL, NAN, NAN, TrainingStep(4.0, 44))}, ""),  # fp16 skips a step now and then
+    ("loss", {"steps": (*WELL, *[TrainingStep(math.inf, 41)] * 3)}, "no number"),
+    ("loss", {"steps": (*WELL, *[TrainingStep(0.0, 41, grad_norm=math.nan)] * 3)}, "no number"),
+    ("loss", {"steps": (*WELL, *[TrainingStep(0.0, 41, grad_norm=0.5)] * 3)}, ""),
     ("loss", {"steps": (*WELL, *HIGH)}, "more than 4 times"),
     ("loss", {"steps": (*WELL[:5], *HIGH)}, ""),  # too early to say
-    ("loss", {"steps": (*(Step(-s.loss, s.step) for s in WELL), *HIGH)}, ""),  # a loss below 0 has no such measure
-    ("loss", {"steps": tuple(Step(n / 1000, n) for n in range(1, 60))}, ""),  # reinforcement learning begins near 0
+    ("loss", {"steps": (*(TrainingStep(-s.loss, s.step) for s in WELL), *HIGH)}, ""),  # below 0 is no such measure
+    ("loss", {"steps": tuple(TrainingStep(n / 1000, n) for n in range(1, 60))}, ""),  # as reinforcement learning begins
     ("loss", {"steps": ()}, ""),
     ("stalled", {"now": 1500.0, **SILENT}, ""),
     ("stalled", {"now": 1601.0, **SILENT}, "no step for 10 min, and a step took 1 s before"),
@@ -84,8 +84,8 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("health", {"samples": looks(*taken(health="Alarm"))}, "card 1 has turned from OK to Alarm"),
     ("health", {"samples": looks(*taken(health="Warning"))}, ""),
     ("health", {"samples": looks(*taken(health="Alarm"), count=1)}, ""),
-    ("health", {"samples": (*looks(*taken(health="Alarm")), Sample(120.0, IDLE))}, ""),
-    ("health", {"samples": looks(*taken(health="Alarm")), "before": Sample(40.0, taken(health="Alarm"))}, ""),
+    ("health", {"samples": (*looks(*taken(health="Alarm")), CardSamples(120.0, IDLE))}, ""),
+    ("health", {"samples": looks(*taken(health="Alarm")), "before": CardSamples(40.0, taken(health="Alarm"))}, ""),
     ("health", {"samples": looks(IDLE[0])}, "card 1 is no longer listed"),
     ("health", {"samples": looks(*taken(ecc_uncorrected=3))}, "3 uncorrected memory errors, 0 before"),
     ("health", {"samples": looks(*taken(health=None))}, ""),
@@ -121,7 +121,7 @@ def test_every_rule_is_tested() -> None:
 def test_healthy_run_goes_on() -> None:
     """No rule ends a run in which all is well, nor one of which nothing is known yet."""
     assert rules.judge(HEALTHY, rules.in_force()) is None
-    assert rules.judge(State(now=60.0, began_at=50.0, grew_at=50.0), rules.in_force()) is None
+    assert rules.judge(RunMoment(now=60.0, began_at=50.0, grew_at=50.0), rules.in_force()) is None
 
 
 def test_finding_says_what_to_do() -> None:
@@ -137,12 +137,12 @@ def test_finding_says_what_to_do() -> None:
 
 
 TIMES, SIZES = st.floats(0, 1e7), st.integers(0, 9) | st.none()
-STEPS = st.builds(Step, st.floats(), st.integers(0, 99) | st.none(), grad_norm=st.floats() | st.none())
+STEPS = st.builds(TrainingStep, st.floats(), st.integers(0, 99) | st.none(), grad_norm=st.floats() | st.none())
 HEALTHS = st.sampled_from(("OK", "Alarm", "?", None))
-CARDS = st.builds(Card, st.sampled_from("012"), SIZES, SIZES, st.floats(0, 100) | st.none(), health=HEALTHS)
-SAMPLES = st.builds(Sample, TIMES, st.lists(CARDS).map(tuple))
+CARDS = st.builds(CardSample, st.sampled_from("012"), SIZES, SIZES, st.floats(0, 100) | st.none(), health=HEALTHS)
+SAMPLES = st.builds(CardSamples, TIMES, st.lists(CARDS).map(tuple))
 STATES = st.builds(
-    State,
+    RunMoment,
     now=TIMES,
     began_at=TIMES,
     grew_at=TIMES,
@@ -159,7 +159,7 @@ STATES = st.builds(
 
 
 @given(STATES)
-def test_rules_never_fail(state: State) -> None:
+def test_rules_never_fail(state: RunMoment) -> None:
     """Whatever moment is put together: a finding or none."""
     found = rules.judge(state, rules.in_force())
 

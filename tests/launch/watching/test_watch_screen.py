@@ -12,25 +12,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launch.logs.step import Step
-from launch.watching.page import Shown, bar, page
-from launch.watching.state import Card, Sample, State
+from launch.logs.step import TrainingStep
+from launch.watching.page import WatchPage, bar, page
+from launch.watching.state import CardSample, CardSamples, RunMoment
 
 pytestmark = pytest.mark.slow
 
-STEPS = tuple(Step(5 - n / 20, n, of=80, learning_rate=1e-4) for n in range(1, 41))
+STEPS = tuple(TrainingStep(5 - n / 20, n, of=80, learning_rate=1e-4) for n in range(1, 41))
 CARDS = tuple(
-    Card(str(n), 1024 * (n + 30), 65536, 10.0 * n, power_w=300.5, temperature_c=61.0, health="OK") for n in range(16)
+    CardSample(str(n), 1024 * (n + 30), 65536, 10.0 * n, power_w=300.5, temperature_c=61.0, health="OK")
+    for n in range(16)
 )
-STATE = State(
+STATE = RunMoment(
     now=1000.0,
     began_at=400.0,
     grew_at=999.0,
     steps=STEPS,
     marks=tuple((900.0 + 2 * n, n) for n in range(1, 41)),
-    samples=(Sample(998.0, CARDS),),
+    samples=(CardSamples(998.0, CARDS),),
 )
-SHOWN = Shown("tiny-npu, lora", STATE, lines=[f"line {n}" for n in range(60)])
+SHOWN = WatchPage("tiny-npu, lora", STATE, lines=[f"line {n}" for n in range(60)])
 
 
 def test_what_is_shown() -> None:
@@ -62,19 +63,19 @@ def test_small_terminal() -> None:
 
 def test_before_the_first_step() -> None:
     """Without steps, cards and lines there is still a screen."""
-    assert page(Shown("x", State(now=5.0, began_at=0.0, grew_at=0.0)), 80, 24) == ["x  5 s", "no step yet", ""]
+    assert page(WatchPage("x", RunMoment(now=5.0, began_at=0.0, grew_at=0.0)), 80, 24) == ["x  5 s", "no step yet", ""]
 
 
 def test_old_looks_are_said_to_be_old() -> None:
     """Cards whose tool hangs are shown as they were, with the age."""
-    old = Shown("x", State(now=500.0, began_at=0.0, grew_at=0.0, samples=(Sample(100.0, CARDS[:1]),)))
+    old = WatchPage("x", RunMoment(now=500.0, began_at=0.0, grew_at=0.0, samples=(CardSamples(100.0, CARDS[:1]),)))
 
     assert "as of 7 min ago" in page(old, 100, 30)
 
 
 def test_lines_cannot_draw() -> None:
     """What a log says moves no cursor."""
-    lines = page(Shown("x", STATE, lines=["\x1b[2J\x07evil\ttab"]), 80, 60)
+    lines = page(WatchPage("x", STATE, lines=["\x1b[2J\x07evil\ttab"]), 80, 60)
 
     assert lines[-1] == " [2J evil tab"
 
@@ -82,8 +83,10 @@ def test_lines_cannot_draw() -> None:
 @given(st.integers(-5, 300), st.integers(-5, 100), st.booleans(), st.integers(0, 16), st.integers(0, 40))
 def test_fits_every_terminal(width: int, height: int, unicode: bool, cards: int, steps: int) -> None:
     """Whatever the terminal's size: no line and no page is larger."""
-    state = State(now=9.0, began_at=0.0, grew_at=0.0, steps=STEPS[:steps], samples=(Sample(1.0, CARDS[:cards]),))
-    lines = page(Shown("a title", state, lines=["x" * 500] * 50), width, height, unicode)
+    state = RunMoment(
+        now=9.0, began_at=0.0, grew_at=0.0, steps=STEPS[:steps], samples=(CardSamples(1.0, CARDS[:cards]),)
+    )
+    lines = page(WatchPage("a title", state, lines=["x" * 500] * 50), width, height, unicode)
 
     assert len(lines) <= max(height, 5)
     assert all(len(line) <= max(width, 20) for line in lines)

@@ -21,9 +21,9 @@ from installers.recipes import catalogue
 from installers.recipes.recipe import Hardware, Job, Recipe
 from launch.job import environment as clean
 from launch.job.command import PROGRAMS, render
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 from launch.run import launcher, process_tree, record, run_text
-from launch.run.host import Here
+from launch.run.host import HostStage
 from launch.runs import shown
 from launch.runs.run_state import Run
 from launch.watching import cards, choose_monitor, stacks
@@ -65,7 +65,7 @@ def run(code: str, environment: Path, folder: Path, *limits: str, off: tuple[str
     made = render(recipe, job, {"python": str(environment / "bin/python"), "log_dir": str(folder / "log")})
     tidy = clean.clean(os.environ, made, "cpu", str(folder))
     monitor = Monitor(choose_monitor.parse_rules(off, limits), None, folder / "log", str(folder))
-    return launcher.launch(Here(recipe, None), made, tidy, folder, lambda step: None, 120, monitor=monitor)
+    return launcher.launch(HostStage(recipe, None), made, tidy, folder, lambda step: None, 120, monitor=monitor)
 
 
 def test_loss_that_is_no_number(paddle_environment: Path, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_launcher_that_does_not_notice(tmp_path: Path) -> None:
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     made = render(recipe, job, {})
     tidy = clean.clean(os.environ, made, "cpu", str(tmp_path))
-    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, lambda step: None, 1000)
+    end = launcher.launch(HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 1000)
 
     assert end.how == "failed"
     assert end.failed
@@ -199,7 +199,7 @@ def test_who_cannot_be_ended_is_named(
     made = render(recipe, job, {})
     monkeypatch.setattr("launch.run.host.end_survivors", lambda run: None)
     tidy = clean.clean(os.environ, made, "cpu", str(tmp_path))
-    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, lambda step: None, 100)
+    end = launcher.launch(HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 100)
     (left,) = process_tree.survivors(tmp_path)
     left.kill()
     run_text.end(tmp_path, end, (), 0)
@@ -211,8 +211,8 @@ def test_who_cannot_be_ended_is_named(
 
 def test_peak_beside_the_prediction() -> None:
     """What the cards grew by is what was measured, where the program itself tells nothing; on the CPU nothing is."""
-    end = launcher.Ending("finished", 0, None, (Step(1.0, 1),), 0, 1.0, (), cards={"grown_mib": 2048})
-    told = replace(end, steps=(Step(1.0, 1, memory_mib=1024),))
+    end = launcher.Ending("finished", 0, None, (TrainingStep(1.0, 1),), 0, 1.0, (), cards={"grown_mib": 2048})
+    told = replace(end, steps=(TrainingStep(1.0, 1, memory_mib=1024),))
 
     assert record.measured(end, "npu") == 2 << 30
     assert record.measured(told, "npu") == 1 << 30
@@ -235,7 +235,7 @@ def test_page_of_a_stopped_run(tmp_path: Path) -> None:
 def test_cards_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The fullest card and the one that drew most are told at the end; a tool that told nothing is not mentioned."""
     peaks = {"0": {"memory_mib": 2048, "power_w": 90.4}, "1": {"memory_mib": 1024, "power_w": 300.0}, "2": {}}
-    end = launcher.Ending("finished", 0, None, (Step(1.0, 1),), 0, 1.0, (), cards={"peaks": peaks})
+    end = launcher.Ending("finished", 0, None, (TrainingStep(1.0, 1),), 0, 1.0, (), cards={"peaks": peaks})
     run_text.end(tmp_path, end, (), 0)
     with_cards = capsys.readouterr().err
     run_text.end(tmp_path, replace(end, cards={}), (), 0)
@@ -280,7 +280,7 @@ def test_training_on_the_cpu(atlas: Path, paddle_environment: Path, tmp_path: Pa
     monitor = Monitor(
         choose_monitor.parse_rules((), ("cpu.cores=0.2",)), sampler(atlas), tmp_path / "log", str(tmp_path)
     )
-    end = launcher.launch(Here(recipe, None), made, tidy, tmp_path, lambda step: None, 200, monitor=monitor)
+    end = launcher.launch(HostStage(recipe, None), made, tidy, tmp_path, lambda step: None, 200, monitor=monitor)
 
     assert end.how == "stopped", end
     assert end.stopped

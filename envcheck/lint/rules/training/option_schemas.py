@@ -10,7 +10,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.lint.context.package_versions import installed
 from envcheck.scripts.programs import command_of
 from launch.rendering import schema
-from launch.rendering.schema import Known
+from launch.rendering.schema import OptionSchema
 
 # Options that every one of them has, whatever the list says: the parsers' own.
 _ALWAYS = frozenset(("help", "h", "local_rank", "local-rank", "config"))
@@ -20,7 +20,7 @@ _ALWAYS = frozenset(("help", "h", "local_rank", "local-rank", "config"))
 class Kit:
     """The lists that may hold; `version` is what is known to be installed."""
 
-    known: tuple[Known, ...]
+    known: tuple[OptionSchema, ...]
     version: str | None
 
     @property

@@ -13,9 +13,9 @@ from envcheck.core import language
 from envcheck.core.language import width
 from envcheck.core.language.findings import localised
 from launch.logs import step
-from launch.logs.step import Step
+from launch.logs.step import TrainingStep
 from launch.run import record, run_text
-from launch.run.first_failure import Failed
+from launch.run.first_failure import FirstFailure
 from launch.run.launcher import Ending
 from launch.runs import follow, known, shown
 from launch.runs.run_state import LOST, ORPHANED, QUEUED, Run
@@ -26,7 +26,7 @@ from tests.envcheck.core.language.test_language_reports import ENGLISH
 from tests.launch.watching.test_watch_rules import CASES, HEALTHY
 from tests.launch.watching.test_watch_screen import SHOWN
 
-STEPS = tuple(Step(5 - n / 20, n, of=80, learning_rate=1e-4, tokens_per_s_card=812.5) for n in range(1, 41))
+STEPS = tuple(TrainingStep(5 - n / 20, n, of=80, learning_rate=1e-4, tokens_per_s_card=812.5) for n in range(1, 41))
 FILES = [Path(module.__file__) for module in (run_text, shown, known, follow, step, page)]
 SAYERS = {**language_parts.SAYERS, "say": (0,)}
 STATES = (*run_text._HOW, "running", QUEUED, ORPHANED, LOST, "refused")
@@ -55,9 +55,9 @@ END = Ending("failed", 1, None, STEPS, 5 << 30, 61.0, ("launcher's own words",),
 ENDS = {
     "finished": replace(END, how="finished"),
     "one step": replace(END, how="finished", steps=STEPS[:1]),
-    "killed": replace(END, failed=Failed(1, -9, ("Killed",))),
-    "by another": replace(END, failed=Failed(0, 1, ("Broken pipe",), follows=True)),
-    "shared": replace(END, failed=Failed(0, None, ("ValueError: x",), shared=True)),
+    "killed": replace(END, failed=FirstFailure(1, -9, ("Killed",))),
+    "by another": replace(END, failed=FirstFailure(0, 1, ("Broken pipe",), follows=True)),
+    "shared": replace(END, failed=FirstFailure(0, None, ("ValueError: x",), shared=True)),
     "the launcher": END,
     "unstarted": replace(END, how="unstarted", steps=()),
     "still there": replace(END, how="interrupted", left=(77, 78)),
@@ -176,7 +176,8 @@ def test_progress_is_chinese() -> None:
 def test_the_record_stays_english() -> None:
     """What is written down for programs does not follow the locale."""
     found = rules.judge(
-        replace(HEALTHY, steps=(*HEALTHY.steps, *(Step(float("nan"), n) for n in (41, 42, 43)))), rules.in_force()
+        replace(HEALTHY, steps=(*HEALTHY.steps, *(TrainingStep(float("nan"), n) for n in (41, 42, 43)))),
+        rules.in_force(),
     )
     said = record.ending(replace(END, how="stopped", stopped=found), 5)
 

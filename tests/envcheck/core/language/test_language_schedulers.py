@@ -14,7 +14,7 @@ from envcheck.core.errors import EnvcheckError
 from launch.backends import k8s, slurm
 from launch.backends.k8s import api, cluster, follow
 from launch.backends.slurm import node_reports, place, run_entry, sbatch_options, site, slurm_options
-from launch.backends.slurm.node_reports import Shut, Verdict
+from launch.backends.slurm.node_reports import ClosedGate, NodesVerdict
 from launch.run import run_text
 from launch.runs import waiting
 from launch.runs.run_state import QUEUED, Run
@@ -147,8 +147,8 @@ def test_how_a_job_goes_is_chinese(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_nodes_that_are_not_fit_are_told_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
     """Which nodes, and each gate's own words, as the person who submitted the job sees them."""
-    shut = Shut("gate.data", "1 of 1 files is wrong, seen from /workspace", "Put the data there.")
-    for line in node_reports.told(Verdict(("n1", "n2"), {"n2": (shut,)})):
+    shut = ClosedGate("gate.data", "1 of 1 files is wrong, seen from /workspace", "Put the data there.")
+    for line in node_reports.told(NodesVerdict(("n1", "n2"), {"n2": (shut,)})):
         run_text.spoken_aside(line)
     said = capsys.readouterr().err
 

@@ -27,10 +27,10 @@ from launch.backends.slurm import (
     verdict,
 )
 from launch.backends.slurm import run_entry as slurm_seen
-from launch.backends.slurm.job import Plan
-from launch.backends.slurm.place import Place
-from launch.backends.slurm.site import Cards, Row
-from launch.backends.slurm.slurm_options import Wish
+from launch.backends.slurm.job import SlurmPlan
+from launch.backends.slurm.place import ComponentPlacement
+from launch.backends.slurm.site import NodeCards, PartitionRow
+from launch.backends.slurm.slurm_options import SlurmOptions
 from launch.job.request import Request
 from launch.runs import waiting
 from launch.runs.run_state import Run
@@ -44,21 +44,21 @@ cpu|up|infinite|40|(null)
 """
 
 
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[PartitionRow, ...]:
     return tuple(site.parse(MIXED))
 
 
-def planned(request: Request, found: tuple[Row, ...] | None = None, **more: object) -> Plan:
-    return job.plan(request, Wish(**more), found, Path("/shared/runs/x"), "/opt/envcheck")  # type: ignore[arg-type]  # a test's words
+def planned(request: Request, found: tuple[PartitionRow, ...] | None = None, **more: object) -> SlurmPlan:
+    return job.plan(request, SlurmOptions(**more), found, Path("/shared/runs/x"), "/opt/envcheck")  # type: ignore[arg-type]  # a test's words
 
 
 def test_what_a_site_has() -> None:
     """Partitions with their limits, the default one, closed ones, and cards with a type, with sockets, and none."""
     npu, gpu, *_, debug, cpu = rows()
 
-    assert (npu.partition, npu.usual, npu.nodes, npu.cards) == ("npu", True, 8, (Cards("npu", "", 16),))
-    assert (gpu.usual, gpu.cards) == (False, (Cards("gpu", "h200", 8),))
-    assert (debug.up, debug.cards) == (False, (Cards("npu", "", 16), Cards("license", "", 3)))
+    assert (npu.partition, npu.usual, npu.nodes, npu.cards) == ("npu", True, 8, (NodeCards("npu", "", 16),))
+    assert (gpu.usual, gpu.cards) == (False, (NodeCards("gpu", "h200", 8),))
+    assert (debug.up, debug.cards) == (False, (NodeCards("npu", "", 16), NodeCards("license", "", 3)))
     assert cpu.cards == ()
 
 
@@ -72,13 +72,13 @@ def test_what_is_no_answer_of_sinfo(text: str) -> None:
 @pytest.mark.parametrize(
     ("device", "nodes", "cards", "expected"),
     [
-        ("npu", 8, 16, Place("", "npu:16")),
-        ("nvidia", 4, 8, Place("gpu", "gpu:h200:8")),
-        ("iluvatar", 1, 8, Place("ilu", "gpu:bi150:8")),
-        ("iluvatar", 2, 16, Place("ilu", "gpu:bi150:8")),  # 8 cards of two chips
+        ("npu", 8, 16, ComponentPlacement("", "npu:16")),
+        ("nvidia", 4, 8, ComponentPlacement("gpu", "gpu:h200:8")),
+        ("iluvatar", 1, 8, ComponentPlacement("ilu", "gpu:bi150:8")),
+        ("iluvatar", 2, 16, ComponentPlacement("ilu", "gpu:bi150:8")),  # 8 cards of two chips
     ],
 )
-def test_where_a_job_fits(device: str, nodes: int, cards: int, expected: Place) -> None:
+def test_where_a_job_fits(device: str, nodes: int, cards: int, expected: ComponentPlacement) -> None:
     """The default partition where it will do, else the one that has such cards, called as the site calls them."""
     assert place.place(rows(), device, nodes, cards, "", "") == expected
 
@@ -106,7 +106,7 @@ def test_a_guess_says_that_it_is_one() -> None:
     guess = place.place(None, "npu", 8, 16, "", "")
 
     assert guess.gres == "npu:16" and "no sinfo" in guess.note
-    assert place.place(None, "npu", 8, 16, "big", "gpu:h200") == Place("big", "gpu:h200:16")
+    assert place.place(None, "npu", 8, 16, "big", "gpu:h200") == ComponentPlacement("big", "gpu:h200:16")
 
 
 REQUESTS = {
@@ -147,8 +147,8 @@ def test_a_component_for_each_vendor() -> None:
     text = script.text(plan)
 
     assert [(c.role, c.nodes, c.place) for c in plan.components] == [
-        ("nvidia", 1, Place("gpu", "gpu:h200:8")),
-        ("iluvatar", 1, Place("ilu", "gpu:bi150:8")),
+        ("nvidia", 1, ComponentPlacement("gpu", "gpu:h200:8")),
+        ("iluvatar", 1, ComponentPlacement("ilu", "gpu:bi150:8")),
     ]
     assert text.count("#SBATCH hetjob") == 1
     assert "--het-group=0 --cpu-bind=none" in text and "--het-group=1 --cpu-bind=none" in text
