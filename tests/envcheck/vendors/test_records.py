@@ -1,0 +1,35 @@
+"""What the vendors' records and checks name is there."""
+
+from __future__ import annotations
+
+from envcheck.checks import CHECKS, GENERIC
+from envcheck.vendors import VENDORS, load_modules
+
+NAMES = {check.name for check in CHECKS}
+
+
+def test_excluded_checks_are_generic_ones() -> None:
+    """A record excludes checks that would judge its cards otherwise."""
+    generic = {check.name for check in GENERIC if check.is_of_cards}
+
+    assert {name for vendor in VENDORS.values() for name in vendor.not_applicable} <= generic
+
+
+def test_no_check_is_left_without_a_vendor() -> None:
+    """Each check of cards judges some vendor's, and no two have one name."""
+    assert [check.name for check in CHECKS if check.is_of_cards and not check.vendors] == []
+    assert len(NAMES) == len(CHECKS)
+
+
+def test_places_of_the_vendors_checks() -> None:
+    """A vendor's check stands before one of its own area that is there."""
+    own = [check for _, module in load_modules("checks") for check in module.CHECKS]
+
+    assert own
+    assert {c.name: c.before for c in own if c.before and c.before not in NAMES} == {}
+    assert {c.name: c.before for c in own if c.before and c.before.partition(".")[0] != c.area} == {}
+
+
+def test_driver_libraries_are_tried() -> None:
+    """What the driver brings is among the libraries that are loaded for a try."""
+    assert all({*v.driver_libraries} <= {name for name, _ in v.libraries} for v in VENDORS.values())
