@@ -76,6 +76,7 @@ def test_the_command_starts_it() -> None:
     assert "\n" not in sessions.command()
 
 
+@pytest.mark.real
 def test_it_measures(talk: Talk) -> None:
     """Against itself all steps answer what their readers take."""
     opened = agent_answers.opened(talk.ask("listen", TOKEN, [])["answer"])

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.installers.images.engine_parts import Engine, running_engine
+
+pytestmark = pytest.mark.real
 
 
 def test_the_image_has_a_python(engine: Engine, python_image_here: str) -> None:

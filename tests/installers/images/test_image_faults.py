@@ -26,6 +26,8 @@ from tests.installers.images import image_parts
 from tests.installers.images.engine_parts import Engine, Registry, free_port, running_engine, scratch
 from tests.installers.images.registry_faults import Fault, Front, front
 
+pytestmark = pytest.mark.real
+
 MIB = 1 << 20
 NOT_HERE = {"amd64": "arm64", "arm64": "amd64"}[
     {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, "amd64")
