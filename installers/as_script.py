@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from envcheck.core.secrets import redact
 from installers.container_plan import TITLES
-from installers.containers.compare import Action, Standing
+from installers.containers.compare import Action, ContainerStatus
 from installers.containers.compare import as_script as container_lines
 from installers.recipes.container_spec import Spec
 from installers.recipes.docker_cli import shell_words
@@ -137,7 +137,7 @@ def _container(step: Step, at: _At) -> Iterator[str]:
     assert step.drawn
     starts = step.title == TITLES[Action.START][0].format(step.drawn.spec.name)
     action = Action.RECREATE if step.recreate else Action.START if starts else Action.CREATE
-    lines = container_lines(Standing(action), step.drawn.spec, step.drawn.folders)
+    lines = container_lines(ContainerStatus(action), step.drawn.spec, step.drawn.folders)
     yield from lines if action is Action.START else (*lines[:-1], _run(step.drawn.spec))
     yield from _boxed_limits(at)
 

@@ -13,9 +13,9 @@ from installers.bundle.sources import Supply
 from installers.containers.container_options import Wish
 from installers.images import engine, engine_lock
 from installers.plan import host_facts
-from installers.plan.accelerator import Cards
+from installers.plan.accelerator import Accelerators
 from installers.recipes.recipe import Recipe
-from installers.software.builds import Ground
+from installers.software.builds import BuildSite
 from installers.state.progress import Report
 from installers.steps.model import Plan
 from installers.steps.work import Work
@@ -24,7 +24,7 @@ from installers.targets.exec_target import ContainerTarget
 
 
 @dataclass(frozen=True)
-class Boxed:
+class ContainerProvisioner:
     """`folder` is this host's, for our notes; `driver` the version of the cards' driver, None where nobody can tell."""
 
     recipe: Recipe
@@ -33,7 +33,7 @@ class Boxed:
     driver: str | None = None
     role: str = ""
     supply: Supply | None = None
-    cards: Cards | None = None
+    cards: Accelerators | None = None
 
     def look(self) -> Plan:
         sight = container_state.look(self.recipe, self.folder, self.wish, self.role, self.supply)
@@ -53,7 +53,7 @@ class Boxed:
         try:
             with engine_lock.held(host.url, target.container):
                 target.end()
-                ground = Ground(target, ContainerFiles(target), supply=self.supply)
+                ground = BuildSite(target, ContainerFiles(target), supply=self.supply)
                 here = host_facts.read(self.folder)
                 terms = (client, self.role, self.supply, self.wish.seed)
                 yield Work(self.recipe, self.folder, here, ground, report, *terms)

@@ -10,12 +10,12 @@ from envcheck.core.units import MIB, mib
 from installers.bundle import weights_plan
 from installers.bundle.image_layout import BundledImage
 from installers.bundle.sources import Supply
-from installers.container_state import Sight
+from installers.container_state import ContainerState
 from installers.containers.compare import Action
-from installers.containers.spec_from_recipe import Drawn
+from installers.containers.spec_from_recipe import ContainerPlan
 from installers.images.image import UNPACKED
 from installers.plan import preconditions
-from installers.plan.accelerator import Cards
+from installers.plan.accelerator import Accelerators
 from installers.plan.requirement import Obstacle
 from installers.recipes.by_hand import driver_by_hand, driver_fits
 from installers.recipes.recipe import Recipe, by_index
@@ -36,19 +36,19 @@ _MOVED = "; its tag leads there then, and the one that is here keeps its digest 
 
 def plan(
     recipe: Recipe,
-    sight: Sight,
+    sight: ContainerState,
     folder: Path,
     driver: str | None,
     role: str = "",
     supply: Supply | None = None,
-    weights: weights_plan.Seen | None = None,
-    cards: Cards | None = None,
+    weights: weights_plan.WeightsState | None = None,
+    cards: Accelerators | None = None,
 ) -> Plan:
     """`driver` is the version of the accelerator's driver, None where nobody could tell.  With a `supply`, `recipe` is
     the narrowed one.  `cards` are judged where they are given."""
     drawn = sight.drawn
     assert drawn
-    supply, weights = supply or Supply(recipe), weights or weights_plan.Seen()
+    supply, weights = supply or Supply(recipe), weights or weights_plan.WeightsState()
     where = Where(f"the container {drawn.spec.name}", f"docker exec {drawn.spec.name} {recipe.interpreter}")
     steps = [*_pull(recipe, sight, supply), *_container(sight, drawn), *_inside(recipe, sight, where, role, supply)]
     so = tuple(_satisfied(recipe, sight, drawn, driver, bool(steps), supply))
@@ -75,7 +75,7 @@ def plan(
     )
 
 
-def _pull(recipe: Recipe, sight: Sight, supply: Supply) -> Iterator[Step]:
+def _pull(recipe: Recipe, sight: ContainerState, supply: Supply) -> Iterator[Step]:
     if sight.here:
         return
     if supply.bundle and supply.bundle.image:
@@ -98,7 +98,7 @@ def _pull(recipe: Recipe, sight: Sight, supply: Supply) -> Iterator[Step]:
     )
 
 
-def _load(recipe: Recipe, sight: Sight, path: Path, found: BundledImage) -> Step:
+def _load(recipe: Recipe, sight: ContainerState, path: Path, found: BundledImage) -> Step:
     size = sum(layer.size for layer in found.layers)
     return Step(
         "load",
@@ -110,7 +110,7 @@ def _load(recipe: Recipe, sight: Sight, path: Path, found: BundledImage) -> Step
     )
 
 
-def _container(sight: Sight, drawn: Drawn) -> Iterator[Step]:
+def _container(sight: ContainerState, drawn: ContainerPlan) -> Iterator[Step]:
     action = sight.standing.action if sight.standing else Action.CREATE
     if action not in TITLES:
         return
@@ -129,7 +129,7 @@ def _container(sight: Sight, drawn: Drawn) -> Iterator[Step]:
     )
 
 
-def _inside(recipe: Recipe, sight: Sight, where: Where, role: str, supply: Supply) -> Iterator[Step]:
+def _inside(recipe: Recipe, sight: ContainerState, where: Where, role: str, supply: Supply) -> Iterator[Step]:
     """What goes into the container; where it does not run yet all of it, since nobody knows what the image holds."""
     env = sight.environment
     again = bool(env and (env.torn or (env.mark and env.mark.doing in TEARING)))
@@ -145,7 +145,7 @@ def _inside(recipe: Recipe, sight: Sight, where: Where, role: str, supply: Suppl
 
 
 def _satisfied(
-    recipe: Recipe, sight: Sight, drawn: Drawn, driver: str | None, steps: bool, supply: Supply
+    recipe: Recipe, sight: ContainerState, drawn: ContainerPlan, driver: str | None, steps: bool, supply: Supply
 ) -> Iterator[str]:
     if driver_fits(recipe, driver):
         yield f"driver {driver}, {recipe.driver_minimum} or newer is wanted"
@@ -163,7 +163,7 @@ def _satisfied(
             yield from supply.words
 
 
-def _obstacles(recipe: Recipe, sight: Sight, drawn: Drawn) -> Iterator[Obstacle]:
+def _obstacles(recipe: Recipe, sight: ContainerState, drawn: ContainerPlan) -> Iterator[Obstacle]:
     for problem in (sight.engine.problem, sight.image_problem, sight.room):
         if problem:
             yield Obstacle(problem.message, problem.next_step, errors.UNFIT)

@@ -12,23 +12,23 @@ from envcheck.core.errors import EnvcheckError, StepError, UsageError
 from installers.bundle import from_bundle
 from installers.bundle.sources import Supply
 from installers.containers import container, container_host
-from installers.containers.compare import Action, Difference, Standing, standing
+from installers.containers.compare import Action, ContainerStatus, Difference, standing
 from installers.containers.container_options import Wish
-from installers.containers.spec_from_recipe import Drawn, draw
+from installers.containers.spec_from_recipe import ContainerPlan, draw
 from installers.images import engine, image, pull_resume, reference, registry
 from installers.images.engine import Engine
 from installers.images.engine_problems import Problem
-from installers.images.image import Here
-from installers.images.manifest import Found
+from installers.images.image import LocalImage
+from installers.images.manifest import ResolvedImage
 from installers.plan import accelerator, host_facts
 from installers.recipes.recipe import Image as RecipeImage
 from installers.recipes.recipe import Recipe
 from installers.software import sources
-from installers.software.builds import Ground
+from installers.software.builds import BuildSite
 from installers.software.sources import Sources
 from installers.state import state_file as mark
 from installers.state.environment import Environment
-from installers.state.state_file import Mark
+from installers.state.state_file import EnvironmentState
 from installers.targets.exec_target import ContainerTarget
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ AGAIN_S = 5.0  # for a registry's answer about an image that is here already
 
 
 @dataclass(frozen=True)
-class Sight:
+class ContainerState:
     """`found` is the image in a registry, `here` in the engine; `image_problem` why it is in neither; `load`: it comes
     from a bundle.  `moved` is the image to which the tag leads in this engine, where it leads elsewhere in the registry
     by now; `unasked` why no registry could say that.  `of_root` are folders of ours to be made where root alone may,
@@ -49,13 +49,13 @@ class Sight:
     """
 
     engine: Engine
-    mark: Mark | None
-    found: Found | None = None
-    here: Here | None = None
+    mark: EnvironmentState | None
+    found: ResolvedImage | None = None
+    here: LocalImage | None = None
     image_problem: Problem | None = None
     room: Problem | None = None
-    drawn: Drawn | None = None
-    standing: Standing | None = None
+    drawn: ContainerPlan | None = None
+    standing: ContainerStatus | None = None
     environment: Environment | None = None
     sources: Sources = field(default_factory=Sources)
     load: bool = False
@@ -69,7 +69,7 @@ class Sight:
         return bool(self.standing and self.standing.action is Action.REUSE)
 
 
-def look(recipe: Recipe, folder: Path, wish: Wish, role: str = "", supply: Supply | None = None) -> Sight:
+def look(recipe: Recipe, folder: Path, wish: Wish, role: str = "", supply: Supply | None = None) -> ContainerState:
     """Changes nothing.  Without an engine the container is drawn all the same, so that a plan can show it."""
     seen = _look(recipe, folder, wish, role, supply)
     folders = seen.drawn.folders if seen.drawn else ()
@@ -78,22 +78,28 @@ def look(recipe: Recipe, folder: Path, wish: Wish, role: str = "", supply: Suppl
     return replace(seen, of_root=of_root, closed=closed)
 
 
-def _look(recipe: Recipe, folder: Path, wish: Wish, role: str, supply: Supply | None) -> Sight:
+def _look(recipe: Recipe, folder: Path, wish: Wish, role: str, supply: Supply | None) -> ContainerState:
     host = engine.look()
     ours = mark.load(folder)
     if host.problem:
-        return Sight(host, ours, drawn=_drawn(recipe, wish, host, _named(recipe)))
+        return ContainerState(host, ours, drawn=_drawn(recipe, wish, host, _named(recipe)))
     supply = supply or Supply(recipe)
     client = engine.connect(host)
     try:
-        return _with_engine(recipe, folder, wish, client, Sight(host, ours), role, supply)
+        return _with_engine(recipe, folder, wish, client, ContainerState(host, ours), role, supply)
     finally:
         client.close()
 
 
 def _with_engine(
-    recipe: Recipe, folder: Path, wish: Wish, client: docker.DockerClient, seen: Sight, role: str, supply: Supply
-) -> Sight:
+    recipe: Recipe,
+    folder: Path,
+    wish: Wish,
+    client: docker.DockerClient,
+    seen: ContainerState,
+    role: str,
+    supply: Supply,
+) -> ContainerState:
     host, found, problem, name = seen.engine, None, None, _named(recipe)
     there, moved, unasked = None, "", ""
     try:
@@ -115,7 +121,7 @@ def _with_engine(
     stands = _standing(client, drawn, moved, wish) if drawn and (there or moved) else None
     target = ContainerTarget(client.api, drawn.spec.name, recipe.interpreter, folder) if drawn else None
     running = stands is not None and stands.action is Action.REUSE
-    return Sight(
+    return ContainerState(
         engine=host,
         mark=seen.mark,
         found=found,
@@ -128,7 +134,7 @@ def _with_engine(
         drawn=drawn,
         standing=stands,
         environment=target.environment() if target and running else None,
-        sources=sources.unknown(recipe, Ground(target, supply=supply), role)
+        sources=sources.unknown(recipe, BuildSite(target, supply=supply), role)
         if target and running and recipe.checkouts
         else sources.unseen(recipe, supply, role),
     )
@@ -140,19 +146,19 @@ def _to_be_made(recipe: Recipe, wish: Wish, client: docker.DockerClient) -> bool
     return wish.recreate or container.look(client.api, recipe.container.name) is None
 
 
-def _standing(client: docker.DockerClient, drawn: Drawn, moved: str, wish: Wish) -> Standing:
+def _standing(client: docker.DockerClient, drawn: ContainerPlan, moved: str, wish: Wish) -> ContainerStatus:
     """Against an image that is still to come a container cannot be compared field by field."""
     if not moved:
         return container.stands(client.api, drawn.spec, recreate=wish.recreate)
     now = standing(container.look(client.api, drawn.spec.name), drawn.spec, recreate=True)
     if now.action in (Action.CREATE, Action.REFUSE):
         return now
-    return Standing(Action.RECREATE, (Difference("image", drawn.spec.image, moved),))
+    return ContainerStatus(Action.RECREATE, (Difference("image", drawn.spec.image, moved),))
 
 
 def _asked_anew(
-    names: Sequence[reference.Reference], there: Here, host: Engine, client: docker.DockerClient
-) -> tuple[Found | None, str]:
+    names: Sequence[reference.Reference], there: LocalImage, host: Engine, client: docker.DockerClient
+) -> tuple[ResolvedImage | None, str]:
     """The other image to which the tag leads by now, None for the one that is here; and why that could not be asked.
 
     One try of a few seconds: whoever has the image can go on with it.  What came from no registry is in none.
@@ -181,7 +187,7 @@ def _from_where_it_was(recipe: Recipe, wish: Wish, client: docker.DockerClient) 
     return wish
 
 
-def _of_bundle(client: docker.DockerClient, supply: Supply, host: Engine) -> tuple[Here | None, str]:
+def _of_bundle(client: docker.DockerClient, supply: Supply, host: Engine) -> tuple[LocalImage | None, str]:
     """By the digest that a registry gave it where the engine knows it, else by its id."""
     assert supply.bundle and supply.bundle.image
     if supply.bundle.image.architecture != host.architecture:
@@ -193,21 +199,21 @@ def _of_bundle(client: docker.DockerClient, supply: Supply, host: Engine) -> tup
     pulled = [str(name) for name in there.get("RepoDigests") or ()]
     digest = supply.lock.image.digest if supply.lock and supply.lock.image else ""
     known = next((name for name in pulled if digest and name.endswith(f"@{digest}")), "")
-    return Here(str(there["Id"]), digest if known else "", host.architecture), known or str(there["Id"])
+    return LocalImage(str(there["Id"]), digest if known else "", host.architecture), known or str(there["Id"])
 
 
-def _room(found: Found | None, host: Engine, supply: Supply, client: docker.DockerClient) -> Problem | None:
+def _room(found: ResolvedImage | None, host: Engine, supply: Supply, client: docker.DockerClient) -> Problem | None:
     if supply.bundle:
         return from_bundle.room(supply, host)
     return image.room(found, host, pull_resume.kept(client, found)) if found else None
 
 
-def _drawn(recipe: Recipe, wish: Wish, host: Engine, name: str) -> Drawn | None:
+def _drawn(recipe: Recipe, wish: Wish, host: Engine, name: str) -> ContainerPlan | None:
     ground = container_host.observe(recipe, wish.start, this_machine(), host.runtimes, host.cdi)
     return draw(recipe, ground, name, wish.mode)
 
 
-def _name(first: reference.Reference, there: Here | None, found: Found | None) -> str:
+def _name(first: reference.Reference, there: LocalImage | None, found: ResolvedImage | None) -> str:
     """By digest, the same before the pull and after it; an image that came from no registry, or is here under another
     name alone, by its id."""
     if found:

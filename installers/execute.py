@@ -35,7 +35,7 @@ MEANINGS = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProvisionOutcome:
     """How it went: the plan that was shown, what was performed (step, words), and whether somebody said no."""
 
     plan: Plan
@@ -47,7 +47,7 @@ class Outcome:
         return self.plan.folder / "bin" / "python"
 
 
-class Ground(Protocol):
+class Provisioner(Protocol):
     """Where a recipe is provisioned: a virtual environment of this host, or the recipe's container."""
 
     @property
@@ -64,7 +64,7 @@ class Ground(Protocol):
         """What the steps share, for as long as they are performed."""
 
 
-def provision(ground: Ground, *, ask: Ask, report: Report) -> Outcome:
+def provision(ground: Provisioner, *, ask: Ask, report: Report) -> ProvisionOutcome:
     """Do what is missing, after `ask` was shown the plan and said yes.
 
     Raises EnvcheckError where it cannot begin, StepError (exit 4) where a step failed; the journal tells which.
@@ -73,9 +73,9 @@ def provision(ground: Ground, *, ask: Ask, report: Report) -> Outcome:
     if shown.obstacle:
         raise BlockedError(shown)
     if not shown.steps:
-        return Outcome(shown)
+        return ProvisionOutcome(shown)
     if not ask(shown):
-        return Outcome(shown, declined=True)
+        return ProvisionOutcome(shown, declined=True)
     try:
         with lock.held(ground.folder, lambda text: report(Event("say", text))) as held:
             return _perform(ground, held, report, shown)
@@ -86,7 +86,7 @@ def provision(ground: Ground, *, ask: Ask, report: Report) -> Outcome:
 class BrokenOffError(StepError):
     """A step failed; `outcome` is what was planned, and what was done before."""
 
-    def __init__(self, why: StepError, outcome: Outcome) -> None:
+    def __init__(self, why: StepError, outcome: ProvisionOutcome) -> None:
         super().__init__(why.message, why.next_step)
         self.outcome = outcome
 
@@ -101,7 +101,7 @@ class BlockedError(EnvcheckError):
         self.plan, self.code = plan, plan.obstacle.code
 
 
-def _perform(ground: Ground, held: int, report: Report, shown: Plan) -> Outcome:
+def _perform(ground: Provisioner, held: int, report: Report, shown: Plan) -> ProvisionOutcome:
     """The plan is made again under the lock: another run may have ended between the question and the answer.  And once
     more when the image was loaded, by whose name in this engine the container is drawn, and when the container runs:
     what its image holds is seen only then."""
@@ -109,15 +109,17 @@ def _perform(ground: Ground, held: int, report: Report, shown: Plan) -> Outcome:
     try:
         _each(ground, held, report, shown, performed)
     except StepError as err:
-        raise BrokenOffError(err, Outcome(shown, tuple(performed))) from None
-    return Outcome(shown, tuple(performed))
+        raise BrokenOffError(err, ProvisionOutcome(shown, tuple(performed))) from None
+    return ProvisionOutcome(shown, tuple(performed))
 
 
-def _each(ground: Ground, held: int, report: Report, shown: Plan, performed: list[tuple[str, str]]) -> None:
+def _each(ground: Provisioner, held: int, report: Report, shown: Plan, performed: list[tuple[str, str]]) -> None:
     recipe, folder = ground.recipe, ground.folder
     with ground.work(held, report) as work:
         before = work.target.environment() if not shown.boxed else None
-        ours = state_file.load(folder) or state_file.Mark(made=before.ours if before else True, recipe=recipe.name)
+        ours = state_file.load(folder) or state_file.EnvironmentState(
+            made=before.ours if before else True, recipe=recipe.name
+        )
         todo = _plan_again(ground)
         _unpack(work, ours)
         while todo:
@@ -132,7 +134,7 @@ def _each(ground: Ground, held: int, report: Report, shown: Plan, performed: lis
                 todo = _behind(step, ground)
 
 
-def _behind(step: Step, ground: Ground) -> list[Step]:
+def _behind(step: Step, ground: Provisioner) -> list[Step]:
     """What is missing now; not this step once more, as of a container that ends soon after each start."""
     todo = _plan_again(ground)
     if lost := next((each for each in todo if each.name == step.name), None):
@@ -140,7 +142,7 @@ def _behind(step: Step, ground: Ground) -> list[Step]:
     return todo
 
 
-def _unpack(work: Work, ours: state_file.Mark) -> None:
+def _unpack(work: Work, ours: state_file.EnvironmentState) -> None:
     """The bundle's parts, noted for an undo before they are there."""
     if bundle := work.terms.bundle:
         state_file.save(work.folder, state_file.load(work.folder) or ours)
@@ -148,7 +150,7 @@ def _unpack(work: Work, ours: state_file.Mark) -> None:
         assert work.terms.parts
 
 
-def _plan_again(ground: Ground) -> list[Step]:
+def _plan_again(ground: Provisioner) -> list[Step]:
     now = ground.look()
     if now.obstacle:
         raise BlockedError(now)
@@ -168,7 +170,8 @@ def _one(step: Step, work: Work) -> str:
             journal.write(work.folder, step.name, "failed" if failed else "interrupted", why=str(err)[:4000])
         if isinstance(err, PipError) and err.harmless and not step.again:
             state_file.save(
-                work.folder, replace(state_file.load(work.folder) or state_file.Mark(False, work.recipe.name), doing="")
+                work.folder,
+                replace(state_file.load(work.folder) or state_file.EnvironmentState(False, work.recipe.name), doing=""),
             )
         if isinstance(err, StepError):
             raise StepError(f"{step.title}: {err.message}", _with_journal(err.next_step, work.folder)) from None

@@ -23,11 +23,11 @@ from installers.output.plan_text import Screen, as_text, as_values
 from installers.plan import accelerator, host_facts
 from installers.recipes.recipe import Recipe
 from installers.steps.model import Plan
-from installers.venv_environment import Hosted
+from installers.venv_environment import VenvProvisioner
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProvisionRequest:
     """`own`: the folder was given, so that the packages go there even where the recipe has an image.
 
     `gated`: what is left to a person, and the machine itself, are judged by the gates of a training that follows.
@@ -50,7 +50,7 @@ class Asked:
     judge: Callable[[Facts], tuple[str, ...]] | None = None
 
     @property
-    def ground(self) -> execute.Ground:
+    def ground(self) -> execute.Provisioner:
         """The recipe's container, unless a folder was named; a training that follows does not make it."""
         wanted = self.supply.narrowed if self.supply else self.recipe
         folder, recipe = self.folder.absolute(), of_role(wanted, self.role)
@@ -59,10 +59,12 @@ class Asked:
             here = replace(here, doubts=self.judge(here.facts))
         driver, cards = here.driver if recipe.driver_minimum else None, None if self.gated else here
         if recipe.image is None or recipe.container is None or self.own or self.gated:
-            return Hosted(recipe, folder, recipe.image is not None and not self.own, driver, role, self.supply, cards)
-        from installers.container_environment import Boxed
+            return VenvProvisioner(
+                recipe, folder, recipe.image is not None and not self.own, driver, role, self.supply, cards
+            )
+        from installers.container_environment import ContainerProvisioner
 
-        return Boxed(recipe, folder, self.wish or Wish(), driver, role, self.supply, cards)
+        return ContainerProvisioner(recipe, folder, self.wish or Wish(), driver, role, self.supply, cards)
 
 
 def of_role(recipe: Recipe, role: str) -> Recipe:
@@ -75,7 +77,7 @@ def of_role(recipe: Recipe, role: str) -> Recipe:
     )
 
 
-def run_plan(asked: Asked) -> int:
+def run_plan(asked: ProvisionRequest) -> int:
     """Provision, or with --dry-run show what it would be."""
     ground = asked.ground
     if asked.dry_run:
@@ -98,7 +100,7 @@ def run_plan(asked: Asked) -> int:
     return _code(asked, plan)
 
 
-def run_script(asked: Asked) -> int:
+def run_script(asked: ProvisionRequest) -> int:
     """The plan as a shell script; the exit code is that of --dry-run."""
     from installers.as_script import script
 
@@ -108,7 +110,7 @@ def run_script(asked: Asked) -> int:
     return plan.obstacle.code if plan.obstacle else _code(asked, plan)
 
 
-def _agreed(asked: Asked, plan: Plan) -> bool:
+def _agreed(asked: ProvisionRequest, plan: Plan) -> bool:
     """Show, and ask unless told not to.  Nobody there to answer is wrong usage, never a yes."""
     click.echo(as_text(plan, whole=asked.whole), err=asked.as_json)
     if asked.yes:
@@ -122,11 +124,17 @@ def _finished(plan: Plan) -> str:
     return "by-hand" if plan.by_hand else "ready"
 
 
-def _code(asked: Asked, plan: Plan) -> int:
+def _code(asked: ProvisionRequest, plan: Plan) -> int:
     return errors.UNFIT if plan.by_hand and not asked.gated else errors.FIT
 
 
-def _tell(asked: Asked, plan: Plan, result: str, outcome: execute.Outcome | None = None, shown: bool = False) -> None:
+def _tell(
+    asked: ProvisionRequest,
+    plan: Plan,
+    result: str,
+    outcome: execute.ProvisionOutcome | None = None,
+    shown: bool = False,
+) -> None:
     """The plan, where it was not shown yet, and the end of the story."""
     if asked.as_json:
         click.echo(json.dumps(as_values(plan, result, outcome.performed if outcome else ()), indent=1))
@@ -143,7 +151,7 @@ def _tell(asked: Asked, plan: Plan, result: str, outcome: execute.Outcome | None
         click.echo(say('what is marked "by hand" was not done'))
 
 
-def _failed(asked: Asked, err: errors.EnvcheckError) -> None:
+def _failed(asked: ProvisionRequest, err: errors.EnvcheckError) -> None:
     """With --json the failure is a document, too."""
     if asked.as_json:
         plan, performed = _known(asked, err)
@@ -152,14 +160,14 @@ def _failed(asked: Asked, err: errors.EnvcheckError) -> None:
         click.echo(json.dumps(as_values(plan, "failed", performed) | {"error": told}, indent=1))
 
 
-def _known(asked: Asked, err: errors.EnvcheckError) -> tuple[Plan, tuple[tuple[str, str], ...]]:
+def _known(asked: ProvisionRequest, err: errors.EnvcheckError) -> tuple[Plan, tuple[tuple[str, str], ...]]:
     """What was planned and what was done, as far as it came."""
     if isinstance(err, execute.BrokenOffError):
         return err.outcome.plan, err.outcome.performed
     return err.plan if isinstance(err, execute.BlockedError) else Plan(asked.recipe.name, asked.folder, ()), ()
 
 
-def run_undo(asked: Asked) -> int:
+def run_undo(asked: ProvisionRequest) -> int:
     """Show what would be taken back, ask, take it back."""
     try:
         return _undo(asked)
@@ -168,7 +176,7 @@ def run_undo(asked: Asked) -> int:
         raise
 
 
-def _undo(asked: Asked) -> int:
+def _undo(asked: ProvisionRequest) -> int:
     what, told = undo.removable(asked.folder), tuple[str, ...]()
     if not asked.as_json:
         none = say("nothing to remove: {} is not there").format(asked.folder)

@@ -21,7 +21,7 @@ REMOVE_S = 600.0  # the engine answers when all files are deleted: those of a ve
 def removable(folder: Path) -> tuple[str, ...]:
     """What would be removed, in words; UsageError when it is not ours to remove.  () when there is nothing."""
     env = environment.read(folder)
-    if env.kind is environment.Kind.ABSENT:
+    if env.kind is environment.FolderKind.ABSENT:
         return ()
     if env.mark and env.mark.elsewhere:
         raise UsageError(
@@ -39,7 +39,7 @@ def removable(folder: Path) -> tuple[str, ...]:
     if not env.mark:
         raise UsageError(f"{folder} does not carry envcheck's mark", BY_HAND)
     outside = tuple(words(entry) for entry in reversed(journal.made(folder)))
-    if outside and env.kind is not environment.Kind.ENVIRONMENT:
+    if outside and env.kind is not environment.FolderKind.ENVIRONMENT:
         return (*outside, f"{folder}: the notes for {env.mark.recipe}")
     return (
         *outside,

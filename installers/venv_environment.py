@@ -11,13 +11,13 @@ from installers import venv_plan
 from installers.bundle import weights_plan
 from installers.bundle.sources import Supply
 from installers.plan import accelerator, host_facts
-from installers.plan.accelerator import Cards
+from installers.plan.accelerator import Accelerators
 from installers.recipes.recipe import Recipe
 from installers.software import sources
-from installers.software.builds import Ground
+from installers.software.builds import BuildSite
 from installers.software.sources import Sources
 from installers.state import environment
-from installers.state.environment import Kind
+from installers.state.environment import FolderKind
 from installers.state.progress import Report
 from installers.steps.model import Plan
 from installers.steps.work import Work
@@ -25,7 +25,7 @@ from installers.targets.target import VenvTarget
 
 
 @dataclass(frozen=True)
-class Hosted:
+class VenvProvisioner:
     """`by_hand`: the recipe has an image, and its packages are left to a person; `role` is this node's.
 
     With a `supply`, `recipe` is the narrowed one.  `cards` are those of this machine, where the plan is to judge them.
@@ -37,13 +37,13 @@ class Hosted:
     driver: str | None = None
     role: str = ""
     supply: Supply | None = None
-    cards: Cards | None = None
+    cards: Accelerators | None = None
 
     def look(self) -> Plan:
         """Clones and builds are looked at with the environment's own Python, so not before it is there."""
         env = environment.read(self.folder)
-        ground = Ground(VenvTarget(self.folder), supply=self.supply)
-        ready = env.kind is Kind.ENVIRONMENT and env.works and bool(self.recipe.checkouts)
+        ground = BuildSite(VenvTarget(self.folder), supply=self.supply)
+        ready = env.kind is FolderKind.ENVIRONMENT and env.works and bool(self.recipe.checkouts)
         return venv_plan.plan(
             self.recipe,
             env,
@@ -65,12 +65,12 @@ class Hosted:
             self.recipe,
             self.folder,
             host_facts.read(self.folder),
-            Ground(target, supply=self.supply),
+            BuildSite(target, supply=self.supply),
             report,
             role=self.role,
             supply=self.supply,
         )
 
 
-def _unseen(recipe: Recipe, ground: Ground, role: str) -> Sources:
+def _unseen(recipe: Recipe, ground: BuildSite, role: str) -> Sources:
     return sources.unseen(recipe, ground.supply, role)

@@ -11,7 +11,7 @@ from envcheck.core.units import MIB, mib
 from installers.bundle import weights_plan
 from installers.bundle.sources import Supply
 from installers.plan import preconditions
-from installers.plan.accelerator import Cards
+from installers.plan.accelerator import Accelerators
 from installers.plan.host_facts import Place
 from installers.plan.package_sizes import SMALL_MIB
 from installers.plan.requirement import Obstacle
@@ -19,7 +19,7 @@ from installers.recipes.by_hand import by_hand, driver_fits
 from installers.recipes.recipe import Library, Package, Recipe, by_index
 from installers.software import sources
 from installers.software.sources import Sources
-from installers.state.environment import Environment, Kind, digest, fits, proven, within
+from installers.state.environment import Environment, FolderKind, digest, fits, proven, within
 from installers.state.state_file import TEARING
 from installers.steps import from_sources
 from installers.steps import weights as weights_step
@@ -37,8 +37,8 @@ def plan(
     seen: Sources | None = None,
     role: str = "",
     supply: Supply | None = None,
-    weights: weights_plan.Seen | None = None,
-    cards: Cards | None = None,
+    weights: weights_plan.WeightsState | None = None,
+    cards: Accelerators | None = None,
 ) -> Plan:
     """What has to be done to `env`; `in_container`: packages belong into the recipe's image, none are put here.
 
@@ -47,7 +47,7 @@ def plan(
     `role` is this node's where the recipe has several.  With a `supply`, `recipe` is the narrowed one.  `cards` are
     judged where they are given.
     """
-    seen, supply, weights = seen or Sources(), supply or Supply(recipe), weights or weights_plan.Seen()
+    seen, supply, weights = seen or Sources(), supply or Supply(recipe), weights or weights_plan.WeightsState()
     hands = tuple(by_hand(recipe, in_container, env.folder, driver, architecture))
     so = (f"driver {driver}, {recipe.driver_minimum} or newer is wanted",) if driver_fits(recipe, driver) else ()
     if in_container:
@@ -110,16 +110,16 @@ def _closed(made: Plan, place: Place) -> Iterator[Obstacle]:
 def _unusable(recipe: Recipe, env: Environment) -> bool:
     """An environment of ours that is to be made anew, or that is not made yet."""
     cut = bool(env.torn) or bool(env.mark and env.mark.doing in TEARING)
-    return env.kind is not Kind.ENVIRONMENT or not env.works or cut or not within(env.python, recipe.python)
+    return env.kind is not FolderKind.ENVIRONMENT or not env.works or cut or not within(env.python, recipe.python)
 
 
 def _base(recipe: Recipe, env: Environment, place: Place, rebuild: bool) -> Iterator[Step]:
     if not rebuild:
         return
     undo = f"envcheck provision --recipe {recipe.name} --undo, or delete the folder"
-    if env.kind is Kind.ENVIRONMENT or env.mark:
+    if env.kind is FolderKind.ENVIRONMENT or env.mark:
         why = "an earlier run did not get to its end there"
-        if env.kind is Kind.ENVIRONMENT and not (env.torn or (env.mark and env.mark.doing)):
+        if env.kind is FolderKind.ENVIRONMENT and not (env.torn or (env.mark and env.mark.doing)):
             why = f"its Python ({env.python or 'unknown'}) is gone or is not what the recipe takes"
         yield Step("clear", "clear what is there", why, f"empties {env.folder}, which envcheck made", "not needed")
     title = f"make a virtual environment with Python {place.python}"
@@ -145,7 +145,7 @@ def _lend(library: Library, package: Package, env: Environment, again: bool) -> 
 
 
 def _satisfied(recipe: Recipe, env: Environment, rebuild: bool, steps: bool, supply: Supply) -> Iterator[str]:
-    if rebuild or env.kind is not Kind.ENVIRONMENT:
+    if rebuild or env.kind is not FolderKind.ENVIRONMENT:
         return
     yield f"virtual environment {env.folder} with Python {env.python or 'of unknown version'}"
     yield from there_already(recipe, env)
@@ -167,7 +167,7 @@ def _obstacle(recipe: Recipe, env: Environment, place: Place, made: Plan) -> Ite
             errors.USAGE,
         ),
         (
-            env.kind is Kind.OTHER,
+            env.kind is FolderKind.OTHER,
             f"{env.folder} holds other things and is no virtual environment",
             "choose an empty folder or a virtual environment for --into",
             errors.USAGE,

@@ -106,11 +106,13 @@ def _train(request: Request) -> int:
 
 def _provision(request: Request, recipe: Recipe) -> int:
     """Install what is missing, told on standard error: standard output belongs to the run."""
-    from installers.session import Asked, run_plan
+    from installers.session import ProvisionRequest, run_plan
 
     folder, own = interpreter_folder(request, recipe), request.into is not None
     with contextlib.redirect_stdout(sys.stderr):
-        return run_plan(Asked(recipe, folder, own, False, request.yes, False, gated=recipe.image is None or own))
+        return run_plan(
+            ProvisionRequest(recipe, folder, own, False, request.yes, False, gated=recipe.image is None or own)
+        )
 
 
 def look(

@@ -201,9 +201,9 @@ def _in_words(said: str, aim: WheelPlatform) -> StepError:
     return StepError(redact(sentence), step.replace("the log", str(log)) + other)
 
 
-def with_log(err: StepError, kitchen: Path) -> StepError:
-    """The same, with pip's log where it stays: the kitchen goes."""
-    log, kept = kitchen / ".envcheck" / "pip.log", paths.home() / "bundle-pip.log"
+def with_log(err: StepError, builder: Path) -> StepError:
+    """The same, with pip's log where it stays: the builder goes."""
+    log, kept = builder / ".envcheck" / "pip.log", paths.home() / "bundle-pip.log"
     if log.is_file():
         kept.parent.mkdir(parents=True, exist_ok=True)
         keep(kept, log.read_text("utf-8", "replace"))

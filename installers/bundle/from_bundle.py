@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
     from installers.images.engine import Engine
     from installers.recipes.recipe import Checkout
-    from installers.software.builds import Ground
+    from installers.software.builds import BuildSite
 
 AGAIN = "repeat the same command: it is loaded anew"
 
 
-def links(supply: Supply, ground: Ground) -> AbstractContextManager[str]:
+def links(supply: Supply, ground: BuildSite) -> AbstractContextManager[str]:
     """A folder of the target with the bundle's wheels, "" where there is no bundle.  A container's copy goes again."""
     return _lent(supply.parts.wheels if supply.parts else None, ground, BUNDLE)
 
 
-def tools(supply: Supply, ground: Ground) -> AbstractContextManager[str]:
+def tools(supply: Supply, ground: BuildSite) -> AbstractContextManager[str]:
     """The same with what builds clones."""
     return _lent(supply.parts.tools if supply.parts else None, ground, "tools")
 
 
 @contextlib.contextmanager
-def _lent(files: Path | None, ground: Ground, name: str) -> Iterator[str]:
+def _lent(files: Path | None, ground: BuildSite, name: str) -> Iterator[str]:
     if not files or isinstance(ground.target, VenvTarget):
         yield str(files or "")
         return
@@ -52,7 +52,7 @@ def _lent(files: Path | None, ground: Ground, name: str) -> Iterator[str]:
     ground.target.fresh(name)
 
 
-def clone(supply: Supply, ground: Ground, checkout: Checkout) -> str:
+def clone(supply: Supply, ground: BuildSite, checkout: Checkout) -> str:
     """The clone's git bundle, as the target sees it; "" where there is none."""
     if not supply.parts:
         return ""

@@ -18,7 +18,7 @@ from installers.bundle.contents import WheelPlatform
 from installers.bundle.format import HEAD, LOCK, RECIPE, SCHEMA, Head, head_text
 from installers.bundle.registry_layers import Distant
 from installers.bundle.tar import Writer
-from installers.bundle.wheel_builder import Kitchen
+from installers.bundle.wheel_builder import WheelBuilder
 from installers.images import image
 from installers.images.engine import Engine
 from installers.locks import lockfile
@@ -56,7 +56,9 @@ class Source(Protocol):
 
     def export(self, reference: str) -> AbstractContextManager[Iterable[bytes]]: ...
 
-    def kitchen(self, reference: str, recipe: Recipe, folder: Path, report: Report) -> AbstractContextManager[Kitchen]:
+    def builder(
+        self, reference: str, recipe: Recipe, folder: Path, report: Report
+    ) -> AbstractContextManager[WheelBuilder]:
         """A container of the image, to be thrown away."""
 
 
@@ -189,7 +191,7 @@ def _cooked(
     recipe, aim = asked.recipe, asked.aim
     bundles = {c.directory: scratch / "checkouts" / contents.bundle_name(c) for c in recipe.checkouts}
     if _cooks_inside(recipe, aim.architecture) and asked.image and source:
-        place = source.kitchen(asked.image.reference, recipe, scratch, report)
+        place = source.builder(asked.image.reference, recipe, scratch, report)
     elif aim.here and not recipe.image:
         place = wheel_builder.environment(scratch, report)
     else:
@@ -198,11 +200,11 @@ def _cooked(
             raise EnvcheckError(why, "run envcheck bundle on a machine like the one that it is for")
         return contents.wheels(recipe, aim, scratch, report, bundles), (), aim.python
     try:
-        with place as kitchen:
-            made = wheel_builder.cook(kitchen, recipe, commits, bundles)
-            return tuple(kitchen.wheels.values()), made, kitchen.python
+        with place as builder:
+            made = wheel_builder.build_wheels(builder, recipe, commits, bundles)
+            return tuple(builder.wheels.values()), made, builder.python
     except StepError as err:
-        raise contents.with_log(err, scratch / "kitchen") from None
+        raise contents.with_log(err, scratch / "builder") from None
 
 
 def _put_image(asked: Plan, source: Source | None, report: Report, writer: Writer) -> Image | None:
@@ -255,7 +257,9 @@ class EngineSource:
             return None
         return registry_layers.look(told, reference, machine, self._engine, image.credentials(self._client))
 
-    def kitchen(self, reference: str, recipe: Recipe, folder: Path, report: Report) -> AbstractContextManager[Kitchen]:
+    def builder(
+        self, reference: str, recipe: Recipe, folder: Path, report: Report
+    ) -> AbstractContextManager[WheelBuilder]:
         return wheel_builder.container(self._client.api, reference, recipe, folder, report)
 
     def export(self, reference: str) -> AbstractContextManager[Iterable[bytes]]:

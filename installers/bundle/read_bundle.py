@@ -76,7 +76,7 @@ class Bundle:
 
 
 @dataclass(frozen=True)
-class Parts:
+class UnpackedBundle:
     """What was taken out; `wheels` is a folder for pip's --find-links, `checkouts` holds NAME.bundle for git clone."""
 
     folder: Path
@@ -321,7 +321,7 @@ def _wheel(file: BinaryIO, member: Member, name: str) -> None:
             raise BundleError(f"{name}: {member.name} holds {entry.filename[:80]!a}, which leads out of it", AGAIN)
 
 
-def unpack(found: Bundle) -> Parts:
+def unpack(found: Bundle) -> UnpackedBundle:
     """All but the image, below ENVCHECK_HOME; a second time nothing is left to do.  StepError where there is no room.
 
     Every file is compared with its sha256 once more on the way: the bundle may have changed since it was checked.
@@ -344,7 +344,7 @@ def unpack(found: Bundle) -> Parts:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     recipe = recipes_file.load(folder / RECIPE)
-    return Parts(folder, recipe, found.lock, found.image)
+    return UnpackedBundle(folder, recipe, found.lock, found.image)
 
 
 def _take_out(found: Bundle, wanted: list[Member], fresh: Path) -> None:

@@ -32,7 +32,7 @@ TRIAL_S = 5.0  # a connection needs a moment to come up to speed
 class Distant:
     """The engine's image at its registry; `unpacked_bytes` are what its export would have."""
 
-    found: manifest.Found
+    found: manifest.ResolvedImage
     engine: Engine
     credentials: Credentials
     unpacked_bytes: int
@@ -70,7 +70,7 @@ def pack(writer: Writer, distant: Distant, reference: str, report: Report) -> st
 def _all(writer: Writer, link: Link, distant: Distant, reference: str, report: Report) -> str:
     found = distant.found
     pace = Pace(found.compressed_bytes, distant.unpacked_bytes / MIB / EXPORT_MIB_S, reference, report)
-    config = _one(writer, link, manifest.Part(found.image_id, manifest.SIZE_LIMIT), "", pace)
+    config = _one(writer, link, manifest.BlobReference(found.image_id, manifest.SIZE_LIMIT), "", pace)
     known: dict[str, Layer] = {}
     for part, diff_id in zip(found.layers, found.diff_ids, strict=True):
         if part.digest not in known:
@@ -80,7 +80,7 @@ def _all(writer: Writer, link: Link, distant: Distant, reference: str, report: R
     return found.image_id
 
 
-def _one(writer: Writer, link: Link, part: manifest.Part, diff_id: str, pace: Pace) -> Layer:
+def _one(writer: Writer, link: Link, part: manifest.BlobReference, diff_id: str, pace: Pace) -> Layer:
     """One blob, of that digest and no larger than its size.  A packing that is not gzip's is not for a bundle."""
     begins = bytearray()
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from installers.bundle.read_bundle import Bundle, Parts, unpack
+from installers.bundle.read_bundle import Bundle, UnpackedBundle, unpack
 from installers.locks import lockfile, lockfile_use
 from installers.locks.lockfile import Lock, Wheel
 from installers.plan import accelerator
@@ -74,7 +74,7 @@ class Supply:
         return self.parts.builds if self.parts else None
 
     @cached_property
-    def parts(self) -> Parts | None:
+    def parts(self) -> UnpackedBundle | None:
         """The bundle taken apart, below ENVCHECK_HOME; done once."""
         return unpack(self.bundle) if self.bundle else None
 

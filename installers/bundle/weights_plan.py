@@ -25,7 +25,7 @@ SHOWN = 5  # flaws in a sentence
 
 
 @dataclass(frozen=True)
-class Seen:
+class WeightsState:
     """`path` is where the recipe looks, as its command sees it, "" for the hub's own cache; `host` the same on this
     host, None where it is in no mount.  `within` is the mount, out of which nothing may lead.
 
@@ -44,7 +44,7 @@ class Seen:
     boxed: bool = False
 
 
-def look(recipe: Recipe, supply: Supply, start: Path, boxed: bool) -> Seen:
+def look(recipe: Recipe, supply: Supply, start: Path, boxed: bool) -> WeightsState:
     """Changes nothing.  `start` is the folder in which relative paths stand."""
     fetches = weights_fetch.fetches(recipe)
     if supply.fetch and not fetches:
@@ -56,7 +56,7 @@ def look(recipe: Recipe, supply: Supply, start: Path, boxed: bool) -> Seen:
         fetches = tuple(replace(each, folder=path) for each in fetches)
     host = (_on_host(path, mounts, start) if boxed else Path(path)) if path else None
     within = _within(host, mounts) if boxed else host
-    seen = Seen(fetches, path, host, within, boxed=boxed)
+    seen = WeightsState(fetches, path, host, within, boxed=boxed)
     if supply.weights:
         own = supply.weights
         return replace(
@@ -103,7 +103,7 @@ def _shown(folder: Path, mounts: tuple[Mount, ...]) -> str:
     return posixpath.normpath(posixpath.join(mount.target, folder.resolve().relative_to(root).as_posix()))
 
 
-def so(seen: Seen, supply: Supply) -> Iterator[str]:
+def so(seen: WeightsState, supply: Supply) -> Iterator[str]:
     found = seen.checked
     if found is None or found.whole is False:
         return
@@ -114,7 +114,7 @@ def so(seen: Seen, supply: Supply) -> Iterator[str]:
     yield f"weights in {found.folder}{where}: whole, {found.shards} files, {gib(found.size_bytes)}"
 
 
-def obstacles(recipe: Recipe, seen: Seen, supply: Supply) -> Iterator[Obstacle]:
+def obstacles(recipe: Recipe, seen: WeightsState, supply: Supply) -> Iterator[Obstacle]:
     if seen.own:
         yield from _own(seen)
     if not supply.fetch or (seen.checked and seen.checked.whole):
@@ -126,7 +126,7 @@ def obstacles(recipe: Recipe, seen: Seen, supply: Supply) -> Iterator[Obstacle]:
         yield Obstacle(f"for the weights at {seen.host}: {lack}", "make room, or give a folder of yours: --weights DIR")
 
 
-def _own(seen: Seen) -> Iterator[Obstacle]:
+def _own(seen: WeightsState) -> Iterator[Obstacle]:
     assert seen.checked
     sure = [flaw for flaw in seen.checked.flaws if flaw.sure]
     if sure:
@@ -139,13 +139,13 @@ def _own(seen: Seen) -> Iterator[Obstacle]:
         yield _elsewhere(seen, f"is not where the recipe looks, at {seen.path}")
 
 
-def _elsewhere(seen: Seen, why: str) -> Obstacle:
+def _elsewhere(seen: WeightsState, why: str) -> Obstacle:
     assert seen.checked
     folder = seen.checked.folder
     return Obstacle(f"{folder} {why}", f"mv {folder} {seen.host}" if seen.host else "move it below one of its mounts")
 
 
-def left_out(recipe: Recipe, seen: Seen, supply: Supply) -> Iterator[str]:
+def left_out(recipe: Recipe, seen: WeightsState, supply: Supply) -> Iterator[str]:
     """What nobody asked for, where it does not seem to be there."""
     if supply.fetch or supply.weights or not seen.fetches or (seen.host and (seen.host / "config.json").is_file()):
         return

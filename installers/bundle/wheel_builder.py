@@ -24,9 +24,9 @@ from installers.recipes.recipe import Checkout, Package, Recipe, by_index
 from installers.recipes.recipe import Mount as Mounted
 from installers.software import build_cache, builds, checkouts, packages, solver
 from installers.software.build_cache import Kept
-from installers.software.builds import Ground
+from installers.software.builds import BuildSite
 from installers.software.packages import Pip, PipError
-from installers.software.solver import Found
+from installers.software.solver import ResolvedPackage
 from installers.state import checksums
 from installers.state.progress import Downloads, Event, Report
 from installers.targets.container_errors import asked
@@ -42,11 +42,11 @@ TOOLS_LIMIT = 30  # rounds in which pip names what else builds a clone
 
 
 @dataclass
-class Kitchen:
+class WheelBuilder:
     """`folder` is this host's, with wheels/, tools/ and builds/ for what comes of it; `report` hears what is done, and
     `line` what pip says."""
 
-    ground: Ground
+    ground: BuildSite
     folder: Path
     report: Report
     line: Callable[[str], None]
@@ -65,18 +65,18 @@ class Kitchen:
 
 
 @contextlib.contextmanager
-def environment(folder: Path, report: Report) -> Iterator[Kitchen]:
+def environment(folder: Path, report: Report) -> Iterator[WheelBuilder]:
     """Of this Python."""
-    target = VenvTarget(folder / "kitchen")
+    target = VenvTarget(folder / "builder")
     done = target.run((sys.executable, "-I", "-m", "venv", str(target.folder)), timeout_s=VENV_S, env={})
     if done.status:
         raise StepError(f"python -m venv failed: {(done.out + done.err).strip()[-200:]}", "install python3-venv")
     with Downloads(target.notes / "tmp", report) as downloads:
-        yield Kitchen(Ground(target), folder, report, downloads.line)
+        yield WheelBuilder(BuildSite(target), folder, report, downloads.line)
 
 
 @contextlib.contextmanager
-def container(api: APIClient, reference: str, recipe: Recipe, folder: Path, report: Report) -> Iterator[Kitchen]:
+def container(api: APIClient, reference: str, recipe: Recipe, folder: Path, report: Report) -> Iterator[WheelBuilder]:
     """Of the image, with the recipe's variables and what of this host it only reads (a CA's file, to which a variable
     leads), on this host's network; one that a killed run left is cleared away."""
     from docker.types import Mount
@@ -101,12 +101,12 @@ def container(api: APIClient, reference: str, recipe: Recipe, folder: Path, repo
             environment=variables,
         )
     )
-    target = ContainerTarget(api, name, recipe.interpreter, folder / "kitchen")
+    target = ContainerTarget(api, name, recipe.interpreter, folder / "builder")
     target.notes.mkdir(parents=True)
     try:
         asked(lambda: api.start(name))
         with Downloads(target.notes / "tmp", report) as downloads:
-            yield Kitchen(Ground(target, ContainerFiles(target)), folder, report, downloads.line)
+            yield WheelBuilder(BuildSite(target, ContainerFiles(target)), folder, report, downloads.line)
     finally:
         _remove(api, name)
 
@@ -124,98 +124,100 @@ def _remove(api: APIClient, name: str) -> None:
         api.remove_container(name, force=True, v=True)
 
 
-def cook(kitchen: Kitchen, recipe: Recipe, commits: Sequence[Commit], bundles: Mapping[str, Path]) -> tuple[Built, ...]:
-    """Wheels and tools into the kitchen's folders; what the recipe's builds made here.  `bundles` are git bundles by
+def build_wheels(
+    builder: WheelBuilder, recipe: Recipe, commits: Sequence[Commit], bundles: Mapping[str, Path]
+) -> tuple[Built, ...]:
+    """Wheels and tools into the builder's folders; what the recipe's builds made here.  `bundles` are git bundles by
     the clone's folder."""
     for name in ("wheels", "tools", "builds"):
-        (kitchen.folder / name).mkdir()
+        (builder.folder / name).mkdir()
     for index, group in by_index(recipe.packages):
-        _packages(kitchen, recipe, group, index)
+        _packages(builder, recipe, group, index)
     pinned = {each.directory: each.commit for each in commits}
     for checkout in recipe.checkouts:
         if checkout.editable:
-            _clone(kitchen, recipe, replace(checkout, ref=pinned[checkout.directory]), bundles[checkout.directory])
-    return _builds(kitchen, recipe, pinned)
+            _clone(builder, recipe, replace(checkout, ref=pinned[checkout.directory]), bundles[checkout.directory])
+    return _builds(builder, recipe, pinned)
 
 
-def _packages(kitchen: Kitchen, recipe: Recipe, group: Sequence[Package], index: str) -> None:
+def _packages(builder: WheelBuilder, recipe: Recipe, group: Sequence[Package], index: str) -> None:
     others = [p for p in recipe.packages if p not in group]
     limits = [p.name.partition("[")[0] + p.specifier for p in others]
     wanted = [p.name + p.specifier for p in group]
-    answer = _answer(kitchen, wanted, limits, index)
+    answer = _answer(builder, wanted, limits, index)
     packages.refuse(solver.judge(answer, [*group, *others]))
-    _keep(kitchen, answer, group)
+    _keep(builder, answer, group)
 
 
-def _needs(kitchen: Kitchen, recipe: Recipe, wanted: Sequence[str]) -> None:
+def _needs(builder: WheelBuilder, recipe: Recipe, wanted: Sequence[str]) -> None:
     limits = [p.name.partition("[")[0] + p.specifier for p in recipe.packages if p.specifier]
-    answer = _answer(kitchen, wanted, limits, "")
+    answer = _answer(builder, wanted, limits, "")
     answer = replace(answer, found=tuple(each for each in answer.found or () if not each.direct))
     packages.refuse(solver.added(answer))
-    _keep(kitchen, answer, packages.CONFIGURED)
+    _keep(builder, answer, packages.CONFIGURED)
 
 
-def _answer(kitchen: Kitchen, wanted: Sequence[str], limits: Sequence[str], index: str) -> solver.Answer:
-    target, pip = kitchen.ground.target, kitchen.pip
+def _answer(builder: WheelBuilder, wanted: Sequence[str], limits: Sequence[str], index: str) -> solver.PipAnswer:
+    target, pip = builder.ground.target, builder.pip
     file = f"{target.fresh('limits')}/constraints.txt"
     target.write(file, "".join(f"{line}\n" for line in limits))
     own = (f"--index-url={index}",) if index else ()
     answer = pip.solve(target.fresh("wheels"), f"--constraint={file}", *own, *wanted)
     if answer.found is None:
-        kitchen.say(f"pip {answer.pip} cannot tell what it would install: a newer one is taken for this")
+        builder.say(f"pip {answer.pip} cannot tell what it would install: a newer one is taken for this")
         pip.run("install", "--upgrade", OLD_PIP)
         answer = pip.solve(target.fresh("wheels"), f"--constraint={file}", *own, *wanted)
     return answer
 
 
-def _keep(kitchen: Kitchen, answer: solver.Answer, group: Sequence[Package]) -> None:
+def _keep(builder: WheelBuilder, answer: solver.PipAnswer, group: Sequence[Package]) -> None:
     """Each as a wheel, of the very file that was announced; then put in, since the next group is weighed against it."""
-    target, pip, found = kitchen.ground.target, kitchen.pip, answer.found or ()
+    target, pip, found = builder.ground.target, builder.pip, answer.found or ()
     if not found:
         return
     made, file = target.fresh("made"), packages.requirements(pip, packages.exactly(found))
     where = packages.origin(answer, f"{target.own}/wheels", group)
     for archive in (each for each in found if not each.is_wheel):
-        kitchen.say(f"building a wheel of {archive.name} {archive.version}, which has none")
+        builder.say(f"building a wheel of {archive.name} {archive.version}, which has none")
     pip.run("wheel", "--no-deps", f"--wheel-dir={made}", *where, f"--requirement={file}")
     by_name = {canonicalize_name(each.name): each for each in found}
     for name in target.names(made):
-        wheel = _wheel(kitchen, f"{made}/{name}", by_name, group[0].index)
-        if old := kitchen.wheels.pop(canonicalize_name(wheel.name), None):
-            (kitchen.folder / "wheels" / old.file).unlink(missing_ok=True)
-        kitchen.wheels[canonicalize_name(wheel.name)] = wheel
-        kitchen.ground.files.bring(f"{made}/{name}", kitchen.folder / "wheels" / name)
+        wheel = _wheel(builder, f"{made}/{name}", by_name, group[0].index)
+        if old := builder.wheels.pop(canonicalize_name(wheel.name), None):
+            (builder.folder / "wheels" / old.file).unlink(missing_ok=True)
+        builder.wheels[canonicalize_name(wheel.name)] = wheel
+        builder.ground.files.bring(f"{made}/{name}", builder.folder / "wheels" / name)
     put = [f"{each.name}=={each.version}" for each in found]
     pip.run("install", "--no-deps", "--no-index", f"--find-links={made}", *put)
 
 
-def _wheel(kitchen: Kitchen, path: str, found: Mapping[Any, Found], index: str) -> Wheel:
+def _wheel(builder: WheelBuilder, path: str, found: Mapping[Any, ResolvedPackage], index: str) -> Wheel:
     file = path.rpartition("/")[2]
     name, version, _, _ = parse_wheel_filename(file)
-    of, copy = found[name], kitchen.folder / "copy.whl"
-    kitchen.ground.files.bring(path, copy)
+    of, copy = found[name], builder.folder / "copy.whl"
+    builder.ground.files.bring(path, copy)
     sha256 = checksums.sha256(copy)
     copy.unlink()
     source = () if of.is_wheel else (of.file, of.sha256)
     return Wheel(of.name, str(version), file, sha256, index, *source)
 
 
-def _clone(kitchen: Kitchen, recipe: Recipe, checkout: Checkout, bundle: Path) -> None:
+def _clone(builder: WheelBuilder, recipe: Recipe, checkout: Checkout, bundle: Path) -> None:
     """What a clone that is installed editable needs, and what builds it."""
-    target = kitchen.ground.target
+    target = builder.ground.target
     place = f"{target.own}/clones/{bundle.stem}"
     inside = f"{target.fresh('clone')}/{bundle.name}"
-    kitchen.ground.files.put(bundle, inside)
+    builder.ground.files.put(bundle, inside)
     own = replace(checkout, directory=place, editable=False)
-    checkouts.perform(target, own, kitchen.say, checkouts.Terms(source=inside))
-    kitchen.say(f"what {checkout.url} needs")
-    _needs(kitchen, recipe, ("--editable", place))
-    _tools(kitchen, place)
+    checkouts.perform(target, own, builder.say, checkouts.CloneOptions(source=inside))
+    builder.say(f"what {checkout.url} needs")
+    _needs(builder, recipe, ("--editable", place))
+    _tools(builder, place)
 
 
-def _tools(kitchen: Kitchen, place: str) -> None:
+def _tools(builder: WheelBuilder, place: str) -> None:
     """Until pip can build it from them alone: it names one after the other, also what a project asks for only then."""
-    target, pip = kitchen.ground.target, kitchen.pip
+    target, pip = builder.ground.target, builder.pip
     folder, asked = target.fresh("tools"), set[str]()
     for wanted in required(target.read(f"{place}/pyproject.toml")):
         pip.run("wheel", f"--wheel-dir={folder}", wanted)
@@ -231,12 +233,12 @@ def _tools(kitchen: Kitchen, place: str) -> None:
             asked.add(lacking[-1])
             pip.run("wheel", f"--wheel-dir={folder}", lacking[-1])
     for name in target.names(folder):
-        kitchen.ground.files.bring(f"{folder}/{name}", kitchen.folder / "tools" / name)
+        builder.ground.files.bring(f"{folder}/{name}", builder.folder / "tools" / name)
 
 
-def _builds(kitchen: Kitchen, recipe: Recipe, pinned: Mapping[str, str]) -> tuple[Built, ...]:
+def _builds(builder: WheelBuilder, recipe: Recipe, pinned: Mapping[str, str]) -> tuple[Built, ...]:
     """Of each role of which this machine has kept all; StepError where that is none."""
-    kept = [found for role in _roles(recipe) if (found := _of_role(kitchen, recipe, role, pinned))]
+    kept = [found for role in _roles(recipe) if (found := _of_role(builder, recipe, role, pinned))]
     if recipe.builds and not kept:
         names = ", ".join(dict.fromkeys(build.name for build in recipe.builds))
         why = f"{names} are built from source, and no node's results of them are kept on this machine"
@@ -244,12 +246,12 @@ def _builds(kitchen: Kitchen, recipe: Recipe, pinned: Mapping[str, str]) -> tupl
     made = dict[tuple[str, str], Built]()
     for name, commit, each in (one for role in kept for one in role):
         made[name, each.path] = Built(name, each.path, each.sha256, commit)
-        (kitchen.folder / "builds" / each.sha256).write_bytes(b"")
-        build_cache.HostFiles().bring(str(each.file), kitchen.folder / "builds" / each.sha256)
+        (builder.folder / "builds" / each.sha256).write_bytes(b"")
+        build_cache.HostFiles().bring(str(each.file), builder.folder / "builds" / each.sha256)
         if next(b for b in recipe.builds if b.name == name).installs:
-            inside = f"{kitchen.ground.target.fresh('built')}/{each.path.rpartition('/')[2]}"
-            kitchen.ground.files.put(each.file, inside)
-            _needs(kitchen, recipe, (inside,))
+            inside = f"{builder.ground.target.fresh('built')}/{each.path.rpartition('/')[2]}"
+            builder.ground.files.put(each.file, inside)
+            _needs(builder, recipe, (inside,))
     return tuple(made.values())
 
 
@@ -258,13 +260,15 @@ def _roles(recipe: Recipe) -> tuple[str, ...]:
     return named or (("",) if recipe.builds else ())
 
 
-def _of_role(kitchen: Kitchen, recipe: Recipe, role: str, pinned: Mapping[str, str]) -> list[tuple[str, str, Kept]]:
+def _of_role(
+    builder: WheelBuilder, recipe: Recipe, role: str, pinned: Mapping[str, str]
+) -> list[tuple[str, str, Kept]]:
     """(build, commit, file); nothing where one of them is not kept."""
     keys, found = dict[str, str](), list[tuple[str, str, Kept]]()
     for build in builds.of_role(recipe, role):
         commit = pinned.get(build.checkout, "")
-        keys[build.name] = builds.there(kitchen.ground, build, commit, [keys[n] for n in build.after]).key
-        kept = build_cache.find(keys[build.name], kitchen.ground.cache)
+        keys[build.name] = builds.there(builder.ground, build, commit, [keys[n] for n in build.after]).key
+        kept = build_cache.find(keys[build.name], builder.ground.cache)
         if not kept:
             return []
         found += [(build.name, commit, each) for each in kept]

@@ -34,7 +34,7 @@ class Action(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Standing:
+class ContainerStatus:
     """What is to be done about the container of this name, and why."""
 
     action: Action
@@ -44,22 +44,22 @@ class Standing:
 
 def standing(
     inspected: Mapping[str, Any] | None, spec: Spec, known: Defaults | None = None, *, recreate: bool = False
-) -> Standing:
+) -> ContainerStatus:
     """Ours and the same is used; ours and different needs `recreate`; a stranger's is never touched."""
     if inspected is None:
-        return Standing(Action.CREATE)
+        return ContainerStatus(Action.CREATE)
     owner = ((inspected.get("Config") or {}).get("Labels") or {}).get(RECIPE_LABEL)
     if not owner:
-        return Standing(Action.REFUSE, (), _stranger(spec))
+        return ContainerStatus(Action.REFUSE, (), _stranger(spec))
     found = compare(inspected, spec, known)
     if found and not recreate:
-        return Standing(Action.REFUSE, found, _different(spec, found))
+        return ContainerStatus(Action.REFUSE, found, _different(spec, found))
     running = bool((inspected.get("State") or {}).get("Running"))
     action = Action.RECREATE if found else Action.REUSE if running else Action.START
-    return Standing(action, found)
+    return ContainerStatus(action, found)
 
 
-def differing_words(now: Standing) -> str:
+def differing_words(now: ContainerStatus) -> str:
     """The differing fields in brackets, on one line."""
     shown = "; ".join(f"{d.field}: wanted {d.wanted or 'none'}, there {d.there or 'none'}" for d in now.differences)
     return f" ({' '.join(shown.split())})" if shown else ""
@@ -71,7 +71,7 @@ def compare(inspected: Mapping[str, Any], spec: Spec, known: Defaults | None = N
     return tuple(_difference(name, wanted[name], there[name]) for name in wanted if wanted[name] != there[name])
 
 
-def as_script(now: Standing, spec: Spec, folders: Iterable[str] = ()) -> tuple[str, ...]:
+def as_script(now: ContainerStatus, spec: Spec, folders: Iterable[str] = ()) -> tuple[str, ...]:
     """What a person would type to come from `now` to the Spec; `folders` are made first."""
     run, made = " ".join(shell_words(spec)), tuple(folders)
     mkdir = (shlex.join(("mkdir", "-p", "--", *made)),) if made else ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.secrets import redact
-from installers.containers.compare import Action, Standing, compare, differing_words, standing
+from installers.containers.compare import Action, ContainerStatus, compare, differing_words, standing
 from installers.containers.inspect_document import Defaults, defaults
 from installers.recipes.container_spec import RECIPE_LABEL, Spec
 from installers.targets.container_errors import asked
@@ -41,7 +41,7 @@ def known(api: APIClient, image: str) -> Defaults:
     return asked(lambda: defaults(api.inspect_image(image), api.info()))  # type: ignore[no-untyped-call]
 
 
-def stands(api: APIClient, spec: Spec, *, recreate: bool = False) -> Standing:
+def stands(api: APIClient, spec: Spec, *, recreate: bool = False) -> ContainerStatus:
     """What is there under the Spec's name, and what is to be done; the image must have been pulled."""
     found = look(api, spec.name)
     return standing(found, spec, known(api, spec.image) if found else None, recreate=recreate)
@@ -67,7 +67,7 @@ def ensure(api: APIClient, spec: Spec, *, recreate: bool = False) -> str:
     return identity
 
 
-def refusal(now: Standing) -> EnvcheckError:
+def refusal(now: ContainerStatus) -> EnvcheckError:
     """The obstacle as an error, with the differing fields."""
     assert now.obstacle
     return EnvcheckError(now.obstacle.why + differing_words(now), now.obstacle.remedy)

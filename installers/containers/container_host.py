@@ -10,25 +10,25 @@ from pathlib import Path
 from envcheck.collect.machine import Machine, ask_all
 from envcheck.core.model import Question
 from envcheck.vendors import VENDORS
-from installers.containers.spec_from_recipe import Ground, Kind, beside, own_sources
+from installers.containers.spec_from_recipe import ContainerHostFacts, PathKind, beside, own_sources
 from installers.recipes.container_spec import as_written
 from installers.recipes.recipe import Recipe
 
 
 def observe(
     recipe: Recipe, folder: Path, machine: Machine, runtimes: Iterable[str] = (), cdi: Iterable[str] = ()
-) -> Ground:
+) -> ContainerHostFacts:
     """`folder` is the user's own, on the real disk also where `machine` is a simulated one; `runtimes` and `cdi` are
     what the engine says that it has (installers.engine)."""
     box = recipe.container
     if box is None:
-        return Ground(str(folder))
+        return ContainerHostFacts(str(folder))
     own = own_sources(box, str(folder))
     paths = [mount.source for mount in as_written(box, "", str(folder)).mounts if mount.source not in own]
     asked = [*paths, *map(beside, paths), *(device.split(":")[0] for device in box.devices)]
     pattern = VENDORS[recipe.device].node_pattern
     nodes = ask_all(machine, [_list(pattern)])[_list(pattern).key].out.split() if pattern else []
-    return Ground(
+    return ContainerHostFacts(
         folder=str(folder),
         kinds={**_kinds(machine, asked), **_own(own)},
         nodes=tuple(sorted(nodes, key=_number)),
@@ -37,19 +37,19 @@ def observe(
     )
 
 
-def _kinds(machine: Machine, paths: list[str]) -> dict[str, Kind]:
+def _kinds(machine: Machine, paths: list[str]) -> dict[str, PathKind]:
     """A pattern that ends with a slash lists folders alone."""
     questions = {path: (_list(glob.escape(path)), _list(glob.escape(path) + "/")) for path in paths}
     answers = ask_all(machine, [question for pair in questions.values() for question in pair])
     return {
-        path: Kind.FOLDER if answers[folder.key].ok else Kind.FILE
+        path: PathKind.FOLDER if answers[folder.key].ok else PathKind.FILE
         for path, (any_kind, folder) in questions.items()
         if answers[any_kind.key].ok
     }
 
 
-def _own(paths: tuple[str, ...]) -> dict[str, Kind]:
-    return {path: Kind.FOLDER if Path(path).is_dir() else Kind.FILE for path in paths if Path(path).exists()}
+def _own(paths: tuple[str, ...]) -> dict[str, PathKind]:
+    return {path: PathKind.FOLDER if Path(path).is_dir() else PathKind.FILE for path in paths if Path(path).exists()}
 
 
 def _number(path: str) -> int:

@@ -25,13 +25,13 @@ class Mode(str, enum.Enum):
     LEAST = "least-privilege"
 
 
-class Kind(str, enum.Enum):
+class PathKind(str, enum.Enum):
     FILE = "file"
     FOLDER = "folder"
 
 
 @dataclass(frozen=True)
-class Ground:
+class ContainerHostFacts:
     """What of the host decides: `kinds` of the paths that are there, absent ones are not in it.
 
     `folder` is where relative sources start; `nodes` are the vendor's device nodes in the order of their numbers;
@@ -39,7 +39,7 @@ class Ground:
     """
 
     folder: str
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, PathKind] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ()
     cdi: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Grant:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ContainerPlan:
     """`folders` are ours, missing, and to be made before the container; an obstacle forbids to begin."""
 
     spec: Spec
@@ -67,7 +67,7 @@ class Drawn:
     obstacles: tuple[Obstacle, ...] = ()
 
 
-def draw(recipe: Recipe, ground: Ground, image: str, mode: Mode = Mode.DOCUMENT) -> Drawn | None:
+def draw(recipe: Recipe, ground: ContainerHostFacts, image: str, mode: Mode = Mode.DOCUMENT) -> ContainerPlan | None:
     """None for a recipe that runs on the host; `image` by digest or id."""
     box = recipe.container
     if box is None:
@@ -86,7 +86,7 @@ def draw(recipe: Recipe, ground: Ground, image: str, mode: Mode = Mode.DOCUMENT)
     own = own_sources(box, ground.folder)
     folders = tuple(source for source in own if source not in ground.kinds)
     obstacles = (*_sources(recipe, spec, own, ground), *_cards(recipe, box, grant, ground))
-    return Drawn(spec, grant.how, folders, obstacles)
+    return ContainerPlan(spec, grant.how, folders, obstacles)
 
 
 def own_sources(box: Container, folder: str) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def beside(path: str) -> str:
     return posixpath.join(parent, other, name) if other else path
 
 
-def _grant(recipe: Recipe, box: Container, ground: Ground, mode: Mode) -> Grant:
+def _grant(recipe: Recipe, box: Container, ground: ContainerHostFacts, mode: Mode) -> Grant:
     """A privileged container sees all devices whatever its list says: then there is none."""
     vendor = VENDORS[recipe.device]
     if mode is Mode.DOCUMENT and privileged_by_document(recipe):
@@ -128,7 +128,7 @@ def _grant(recipe: Recipe, box: Container, ground: Ground, mode: Mode) -> Grant:
     return Grant("the device nodes" if nodes else "no cards", devices=nodes)
 
 
-def _ids(recipe: Recipe, box: Container, ground: Ground, vendor: Vendor) -> tuple[str, ...]:
+def _ids(recipe: Recipe, box: Container, ground: ContainerHostFacts, vendor: Vendor) -> tuple[str, ...]:
     """The cards' numbers in /dev: those that the recipe lists, else the first that are there."""
     pattern = re.escape(vendor.node_pattern).replace(re.escape("[0-9]*"), r"(\d+)")
     listed = [m[1] for path in box.devices if vendor.node_pattern and (m := re.fullmatch(pattern, path))]
@@ -136,7 +136,7 @@ def _ids(recipe: Recipe, box: Container, ground: Ground, vendor: Vendor) -> tupl
     return tuple(listed or there[: recipe.hardware.cards])
 
 
-def _mounts(box: Container, ground: Ground, mode: Mode) -> Iterator[Mount]:
+def _mounts(box: Container, ground: ContainerHostFacts, mode: Mode) -> Iterator[Mount]:
     for written, mount in zip(as_written(box, "", ground.folder).mounts, box.mounts, strict=True):
         if mode is Mode.LEAST and written.source == _ALL_DEVICES:
             continue
@@ -145,7 +145,7 @@ def _mounts(box: Container, ground: Ground, mode: Mode) -> Iterator[Mount]:
         yield replace(written, source=elsewhere) if moved else written
 
 
-def _sources(recipe: Recipe, spec: Spec, own: tuple[str, ...], ground: Ground) -> Iterator[Obstacle]:
+def _sources(recipe: Recipe, spec: Spec, own: tuple[str, ...], ground: ContainerHostFacts) -> Iterator[Obstacle]:
     doctor = f"envcheck doctor --device {recipe.device}"
     absent = [m.source for m in spec.mounts if m.source not in ground.kinds and m.source not in own]
     if absent:
@@ -159,12 +159,12 @@ def _sources(recipe: Recipe, spec: Spec, own: tuple[str, ...], ground: Ground) -
         )
     for source in (m.source for m in spec.mounts):
         kind = ground.kinds.get(source)
-        if kind is Kind.FOLDER and _names_a_file(source):
+        if kind is PathKind.FOLDER and _names_a_file(source):
             yield Obstacle(
                 f"{source} is a folder where a file belongs: an engine once made it for a container",
                 f"rmdir {source}; then install the file, or let {doctor} say how",
             )
-        elif kind is Kind.FILE and source in own:
+        elif kind is PathKind.FILE and source in own:
             yield Obstacle(f"{source} is a file, and the container wants a folder there", "move it, or start elsewhere")
 
 
@@ -174,7 +174,7 @@ def _names_a_file(path: str) -> bool:
     return posixpath.basename(folder) in ("bin", "sbin") or bool(re.fullmatch(r".+\.[a-z]{2,5}", name))
 
 
-def _cards(recipe: Recipe, box: Container, grant: Grant, ground: Ground) -> Iterator[Obstacle]:
+def _cards(recipe: Recipe, box: Container, grant: Grant, ground: ContainerHostFacts) -> Iterator[Obstacle]:
     vendor = VENDORS[recipe.device]
     doctor = f"envcheck doctor --device {recipe.device}"
     missing = [path for path in (d.split(":")[0] for d in box.devices) if path not in ground.kinds]

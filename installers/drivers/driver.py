@@ -31,7 +31,7 @@ from installers.state import checksums
 
 
 @dataclass(frozen=True)
-class Seen:
+class DriverState:
     """A file and the host, looked at and judged.  `sha256` is the file's; `known` says that somebody vouches for it."""
 
     case: Case
@@ -72,7 +72,7 @@ def look(
     allow_downgrade: bool = False,
     tell: Callable[[int, int], None] = lambda done, total: None,
     machine: Machine | None = None,
-) -> Seen:
+) -> DriverState:
     """Read the file and the host.  UsageError when the file is none that the recipe's installers know."""
     named = installer_tables.named(installer_tables.drivers_of(recipe), path.name)
     file = run_file.read(path.absolute(), tell)
@@ -85,13 +85,13 @@ def look(
         allow_downgrade=allow_downgrade,
         guarded=guarded(file.path),
     )
-    return Seen(case, judge(case))
+    return DriverState(case, judge(case))
 
 
-def again(seen: Seen, device: str, machine: Machine | None = None) -> Seen:
+def again(seen: DriverState, device: str, machine: Machine | None = None) -> DriverState:
     """The host looked at once more, after a question or a wait; the file is compared when it is run."""
     case = replace(seen.case, site=host_facts.gather(seen.driver, device, machine or machines.here()))
-    return Seen(case, judge(case))
+    return DriverState(case, judge(case))
 
 
 def minimum_of(recipe: Recipe, driver: Driver) -> str | None:
@@ -110,28 +110,28 @@ def published_sha256(driver: Driver, file_name: str) -> str:
     return next((file.sha256 for file in driver.published if file.url.rpartition("/")[2] == file_name), "")
 
 
-def checks(seen: Seen) -> tuple[Obstacle, ...]:
+def checks(seen: DriverState) -> tuple[Obstacle, ...]:
     """What is in the way, in the order in which a person would see to it."""
     return tuple(Obstacle(v.words, v.remedy, v.code) for v in seen.verdicts if v.fits is False)
 
 
-def doubts(seen: Seen) -> tuple[str, ...]:
+def doubts(seen: DriverState) -> tuple[str, ...]:
     """What could not be told: to be shown, stops nothing."""
     return tuple(v.words for v in seen.verdicts if v.fits is None)
 
 
-def satisfied(seen: Seen) -> tuple[str, ...]:
+def satisfied(seen: DriverState) -> tuple[str, ...]:
     return tuple(v.words for v in seen.verdicts if v.fits)
 
 
-def argv_of(seen: Seen, path: Path | None = None) -> tuple[str, ...]:
+def argv_of(seen: DriverState, path: Path | None = None) -> tuple[str, ...]:
     """The command, as it is shown and run; `path` is the copy where one is run."""
     arguments = (*seen.driver.arguments, *seen.driver.licence_arguments)
     return (seen.case.file.shell, str(path or seen.path), *arguments)
 
 
 def install(
-    seen: Seen,
+    seen: DriverState,
     *,
     sha256: str,
     ask_licence: Callable[[str], bool],
@@ -165,7 +165,7 @@ def install(
 
 
 @contextlib.contextmanager
-def _agreed_file(seen: Seen, sha256: str) -> Iterator[Path]:
+def _agreed_file(seen: DriverState, sha256: str) -> Iterator[Path]:
     """The file with this sum: itself, or a copy in a folder of ours where others could replace it meanwhile."""
     with contextlib.ExitStack() as stack:
         path = seen.path
@@ -182,7 +182,7 @@ def _agreed_file(seen: Seen, sha256: str) -> Iterator[Path]:
         yield path
 
 
-def _proved(seen: Seen, said: Dialogue, machine: Machine) -> str:
+def _proved(seen: DriverState, said: Dialogue, machine: Machine) -> str:
     """The version afterwards.  Where a reboot is asked for, the old one may still be told until then."""
     now, driver, wanted = host_facts.installed(seen.driver, machine), seen.driver, seen.version
     reboot = any(contains(text, line) for text in driver.reboot for line in said.said.splitlines())

@@ -18,7 +18,7 @@ from envcheck.core.units import MIB, mib
 from envcheck.core.version import SCHEMA_VERSION
 from installers.drivers import driver
 from installers.drivers.dialogue import clean
-from installers.drivers.driver import Seen
+from installers.drivers.driver import DriverState
 from installers.output.plan_text import MARGIN, folded, row
 
 UNTOLD = " could not be told"  # the end of a doubt, which the heading says already
@@ -37,19 +37,19 @@ class Facts:
     given: bool = False
     locked: bool = False
 
-    def sum_from(self, seen: Seen) -> str:
+    def sum_from(self, seen: DriverState) -> str:
         """Who vouches for the file's sum."""
         if not seen.known:
             return ""
         return "locked" if self.locked else "given" if self.given else "published"
 
 
-def as_text(seen: Seen, facts: Facts) -> str:
+def as_text(seen: DriverState, facts: Facts) -> str:
     """The plan for people."""
     return folded(_lines(seen, facts))
 
 
-def _lines(seen: Seen, facts: Facts) -> Iterator[str]:
+def _lines(seen: DriverState, facts: Facts) -> Iterator[str]:
     what = f"{exact(seen.driver.title)} {seen.version}".rstrip()
     size = mib(seen.case.file.size_bytes / MIB)
     yield spoken("{} for {}, from {} ({})").format(what, facts.recipe, seen.path, size)
@@ -74,33 +74,33 @@ def _lines(seen: Seen, facts: Facts) -> Iterator[str]:
         yield f"{MARGIN}{spoken('next: ')}{spoken(obstacle.remedy)}"
 
 
-def command(seen: Seen) -> str:
+def command(seen: DriverState) -> str:
     return shlex.join(driver.argv_of(seen))
 
 
-def why(seen: Seen) -> str:
+def why(seen: DriverState) -> str:
     return driver.standing(seen.case.site.installed, seen.case.minimum)
 
 
-def changes(seen: Seen) -> str:
+def changes(seen: DriverState) -> str:
     modules = f", the kernel's modules {', '.join(seen.driver.modules)}" if seen.driver.modules else ""
     return f"what the vendor's installer changes on this host{modules}"
 
 
-def undo(seen: Seen) -> str:
+def undo(seen: DriverState) -> str:
     return " && ".join(seen.driver.undo) or "the vendor names no way back"
 
 
-def licence(seen: Seen, facts: Facts) -> str:
+def licence(seen: DriverState, facts: Facts) -> str:
     said = seen.driver.licence or "asked for by the installer itself, where it has one"
     return f"{said}; {'accepted by --accept-licence' if facts.accept_licence else 'you are asked'}"
 
 
-def reboot(seen: Seen) -> str:
+def reboot(seen: DriverState) -> str:
     return "may follow; it is said if the installer asks for one" if seen.driver.reboot else "none is known of"
 
 
-def as_values(seen: Seen | None, facts: Facts, result: str, did: str = "") -> dict[str, Any]:
+def as_values(seen: DriverState | None, facts: Facts, result: str, did: str = "") -> dict[str, Any]:
     """The document of --json, of the same shape as provisioning's, with what is known of the driver besides."""
     obstacles = driver.checks(seen) if seen and not seen.already else ()
     return {
@@ -120,7 +120,7 @@ def as_values(seen: Seen | None, facts: Facts, result: str, did: str = "") -> di
     }
 
 
-def _step(seen: Seen) -> Mapping[str, object]:
+def _step(seen: DriverState) -> Mapping[str, object]:
     return {
         "name": "driver",
         "title": f"run {command(seen)}",
@@ -131,7 +131,7 @@ def _step(seen: Seen) -> Mapping[str, object]:
     }
 
 
-def _driver(seen: Seen, facts: Facts) -> Mapping[str, object]:
+def _driver(seen: DriverState, facts: Facts) -> Mapping[str, object]:
     return {
         "title": seen.driver.title,
         "file": str(seen.path),

@@ -7,7 +7,7 @@ from pathlib import Path
 from envcheck.core.errors import UsageError
 from installers.bundle import lock_notes
 from installers.drivers import installer_tables
-from installers.drivers.driver import Seen
+from installers.drivers.driver import DriverState
 from installers.locks import lockfile_use
 from installers.locks.lockfile import DriverFile, Lock
 from installers.locks.lockfile_use import LockError
@@ -30,7 +30,7 @@ def wanted(lock: Lock, recipe: Recipe, architecture: str, file_name: str) -> Dri
     return lockfile_use.installer(lock, named.driver.name)
 
 
-def compared(entry: DriverFile, seen: Seen) -> None:
+def compared(entry: DriverFile, seen: DriverState) -> None:
     """LockError, naming both, where the file is not the lock's."""
     if seen.sha256 != entry.sha256:
         why = f"{seen.path.name}: its SHA-256 is {seen.sha256}, the lock has {entry.file} with {entry.sha256}"
@@ -50,14 +50,14 @@ def agreeing(entry: DriverFile, sha256: str) -> None:
         raise UsageError(f"--sha256 is not the sum that the lock has for {entry.file}", f"the lock's is {entry.sha256}")
 
 
-def keep(folder: Path, recipe: Recipe, seen: Seen) -> Path:
+def keep(folder: Path, recipe: Recipe, seen: DriverState) -> Path:
     """The file into the kept lock; where that stands."""
     file = DriverFile(seen.path.name, seen.sha256, seen.version, seen.driver.name)
     lock_notes.add_driver(folder, recipe, file)
     return lock_notes.path(folder)
 
 
-def unkept(folder: Path, recipe: Recipe, seen: Seen) -> bool:
+def unkept(folder: Path, recipe: Recipe, seen: DriverState) -> bool:
     """Whether this very file was the last one run here, by the journal, and the lock does not know of it: a run was cut
     off behind the installer's end."""
     runs = [each for each in journal.entries(folder) if each.get("step") == STEP and each.get("event") == "begun"]

@@ -37,7 +37,7 @@ class RunFile:
 
 
 @dataclass(frozen=True)
-class Head:
+class RunFileHead:
     """The head's own figures: where each archive begins and how long it is, and its sums."""
 
     lines: int
@@ -73,7 +73,7 @@ def _read(path: Path, file: BinaryIO, tell: Callable[[int, int], None]) -> RunFi
     return RunFile(path, size, whole, shell, head.label, intact, why, head.unpacked_bytes)
 
 
-def head_of(text: str) -> Head:
+def head_of(text: str) -> RunFileHead:
     """The assignments of makeself's head; the first of a name counts, as the code below may assign again."""
     said: dict[str, str] = {}
     for name, _, value in _SET.findall(text):
@@ -81,7 +81,7 @@ def head_of(text: str) -> Head:
     in_code, unpacked = _LINES.search(text), _UNPACKED.search(text)
     lines = said.get("skip") or (in_code[1] if in_code else "")
     sizes = said.get("filesizes", "").split()
-    return Head(
+    return RunFileHead(
         int(lines) if re.fullmatch(r"\d{1,6}", lines) else 0,
         tuple(int(size) for size in sizes[:16]) if all(re.fullmatch(r"\d{1,15}", size) for size in sizes) else (),
         {name: tuple(said.get(name, "").split()) for name in ("SHA", "MD5")},
@@ -90,7 +90,7 @@ def head_of(text: str) -> Head:
     )
 
 
-def _starts(raw: bytes, head: Head) -> tuple[tuple[int, int], ...]:
+def _starts(raw: bytes, head: RunFileHead) -> tuple[tuple[int, int], ...]:
     """(begin, end) of each archive; empty where the head does not tell."""
     at = 0
     for _ in range(head.lines):
@@ -123,7 +123,7 @@ def _sums(
 
 
 def _compared(
-    head: Head, found: list[dict[str, str]], places: tuple[tuple[int, int], ...], size: int
+    head: RunFileHead, found: list[dict[str, str]], places: tuple[tuple[int, int], ...], size: int
 ) -> tuple[bool | None, str]:
     if not places:
         return None, "its head does not tell where the archive begins and how long it is"
@@ -140,7 +140,7 @@ def _compared(
     return (None, f"{agree}, but {more} more bytes follow the archive") if more else (True, agree)
 
 
-def _pairs(head: Head, found: list[dict[str, str]]) -> Iterator[tuple[str, str, str]]:
+def _pairs(head: RunFileHead, found: list[dict[str, str]]) -> Iterator[tuple[str, str, str]]:
     """(name, said, found); zeros stand for a sum that was left out."""
     for key, name in (("SHA", "SHA-256"), ("MD5", "MD5")):
         if len(head.sums[key]) == len(found):

@@ -20,7 +20,7 @@ from envcheck.core.signals import heard_by, interrupt
 from installers.drivers import driver, driver_text, fetch, lock_entries
 from installers.drivers.dialogue import DeclinedError, Dialogue
 from installers.drivers.download_http import name_of
-from installers.drivers.driver import Seen
+from installers.drivers.driver import DriverState
 from installers.drivers.driver_text import Echo, Facts, say
 from installers.drivers.lock_entries import STEP
 from installers.locks import lockfile_use
@@ -34,7 +34,7 @@ BIG = 64 << 20  # bytes; reading less takes no time worth a word
 
 
 @dataclass(frozen=True)
-class Asked:
+class DriverRequest:
     """`file` is a path or FETCH; `note` says why it is this recipe; `folder` is where journal and lock stand.
 
     `recipe` is narrowed to the device's driver, `whole` the one of the lock; `lock` is what --locked named.
@@ -59,13 +59,13 @@ class Asked:
         return Facts(self.recipe.name, self.folder, self.note, self.accept_licence, given, self.lock is not None)
 
 
-def run(asked: Asked) -> int:
+def run(asked: DriverRequest) -> int:
     """Install the driver, or with --dry-run show how it would be."""
     if asked.sha256 and not re.fullmatch(r"[0-9a-fA-F]{64}", asked.sha256):
         raise UsageError("--sha256 takes 64 hexadecimal digits", "sha256sum FILE.run prints them")
     if os.environ.get(SYSROOT) and not asked.dry_run:
         raise UsageError("this machine is simulated, and the installer would run on the real one", "add --dry-run")
-    seen: list[Seen] = []
+    seen: list[DriverState] = []
     with heard_by(interrupt):
         try:
             return _run(replace(asked, sha256=asked.sha256.lower()), seen)
@@ -74,7 +74,7 @@ def run(asked: Asked) -> int:
             raise
 
 
-def _run(asked: Asked, shown: list[Seen]) -> int:
+def _run(asked: DriverRequest, shown: list[DriverState]) -> int:
     """`shown` gets what was seen, for whoever tells of a failure."""
     found = _file(asked)
     if isinstance(found, int):
@@ -105,7 +105,7 @@ def _run(asked: Asked, shown: list[Seen]) -> int:
     return errors.FIT
 
 
-def _file(asked: Asked) -> tuple[Path, str] | int:
+def _file(asked: DriverRequest) -> tuple[Path, str] | int:
     """The file and the sum that is vouched for; an exit code where all is said already."""
     if asked.file != FETCH:
         return paths.given(asked.file, "--driver"), asked.sha256
@@ -123,7 +123,7 @@ def _file(asked: Asked) -> tuple[Path, str] | int:
     return fetched.path, fetched.sha256 if fetched.vouched else sha256
 
 
-def _of_lock(asked: Asked, file_name: str, published: bool = False) -> str:
+def _of_lock(asked: DriverRequest, file_name: str, published: bool = False) -> str:
     """The sum that the lock has for the file, else a person's own, "" where there is none."""
     if asked.lock is None:
         return asked.sha256
@@ -134,7 +134,7 @@ def _of_lock(asked: Asked, file_name: str, published: bool = False) -> str:
     return entry.sha256
 
 
-def _look(asked: Asked, path: Path, sha256: str) -> Seen:
+def _look(asked: DriverRequest, path: Path, sha256: str) -> DriverState:
     sha256 = _of_lock(asked, path.name) if asked.lock else sha256
     with contextlib.suppress(OSError):
         if path.stat().st_size > BIG:
@@ -148,14 +148,14 @@ def _look(asked: Asked, path: Path, sha256: str) -> Seen:
     return seen
 
 
-def _refusal(seen: Seen) -> EnvcheckError:
+def _refusal(seen: DriverState) -> EnvcheckError:
     first = driver.checks(seen)[0]
     refused = EnvcheckError(first.why, first.remedy)
     refused.code = first.code
     return refused
 
 
-def _agreed(asked: Asked, seen: Seen) -> bool:
+def _agreed(asked: DriverRequest, seen: DriverState) -> bool:
     """Nobody there to answer is wrong usage, never a yes; and --yes is neither a licence's nor a sum's."""
     if not sys.stdin.isatty() and (missing := list(_unanswered(asked, seen))):
         raise UsageError("there is nobody to ask", f"add {', '.join(missing)}; or --dry-run to only see the plan")
@@ -166,7 +166,7 @@ def _agreed(asked: Asked, seen: Seen) -> bool:
     )
 
 
-def _unanswered(asked: Asked, seen: Seen) -> list[str]:
+def _unanswered(asked: DriverRequest, seen: DriverState) -> list[str]:
     licensed = seen.driver.licence_arguments or any(prompt.licence for prompt in seen.driver.prompts)
     wanted = (
         (not asked.yes, "--yes to do what the plan says"),
@@ -182,7 +182,7 @@ def _confirmed(question: str, otherwise: list[str]) -> bool:
     return click.confirm(language.say(question), err=True)
 
 
-def _perform(asked: Asked, seen: Seen) -> str:
+def _perform(asked: DriverRequest, seen: DriverState) -> str:
     """What was done, in words; "" where nothing was left to do.  The host is looked at again under the lock."""
     try:
         with lock.held(asked.folder, say):
@@ -197,7 +197,7 @@ def _perform(asked: Asked, seen: Seen) -> str:
         raise StepError(why, "make room there, or set ENVCHECK_HOME to a folder of yours") from None
 
 
-def _journalled(asked: Asked, seen: Seen) -> str:
+def _journalled(asked: DriverRequest, seen: DriverState) -> str:
     """The installer with its beginning and its end in the journal, whatever the end, and the whole dialogue."""
     kept: list[Dialogue] = []
     vouched = asked.facts.sum_from(seen) or "agreed by a person"
@@ -233,7 +233,7 @@ def _journalled(asked: Asked, seen: Seen) -> str:
     return did
 
 
-def _licence(seen: Seen, echo: Echo) -> Callable[[str], bool]:
+def _licence(seen: DriverState, echo: Echo) -> Callable[[str], bool]:
     """A person's own answer, to what the installer shows."""
 
     def asks(text: str) -> bool:
@@ -249,7 +249,7 @@ def _dialogue(kept: list[Dialogue]) -> dict[str, object]:
     return {"dialogue": asdict(kept[-1])} if kept else {}
 
 
-def _declined(asked: Asked, seen: Seen | None) -> int:
+def _declined(asked: DriverRequest, seen: DriverState | None) -> int:
     if asked.as_json:
         click.echo(json.dumps(driver_text.as_values(seen, asked.facts, "declined"), indent=1))
     else:
@@ -257,14 +257,14 @@ def _declined(asked: Asked, seen: Seen | None) -> int:
     return errors.UNFIT
 
 
-def _tell(asked: Asked, seen: Seen, result: str, did: str = "") -> None:
+def _tell(asked: DriverRequest, seen: DriverState, result: str, did: str = "") -> None:
     if asked.as_json:
         click.echo(json.dumps(driver_text.as_values(seen, asked.facts, result, did), indent=1))
     else:
         click.echo(driver_text.as_text(seen, asked.facts))
 
 
-def _failed(asked: Asked, seen: list[Seen], err: EnvcheckError) -> None:
+def _failed(asked: DriverRequest, seen: list[DriverState], err: EnvcheckError) -> None:
     """With --json the failure is a document, too."""
     if asked.as_json:
         told = {"message": err.message, "next_step": err.next_step, "code": err.code}

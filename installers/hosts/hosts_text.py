@@ -20,7 +20,7 @@ WORST = (errors.INTERRUPTED, errors.BUG, errors.STEP_FAILED, errors.UNFIT, error
 
 
 @dataclass(frozen=True)
-class End:
+class HostOutcome:
     """How it stands with a host; `at` is the step that it had begun last, `did` what it says of what was done."""
 
     host: str
@@ -55,9 +55,9 @@ def _otherwise(here: Sequence[str], most: Sequence[str]) -> Iterator[str]:
     yield from (f"  - {line}" for line in most if line not in here)
 
 
-def ends(found: Sequence[End]) -> Iterator[str]:
+def ends(found: Sequence[HostOutcome]) -> Iterator[str]:
     """Hosts with the same end in one line."""
-    groups: dict[tuple[str, str], list[End]] = {}
+    groups: dict[tuple[str, str], list[HostOutcome]] = {}
     for end in found:
         groups.setdefault((end.state, _words(end)), []).append(end)
     for (state, words), same in sorted(groups.items(), key=lambda pair: (pair[0][0] not in WELL, -len(pair[1]))):
@@ -73,17 +73,17 @@ def column(state: str, wide: int = 12) -> str:
     return said + " " * max(1, wide - columns(said))
 
 
-def _words(end: End) -> str:
+def _words(end: HostOutcome) -> str:
     during = say(" (at: {})").format(say(end.at)) if end.at and end.state != "done" else ""
     return safe(f"{say(end.seen)}{during}".strip())
 
 
-def code(found: Sequence[End]) -> int:
+def code(found: Sequence[HostOutcome]) -> int:
     codes = {end.code for end in found}
     return next((one for one in WORST if one in codes), max(codes, default=errors.FIT))
 
 
-def document(found: Sequence[End], result: str, exit_code: int) -> dict[str, Any]:
+def document(found: Sequence[HostOutcome], result: str, exit_code: int) -> dict[str, Any]:
     return {
         "schema": SCHEMA_VERSION,
         "verb": "provision",

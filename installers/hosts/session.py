@@ -21,7 +21,7 @@ from envcheck.fleet.hosts import folded
 from envcheck.fleet.runner import Did
 from envcheck.report.summary import safe
 from installers.hosts import hosts_text, resume_state, seeding
-from installers.hosts.hosts_text import End
+from installers.hosts.hosts_text import HostOutcome
 from installers.hosts.parse_plan import Looked, document, line_of, looked, reason
 from installers.hosts.request import HostsRequest
 
@@ -43,7 +43,7 @@ def provision(asked: HostsRequest) -> int:
     if asked.dry_run or not able:
         return _finish(asked, list(found.values()), "planned" if able else "ready", whole=False)
     if not _agreed(asked, len(able)):
-        declined = {one.host: End(one.host, "declined", errors.UNFIT) for one in able}
+        declined = {one.host: HostOutcome(one.host, "declined", errors.UNFIT) for one in able}
         return _finish(asked, list({**found, **declined}.values()), "declined")
     resume_state.write(asked.said, {one.host: "begun" if one.able else one.state for one in seen})
     ended = _performed(asked, able, stops)
@@ -57,7 +57,7 @@ def look(asked: HostsRequest, hosts: Sequence[str], stops: runner.Stops) -> list
     return [looked(did) for did in runner.do(order, lambda host, line: None, stops=stops)]
 
 
-def perform(asked: HostsRequest, able: Sequence[Looked], stops: runner.Stops) -> list[End]:
+def perform(asked: HostsRequest, able: Sequence[Looked], stops: runner.Stops) -> list[HostOutcome]:
     """Each host to its end, whatever becomes of the others; their lines as they come, with the host's name."""
     at: dict[str, str] = {}
 
@@ -72,29 +72,29 @@ def perform(asked: HostsRequest, able: Sequence[Looked], stops: runner.Stops) ->
     return [_end(did, by_host[did.host], at.get(did.host, ""), stops) for did in runner.do(order, hear, stops=stops)]
 
 
-def _performed(asked: HostsRequest, able: Sequence[Looked], stops: runner.Stops) -> list[End]:
+def _performed(asked: HostsRequest, able: Sequence[Looked], stops: runner.Stops) -> list[HostOutcome]:
     """With an image that one of them passes on, where that was asked for; where it does not, nobody begins."""
     try:
         with seeding.served(asked, able) as given:
             return perform(given, able, stops)
     except seeding.NoSeedError as err:
         why = f"{err.message} ({err.next_step})"
-        return [End(one.host, "not-begun", errors.STEP_FAILED, why, journal=one.journal) for one in able]
+        return [HostOutcome(one.host, "not-begun", errors.STEP_FAILED, why, journal=one.journal) for one in able]
 
 
-def _end(did: Did, one: Looked, at: str, stops: runner.Stops) -> End:
+def _end(did: Did, one: Looked, at: str, stops: runner.Stops) -> HostOutcome:
     said = document(did.text)
     if did.code is None:
         state, code = ("lost", errors.STEP_FAILED) if did.begun else ("not-begun", errors.STEP_FAILED)
         if stops.count:
             state, code = ("interrupted" if did.begun else "not-begun"), errors.INTERRUPTED
-        return End(did.host, state, code, reason(did), at, one.journal, said)
+        return HostOutcome(did.host, state, code, reason(did), at, one.journal, said)
     if did.code == errors.INTERRUPTED or (did.code < 0 and stops.count):
-        return End(did.host, "interrupted", errors.INTERRUPTED, "", at, one.journal, said)
+        return HostOutcome(did.host, "interrupted", errors.INTERRUPTED, "", at, one.journal, said)
     result = str(said.get("result", "")) if said else ""
     state = result if did.code in (errors.FIT, errors.UNFIT) and result else "failed"
     seen = "" if state in hosts_text.WELL else _error(said) or reason(did)
-    return End(did.host, state, did.code if did.code >= 0 else errors.STEP_FAILED, seen, at, one.journal, said)
+    return HostOutcome(did.host, state, did.code if did.code >= 0 else errors.STEP_FAILED, seen, at, one.journal, said)
 
 
 def _error(said: object) -> str:
@@ -102,11 +102,11 @@ def _error(said: object) -> str:
     return str(error.get("message", "")) if isinstance(error, dict) else ""
 
 
-def _standing(one: Looked) -> End:
-    return End(one.host, one.state, one.code, one.seen, journal=one.journal, document=one.document)
+def _standing(one: Looked) -> HostOutcome:
+    return HostOutcome(one.host, one.state, one.code, one.seen, journal=one.journal, document=one.document)
 
 
-def _result(ended: Sequence[End]) -> str:
+def _result(ended: Sequence[HostOutcome]) -> str:
     states = {end.state for end in ended}
     if "interrupted" in states:
         return "interrupted"
@@ -133,7 +133,7 @@ def _agreed(asked: HostsRequest, count: int) -> bool:
     return click.confirm(say(f"Do this on {count} host{'s' if count > 1 else ''}?"), err=asked.as_json)
 
 
-def _finish(asked: HostsRequest, found: Sequence[End], result: str, whole: bool = True) -> int:
+def _finish(asked: HostsRequest, found: Sequence[HostOutcome], result: str, whole: bool = True) -> int:
     """`whole`: with how each host stands; a plan alone has said it."""
     code = errors.INTERRUPTED if result == "interrupted" else hosts_text.code(found)
     if asked.as_json:

@@ -13,7 +13,7 @@ from envcheck.core.secrets import redact
 from envcheck.core.units import gib
 from installers.images.engine import MACHINES, Engine
 from installers.images.engine_problems import Problem
-from installers.images.manifest import Found
+from installers.images.manifest import ResolvedImage
 from installers.images.reference import Reference, parse
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ROOM_LEFT = 1 << 30  # bytes; the engine, and what the container writes
 
 
 @dataclass(frozen=True)
-class Here:
+class LocalImage:
     """An image that the engine has; `digest` is its manifest's as its registry says it, "" for one made here.
 
     `names` are those that the pull of it gave, which its undoing takes back, or the one by which it was found: that may
@@ -55,27 +55,27 @@ def credentials(client: docker.DockerClient | None = None) -> Callable[[str], di
     return of
 
 
-def here(client: docker.DockerClient, found: Found) -> Here | None:
+def here(client: docker.DockerClient, found: ResolvedImage) -> LocalImage | None:
     """The image that was found, where the engine has it already: under whatever name."""
     digests = [digest for digest in (found.digest, found.list_digest) if digest]
     asked = [f"{found.reference.name}@{digest}" for digest in digests]
     for name in (*asked, found.image_id, *digests):
         there = named(client, name)
         if there and _is(found, there):
-            return Here(str(there["Id"]), found.digest, found.architecture, (name,))
+            return LocalImage(str(there["Id"]), found.digest, found.architecture, (name,))
     return None
 
 
-def named_here(client: docker.DockerClient, references: Sequence[Reference], engine: Engine) -> Here | None:
+def named_here(client: docker.DockerClient, references: Sequence[Reference], engine: Engine) -> LocalImage | None:
     """What the engine has under the first of these names, without asking any registry; for this architecture only."""
     for reference in references:
         there = named(client, str(reference))
         if there and MACHINES.get(str(there.get("Architecture"))) == engine.architecture:
-            return Here(str(there["Id"]), _own_digest(there, reference), engine.architecture, (str(reference),))
+            return LocalImage(str(there["Id"]), _own_digest(there, reference), engine.architecture, (str(reference),))
     return None
 
 
-def room(found: Found, engine: Engine, kept: int = 0) -> Problem | None:
+def room(found: ResolvedImage, engine: Engine, kept: int = 0) -> Problem | None:
     """Whether the pull would fill the disk; the first `kept` layers are there already."""
     if engine.free_bytes is None:
         return None
@@ -86,7 +86,7 @@ def room(found: Found, engine: Engine, kept: int = 0) -> Problem | None:
     return Problem("space", why, "docker system prune, or move the engine's data-root to a larger disk")
 
 
-def needed_bytes(found: Found, kept: int = 0) -> int:
+def needed_bytes(found: ResolvedImage, kept: int = 0) -> int:
     """At the worst moment.  Layers are unpacked one by one: at the end all lie there unpacked, the last packed, too."""
     sizes = [part.size for part in found.layers[kept:]]
     return int(sum(sizes) * UNPACKED) + max(sizes, default=0) + ROOM_LEFT
@@ -148,7 +148,7 @@ def named(client: docker.DockerClient, name: str) -> dict[str, Any] | None:
     return None
 
 
-def _is(found: Found, there: dict[str, Any]) -> bool:
+def _is(found: ResolvedImage, there: dict[str, Any]) -> bool:
     """By its configuration's digest; engines with containerd's store know images by the manifest's, or the list's."""
     return there.get("Id") in (found.image_id, found.digest, found.list_digest)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envcheck.core.secrets import redact
-from installers.images.manifest import Found, Part
+from installers.images.manifest import BlobReference, ResolvedImage
 from installers.state.progress import Event, Report
 
 TELL_S = 0.1
@@ -58,7 +58,7 @@ class Broken(Exception):  # noqa: N818 (a pull that ended early, which is no acc
         self.message, self.next_step, self.passing = message, next_step, passing
 
 
-def meaning(text: str, found: Found) -> Broken:
+def meaning(text: str, found: ResolvedImage) -> Broken:
     """The engine's sentence as ours."""
     said = redact(" ".join(text.split()))[:300]
     for pattern, what, next_step in MEANINGS:
@@ -73,7 +73,7 @@ def meaning(text: str, found: Found) -> Broken:
 class Progress:
     """The engine's lines as events: `bytes` for the whole, `layer` for each, never more than ten a second of each."""
 
-    found: Found
+    found: ResolvedImage
     report: Report
     finished: Callable[[int], None]
     ready: set[str] = field(default_factory=set)
@@ -99,7 +99,7 @@ class Progress:
             self.finished(sum(1 for _ in itertools.takewhile(self._is_ready, self.found.layers)))
         self._tell("", Event("bytes", "image", sum(self.done.values()), self.found.compressed_bytes))
 
-    def _is_ready(self, part: Part) -> bool:
+    def _is_ready(self, part: BlobReference) -> bool:
         return part.digest[7:19] in self.ready
 
     def end(self) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.core.errors import StepError
 from installers.images import image
-from installers.images.image import Here
+from installers.images.image import LocalImage
 from installers.images.image_progress import Broken, Progress, meaning
-from installers.images.manifest import Found
+from installers.images.manifest import ResolvedImage
 from installers.images.pull_resume import EVERY_S, Anchor, forget
 from installers.state.progress import Event, Report
 
@@ -28,13 +28,13 @@ LINE_LIMIT = 1 << 20  # bytes; the engine's lines have some hundred
 
 def pull(
     client: docker.DockerClient,
-    found: Found,
+    found: ResolvedImage,
     report: Report,
     *,
     stall_s: float = STALL_S,
     every_s: float = EVERY_S,
     moves: bool = False,
-) -> Here:
+) -> LocalImage:
     """The image, in the engine under its digest and its tag; `moves`: also where another one has the tag, as after
     docker pull.  StepError names the reason; finished layers stay."""
     anchor = Anchor(client, found, every_s)
@@ -52,7 +52,7 @@ def pull(
     return there
 
 
-def _once(client: docker.DockerClient, found: Found, progress: Progress, stall_s: float) -> None:
+def _once(client: docker.DockerClient, found: ResolvedImage, progress: Progress, stall_s: float) -> None:
     import docker
     import requests
 
@@ -68,7 +68,7 @@ def _once(client: docker.DockerClient, found: Found, progress: Progress, stall_s
     progress.end()
 
 
-def _lines(client: docker.DockerClient, found: Found, stall_s: float) -> Iterator[dict[str, Any]]:
+def _lines(client: docker.DockerClient, found: ResolvedImage, stall_s: float) -> Iterator[dict[str, Any]]:
     """What the engine tells while it pulls.  Not by the SDK's own pull, which waits for ever."""
     from docker import auth
 
@@ -96,7 +96,7 @@ def _objects(line: bytes) -> Iterable[dict[str, Any]]:
         yield read
 
 
-def _verified(client: docker.DockerClient, found: Found, moves: bool) -> Here:
+def _verified(client: docker.DockerClient, found: ResolvedImage, moves: bool) -> LocalImage:
     """What has come is what was asked for; it gets its tag, unless another image here has that name and may keep it."""
     there = image.here(client, found)
     if not there:

@@ -26,7 +26,7 @@ class Bad(ValueError):  # noqa: N818 (a word of its own among answers, not an ac
 
 
 @dataclass(frozen=True)
-class Part:
+class BlobReference:
     """A layer or a configuration, by the digest and the size in which it travels."""
 
     digest: str
@@ -34,7 +34,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Found:
+class ResolvedImage:
     """An image in a registry, resolved.
 
     `digest` is the manifest's for this architecture, `list_digest` that of the list which the name leads to, "" where
@@ -46,7 +46,7 @@ class Found:
     digest: str
     architecture: str
     image_id: str
-    layers: tuple[Part, ...]
+    layers: tuple[BlobReference, ...]
     diff_ids: tuple[str, ...]
     list_digest: str = ""
 
@@ -64,8 +64,8 @@ class Found:
 @dataclass(frozen=True)
 class Manifest:
     digest: str
-    config: Part
-    layers: tuple[Part, ...]
+    config: BlobReference
+    layers: tuple[BlobReference, ...]
 
 
 def digest_of(body: bytes) -> str:
@@ -135,14 +135,14 @@ def _other(there: str, wanted: str) -> str:
     return f"it is made for {there}, and this host's engine is {wanted}"
 
 
-def _part(descriptor: object) -> Part:
+def _part(descriptor: object) -> BlobReference:
     known = descriptor if isinstance(descriptor, dict) else {}
     digest, size = known.get("digest"), known.get("size")
     if not isinstance(digest, str) or not _is_digest(digest):
         raise Bad("its manifest names a part without a sha256")
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise Bad("its manifest names a part without its size")
-    return Part(digest, size)
+    return BlobReference(digest, size)
 
 
 def _is_digest(value: object) -> bool:

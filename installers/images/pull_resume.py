@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from installers.images import image
-from installers.images.manifest import Found
+from installers.images.manifest import ResolvedImage
 
 if TYPE_CHECKING:
     import docker
@@ -30,7 +30,7 @@ GO = {"x86_64": "amd64", "aarch64": "arm64"}
 class Anchor:
     """The image that holds the finished layers of one pull."""
 
-    def __init__(self, client: docker.DockerClient, found: Found, every_s: float = EVERY_S) -> None:
+    def __init__(self, client: docker.DockerClient, found: ResolvedImage, every_s: float = EVERY_S) -> None:
         self._client, self._found, self._every_s = client, found, every_s
         self._count, self._last, self._works = kept(client, found), time.monotonic(), True
 
@@ -55,7 +55,7 @@ def name(digest: str) -> str:
     return f"{REPOSITORY}:{digest[7:19]}"
 
 
-def kept(client: docker.DockerClient, found: Found) -> int:
+def kept(client: docker.DockerClient, found: ResolvedImage) -> int:
     """How many of the image's layers an earlier pull that was cut has left here."""
     there = image.named(client, name(found.digest))
     root = there.get("RootFS") if there else None
@@ -70,7 +70,7 @@ def forget(client: docker.DockerClient, digest: str) -> None:
         _remove(client, name(digest))
 
 
-def archive(found: Found, count: int) -> bytes:
+def archive(found: ResolvedImage, count: int) -> bytes:
     """What `docker load` takes: an image of the first layers, which are named and not there."""
     config: dict[str, Any] = {
         "architecture": GO.get(found.architecture, found.architecture),

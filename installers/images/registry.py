@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from envcheck.core.errors import StepError
 from installers.images import manifest
 from installers.images.engine import Engine
-from installers.images.manifest import Bad, Found
+from installers.images.manifest import Bad, ResolvedImage
 from installers.images.reference import HUB, Reference
 from installers.images.registry_link import CERTIFICATES, READ_S, TOKEN_LIMIT, Credentials, Link, Refusal
 
@@ -34,7 +34,7 @@ def resolve(
     wanted: str = "",
     read_s: float = READ_S,
     attempts: int = ATTEMPTS,
-) -> Found:
+) -> ResolvedImage:
     """The first candidate that its registry has for the engine's architecture; StepError names every one's reason.
 
     `wanted` is a digest (a lock's) that the image must have.
@@ -56,7 +56,9 @@ def resolve(
     raise StepError(told, refusals[0][1].next_step)
 
 
-def _patiently(reference: Reference, engine: Engine, credentials: Credentials, read_s: float, attempts: int) -> Found:
+def _patiently(
+    reference: Reference, engine: Engine, credentials: Credentials, read_s: float, attempts: int
+) -> ResolvedImage:
     """A connection that is cut, or a registry that is overloaded, gets two more chances; a closed door does not."""
     for attempt in range(1, attempts + 1):
         try:
@@ -68,7 +70,7 @@ def _patiently(reference: Reference, engine: Engine, credentials: Credentials, r
     raise AssertionError("not reached")
 
 
-def _ask(reference: Reference, engine: Engine, credentials: Credentials, read_s: float) -> Found:
+def _ask(reference: Reference, engine: Engine, credentials: Credentials, read_s: float) -> ResolvedImage:
     *mirrors, own = _hosts(reference, engine)
     for host in mirrors:
         with contextlib.suppress(Refusal):
@@ -97,7 +99,7 @@ def _hosts(reference: Reference, engine: Engine) -> list[str]:
     return [*filter(None, (urlsplit(mirror).netloc for mirror in engine.mirrors)), "registry-1.docker.io"]
 
 
-def _ask_at(host: str, reference: Reference, engine: Engine, credentials: Credentials, read_s: float) -> Found:
+def _ask_at(host: str, reference: Reference, engine: Engine, credentials: Credentials, read_s: float) -> ResolvedImage:
     import requests
 
     with requests.Session() as session:
@@ -109,7 +111,7 @@ def _ask_at(host: str, reference: Reference, engine: Engine, credentials: Creden
             raise Refusal(str(err), "see --registry for another one, or the recipe's image") from None
 
 
-def _found(link: Link, reference: Reference, architecture: str) -> Found:
+def _found(link: Link, reference: Reference, architecture: str) -> ResolvedImage:
     asked = reference.digest or reference.tag
     kinds = ", ".join((*manifest.SINGLE, *manifest.LISTS))
     body, kind = link.get(f"manifests/{asked}", manifest.SIZE_LIMIT, kinds)
@@ -125,7 +127,7 @@ def _found(link: Link, reference: Reference, architecture: str) -> Found:
     config, _ = link.get(f"blobs/{one.config.digest}", manifest.SIZE_LIMIT)
     _same(config, one.config.digest)
     diff_ids = manifest.layers(config, architecture, len(one.layers))
-    return Found(reference, one.digest, architecture, one.config.digest, one.layers, diff_ids, list_digest)
+    return ResolvedImage(reference, one.digest, architecture, one.config.digest, one.layers, diff_ids, list_digest)
 
 
 def _same(body: bytes, digest: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from envcheck.core.language import label, say
 from envcheck.core.language.width import columns as wide
 from envcheck.core.secrets import blank_value, redact
-from installers.containers.spec_from_recipe import Drawn
+from installers.containers.spec_from_recipe import ContainerPlan
 from installers.recipes.container_spec import Spec
 from installers.recipes.docker_cli import device_word, port_word, size_word, ulimit_word
 from installers.recipes.recipe import Mount
@@ -18,7 +18,7 @@ from installers.recipes.recipe import Mount
 NAMED = 10  # columns of a row's name
 
 
-def lines(drawn: Drawn, columns: int | None) -> Iterator[str]:
+def lines(drawn: ContainerPlan, columns: int | None) -> Iterator[str]:
     """A row for each field that is set; of a list as many as fit into `columns`, None for all, and the image's name,
     which the step that pulls it says."""
     if columns is None:
@@ -33,7 +33,7 @@ def _head(name: str) -> str:
     return said + " " * max(1, NAMED - wide(said))
 
 
-def as_values(drawn: Drawn) -> dict[str, Any]:
+def as_values(drawn: ContainerPlan) -> dict[str, Any]:
     """The whole of it; secrets among the variables blanked."""
     return asdict(drawn.spec) | {
         "environment": _environment(drawn.spec),
@@ -42,7 +42,7 @@ def as_values(drawn: Drawn) -> dict[str, Any]:
     }
 
 
-def _rows(drawn: Drawn) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _rows(drawn: ContainerPlan) -> tuple[tuple[str, tuple[str, ...]], ...]:
     spec = drawn.spec
     return (
         ("mounts", tuple(map(_mount, spec.mounts))),

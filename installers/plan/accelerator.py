@@ -18,7 +18,7 @@ _HOST = Question("ask", ("host",), 10.0)
 
 
 @dataclass(frozen=True)
-class Cards:
+class Accelerators:
     """`architecture` is uname's word; `driver` None where nobody could tell.
 
     `sizes_mib` has an entry for each device that the vendor's tool lists, None for a memory that is not told, and is
@@ -34,16 +34,16 @@ class Cards:
     doubts: tuple[str, ...] = ()
 
 
-def look(device: str) -> Cards:
+def look(device: str) -> Accelerators:
     """Of this machine, or of the simulated one that stands in its place."""
     if device == "cpu":
-        return Cards(architecture_here())
+        return Accelerators(architecture_here())
     known = facts.gather(machine.here(), device)
     architecture = (known.host.architecture if known.host else None) or platform.machine()
     mine = next((v for v in known.vendors if v.name == device), None)
     sizes = tuple(d.memory_total_mib for d in mine.devices) if mine and _is_whole(known, device) else None
     others = tuple(name for name in _vendors_here() if name != device) if not (mine and mine.devices) else ()
-    return Cards(architecture, driver_version(mine) if mine else None, sizes, others, known)
+    return Accelerators(architecture, driver_version(mine) if mine else None, sizes, others, known)
 
 
 def architecture_here() -> str:

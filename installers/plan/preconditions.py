@@ -12,7 +12,7 @@ from envcheck.core.facts import Facts
 from envcheck.core.units import mib
 from envcheck.settings.thresholds import least_share
 from envcheck.vendors import VENDORS
-from installers.plan.accelerator import Cards
+from installers.plan.accelerator import Accelerators
 from installers.plan.requirement import Obstacle
 from installers.recipes.recipe import Job, Recipe, wanted
 
@@ -20,7 +20,7 @@ MIB_PER_GIB = 1024
 NEXT = "choose another recipe (envcheck recipes), or a machine that has what this one wants"
 
 
-def obstacles(recipe: Recipe, here: Cards | None, role: str = "") -> Iterator[Obstacle]:
+def obstacles(recipe: Recipe, here: Accelerators | None, role: str = "") -> Iterator[Obstacle]:
     """`here` None: nobody looked, since a training's own gates judge."""
     if here is None:
         return
@@ -35,7 +35,7 @@ def obstacles(recipe: Recipe, here: Cards | None, role: str = "") -> Iterator[Ob
         yield Obstacle(f"{_seen(recipe, here)}; {recipe.name} wants {_wishes(recipe, role)}", NEXT)
 
 
-def mind(recipe: Recipe, here: Cards | None, role: str = "") -> Iterator[str]:
+def mind(recipe: Recipe, here: Accelerators | None, role: str = "") -> Iterator[str]:
     """The methods for which it is too small, where it is fit for another; and what was doubted before."""
     if here is None or here.others:
         return
@@ -46,7 +46,7 @@ def mind(recipe: Recipe, here: Cards | None, role: str = "") -> Iterator[str]:
         yield f"not for {_called(job)}: {_seen(recipe, here)}; it wants {_wish(recipe, job)}"
 
 
-def _architecture(recipe: Recipe, here: Cards) -> Iterator[Obstacle]:
+def _architecture(recipe: Recipe, here: Accelerators) -> Iterator[Obstacle]:
     made_for = recipe.hardware.architectures
     if made_for and here.architecture not in made_for:
         note = recipe.notes.get("hardware.architectures")
@@ -58,7 +58,7 @@ def _jobs(recipe: Recipe, role: str) -> list[Job]:
     return [job for job in recipe.jobs if job.role in ("", role)]
 
 
-def _too_little(recipe: Recipe, job: Job, here: Cards) -> bool:
+def _too_little(recipe: Recipe, job: Job, here: Accelerators) -> bool:
     """A device whose memory is not told counts as large enough."""
     asks = wanted(recipe, job)
     if here.sizes_mib is None or asks.cards is None:
@@ -67,7 +67,7 @@ def _too_little(recipe: Recipe, job: Job, here: Cards) -> bool:
     return sum(1 for size in here.sizes_mib if size is None or size >= least) < asks.cards
 
 
-def _seen(recipe: Recipe, here: Cards) -> str:
+def _seen(recipe: Recipe, here: Accelerators) -> str:
     sizes = here.sizes_mib or ()
     told = sorted({mib(size) for size in sizes if size is not None})
     memory = f" of {' and '.join(told)}" if told else ""

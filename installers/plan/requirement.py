@@ -21,7 +21,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class So:
+class Satisfied:
     """It is so already; in words."""
 
     words: str

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from installers.images.manifest import Part
+from installers.images.manifest import BlobReference
 from installers.images.registry_link import Refusal
 
 CHUNK = 1 << 20
 ATTEMPTS, PAUSE_S = 3, 2.0  # of a connection that is cut; what has come stays
-Source = Callable[[Part, int], Iterator[bytes]]  # from this byte on
+Source = Callable[[BlobReference, int], Iterator[bytes]]  # from this byte on
 
 
 class LostError(Exception):
@@ -29,7 +29,7 @@ class LostError(Exception):
 class Blob:
     """Nothing is fetched before somebody asks; whoever asks after a failure makes one more attempt."""
 
-    def __init__(self, part: Part, source: Source, folder: Path) -> None:
+    def __init__(self, part: BlobReference, source: Source, folder: Path) -> None:
         self.part, self._source, self._folder = part, source, folder
         self._changed = threading.Condition()
         self._filled, self._busy, self._whole, self._why = 0, False, False, ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from envcheck.core.errors import StepError
 from installers.images import engine, image, image_pull
-from installers.images.manifest import Found
+from installers.images.manifest import ResolvedImage
 from installers.images.reference import Reference
 from installers.seeds import forward
 from installers.seeds.forward import Forward
@@ -45,12 +45,12 @@ def way(seed: Seed | None) -> Iterator[Forward | None]:
         yield opened
 
 
-def near(found: Found, opened: Forward) -> Found:
+def near(found: ResolvedImage, opened: Forward) -> ResolvedImage:
     """The same image, by the name that it has at our end of the way."""
     return replace(found, reference=Reference(f"127.0.0.1:{opened.port}", found.reference.repository, "", found.digest))
 
 
-def fetch(client: docker.DockerClient, found: Found, report: Report, opened: Forward) -> None:
+def fetch(client: docker.DockerClient, found: ResolvedImage, report: Report, opened: Forward) -> None:
     """StepError in words about the host that passes it on, where it is to blame."""
     report(Event("say", f"from {opened.seed.node}, at {opened.seed.at}"))
     try:
@@ -59,7 +59,7 @@ def fetch(client: docker.DockerClient, found: Found, report: Report, opened: For
         raise _blamed(opened, err) from None
 
 
-def forget(client: docker.DockerClient, found: Found) -> None:
+def forget(client: docker.DockerClient, found: ResolvedImage) -> None:
     """The name alone, once the image has its own."""
     with contextlib.suppress(StepError), image.said("the name of the way"):
         if image.named(client, str(found.pinned)):

@@ -11,7 +11,7 @@ from envcheck.core.errors import StepError
 from envcheck.core.units import gib
 from installers.images import manifest, reference, registry
 from installers.images.engine import Engine
-from installers.images.manifest import Found, Part
+from installers.images.manifest import BlobReference, ResolvedImage
 from installers.images.registry_link import Credentials, Link, Refusal
 from installers.recipes.recipe import Image
 from installers.seeds.blob import CHUNK, Blob
@@ -63,7 +63,7 @@ def _room(needed: int, folder: Path) -> None:
         raise StepError(why, "make room, set ENVCHECK_HOME to a larger disk there, or name another --seed-node")
 
 
-def _manifest(found: Found, host: Engine, credentials: Credentials) -> tuple[str, bytes]:
+def _manifest(found: ResolvedImage, host: Engine, credentials: Credentials) -> tuple[str, bytes]:
     def of(link: Link) -> tuple[str, bytes]:
         body, kind = link.get(f"manifests/{found.digest}", manifest.SIZE_LIMIT, ", ".join(manifest.SINGLE))
         if manifest.digest_of(body) != found.digest:
@@ -79,8 +79,10 @@ def _manifest(found: Found, host: Engine, credentials: Credentials) -> tuple[str
     raise StepError(f"{found.reference}: {'; '.join(said) or 'no registry answers'}", "repeat it")
 
 
-def _source(found: Found, host: Engine, credentials: Credentials) -> Callable[[Part, int], Iterator[bytes]]:
-    def pieces(part: Part, start: int) -> Iterator[bytes]:
+def _source(
+    found: ResolvedImage, host: Engine, credentials: Credentials
+) -> Callable[[BlobReference, int], Iterator[bytes]]:
+    def pieces(part: BlobReference, start: int) -> Iterator[bytes]:
         """From the first place that begins to give it."""
         last = Refusal(f"{found.reference.host} cannot be reached", "", passing=True)
         for link in registry.links(found.reference, host, credentials):

@@ -21,7 +21,7 @@ from envcheck.core.errors import StepError
 from envcheck.core.secrets import redact
 from envcheck.core.units import GIB
 from installers.locks.lockfile import Built, Lock, Wheel
-from installers.plan.requirement import Need, So
+from installers.plan.requirement import Need, Satisfied
 from installers.recipes.build_rules import filled
 from installers.recipes.checkout_rules import COMMIT
 from installers.recipes.recipe import Build, Checkout, Recipe, Tool
@@ -57,7 +57,7 @@ class LockedFiles(Protocol):
 
 
 @dataclass(frozen=True)
-class Ground:
+class BuildSite:
     """Where it is built; `files` carries results to this host's cache and from it.
 
     `supply` says which results alone may be installed, where there is a lock, and has them where there is a bundle.
@@ -74,7 +74,7 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class State:
+class BuildState:
     """What is known of a build before it is begun.  `done`: commands that ended well in a run that was cut off.
 
     `bundled`: the result comes from this bundle; `refused`: the lock's result is not to be had, and why.
@@ -100,7 +100,7 @@ def commit_of(build: Build, checkouts: Sequence[Checkout], commits: Mapping[str,
     return commits.get(build.checkout, "") or pinned
 
 
-def there(ground: Ground, build: Build, commit: str, before: Sequence[str] = ()) -> State:
+def there(ground: BuildSite, build: Build, commit: str, before: Sequence[str] = ()) -> BuildState:
     """Looks, and changes nothing; `before` are the keys of the builds that this one comes `after`."""
     target = ground.target
     missing = tuple(tool for tool in build.prerequisites if not _has(target, build, tool))
@@ -111,18 +111,18 @@ def there(ground: Ground, build: Build, commit: str, before: Sequence[str] = ())
     ours = noted.get("key") == key
     whole = ours and bool(noted.get("whole")) and _in_place(target, build, noted, env.packages)
     done, same = noted.get("done"), ours and target.read(_marker(build)) == key
-    known = State(key, missing, False, done if same and isinstance(done, int) else 0, whole)
+    known = BuildState(key, missing, False, done if same and isinstance(done, int) else 0, whole)
     if ground.lock:
         return _by_lock(ground, build, known, noted)
     return replace(known, cached=not whole and bool(build_cache.find(key, ground.cache)))
 
 
-def unseen(build: Build, supply: LockedFiles) -> State:
+def unseen(build: Build, supply: LockedFiles) -> BuildState:
     """As far as a lock tells while nobody can look."""
-    return _by_lock(Ground(NOWHERE, supply=supply), build, State(""), {})
+    return _by_lock(BuildSite(NOWHERE, supply=supply), build, BuildState(""), {})
 
 
-def _by_lock(ground: Ground, build: Build, known: State, noted: Mapping[str, object]) -> State:
+def _by_lock(ground: BuildSite, build: Build, known: BuildState, noted: Mapping[str, object]) -> BuildState:
     """What is not the lock's very result is not whole, and none but that one is taken."""
     supply, lock = ground.supply, ground.lock
     assert supply and lock
@@ -143,7 +143,7 @@ def _wanted(lock: Lock, build: Build) -> set[tuple[str, str]]:
     return {(built.path, built.sha256) for built in lock.builds if built.name == build.name}
 
 
-def _of_lock(ground: Ground, build: Build, key: str) -> tuple[Kept, ...]:
+def _of_lock(ground: BuildSite, build: Build, key: str) -> tuple[Kept, ...]:
     """The lock's very files, from the bundle or from this host's cache; none where they are in neither."""
     assert ground.lock and ground.supply
     wanted = _wanted(ground.lock, build)
@@ -172,10 +172,10 @@ def results(target: Target, wanted: Iterable[Build]) -> tuple[Built, ...]:
     )
 
 
-def need(build: Build, state: State) -> Need | So:
+def need(build: Build, state: BuildState) -> Need | Satisfied:
     """What a plan says of it.  Pure."""
     if state.whole:
-        return So(f"{build.name}, built from source")
+        return Satisfied(f"{build.name}, built from source")
     size = int((build.space_gib or 1) * 1024)
     undo = f"pip uninstall {build.name}" if build.installs else f"rm {build.checkout}/{build.yields}"
     if state.refused:
@@ -200,7 +200,7 @@ def need(build: Build, state: State) -> Need | So:
 
 
 @dataclass(frozen=True)
-class Result:
+class BuildResult:
     """`wheel` is for the lock, None where it is none."""
 
     key: str
@@ -210,7 +210,7 @@ class Result:
 
 
 def perform(
-    ground: Ground,
+    ground: BuildSite,
     build: Build,
     commit: str,
     say: Line,
@@ -218,7 +218,7 @@ def perform(
     before: Sequence[str] = (),
     limits: Sequence[str] = (),
     note: packages.Note = lambda wheels: None,
-) -> Result:
+) -> BuildResult:
     """Build it, or take it from the cache; install it where it is a wheel.  `limits` are requirement lines to keep,
     `note` hears which wheels that brings."""
     state = there(ground, build, commit, before)
@@ -242,10 +242,10 @@ def perform(
     made: dict[str, object] = {"package": wheel.name, "version": wheel.version} if wheel else {}
     made |= {"commit": commit, "files": [(each.path, each.sha256) for each in kept]}
     _note(ground.target, build, {"key": state.key, "done": len(build.commands), "whole": True, **made})
-    return Result(state.key, from_cache, kept, wheel)
+    return BuildResult(state.key, from_cache, kept, wheel)
 
 
-def _run_all(target: Target, build: Build, state: State, say: Line) -> None:
+def _run_all(target: Target, build: Build, state: BuildState, say: Line) -> None:
     """The commands that are not done yet."""
     if not state.done:
         _log(target, build).unlink(missing_ok=True)
@@ -337,7 +337,9 @@ def _made(target: Target, build: Build) -> list[str]:
     return found
 
 
-def _install(ground: Ground, build: Build, kept: Kept, say: Line, limits: Sequence[str], note: packages.Note) -> Wheel:
+def _install(
+    ground: BuildSite, build: Build, kept: Kept, say: Line, limits: Sequence[str], note: packages.Note
+) -> Wheel:
     """What it needs comes from the index, as far as no lock has brought that already."""
     target = ground.target
     file, path = posixpath.basename(kept.path), posixpath.join(build.checkout, kept.path)

@@ -16,7 +16,7 @@ from envcheck.core.errors import StepError, UsageError
 from envcheck.core.process import NOT_FOUND, CommandResult
 from envcheck.core.secrets import redact
 from installers.locks.lockfile import Commit
-from installers.plan.requirement import Need, So
+from installers.plan.requirement import Need, Satisfied
 from installers.recipes.checkout_rules import COMMIT, complaints
 from installers.recipes.recipe import Checkout
 from installers.software import git_words, packages
@@ -90,7 +90,7 @@ def there(target: Target, checkout: Checkout) -> Clone:
     )
 
 
-def need(checkout: Checkout, clone: Clone) -> Need | So:
+def need(checkout: Checkout, clone: Clone) -> Need | Satisfied:
     """What a plan says of it.  Pure."""
     where, ref = checkout.directory, checkout.ref[:12] if COMMIT.fullmatch(checkout.ref) else checkout.ref
     what = f"clone {redact(checkout.url)} at {ref} into {where}"
@@ -99,7 +99,7 @@ def need(checkout: Checkout, clone: Clone) -> Need | So:
         return Need(what, "", "", "", obstacle=refusal[0], remedy=refusal[1])
     if not clone.making and clone.commit and clone.commit == clone.wanted:
         if clone.editable or not checkout.editable:
-            return So(f"{where} is at {ref}")
+            return Satisfied(f"{where} is at {ref}")
         return Need(
             f"install {where} editable", "the clone is there and not installed", "the packages", "pip uninstall", 50
         )
@@ -127,7 +127,7 @@ def refused(checkout: Checkout, clone: Clone) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True)
-class Terms:
+class CloneOptions:
     """`limits` are requirement lines that an editable installation must keep; `note` hears what it brings.
 
     `locked`: all that it needs is there.  `source` is a git bundle on the target, fetched from instead of the address,
@@ -141,7 +141,7 @@ class Terms:
     tools: str = ""
 
 
-def perform(target: Target, checkout: Checkout, say: Line, terms: Terms = Terms()) -> Commit:
+def perform(target: Target, checkout: Checkout, say: Line, terms: CloneOptions = CloneOptions()) -> Commit:
     """The clone at its commit, installed where the recipe says so; what the lock says of it.
 
     StepError in words; nothing of anybody's is overwritten.
@@ -215,7 +215,7 @@ def _worth_more(done: CommandResult) -> bool:
     return any(word in done.out + done.err for word in words)
 
 
-def _install(target: Target, folder: str, say: Line, terms: Terms) -> None:
+def _install(target: Target, folder: str, say: Line, terms: CloneOptions) -> None:
     """What it needs first, from the index, as far as no lock has brought that already."""
     say(f"installing {folder} editable")
     pip = packages.Pip(target, say)

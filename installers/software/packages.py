@@ -22,7 +22,7 @@ from installers import programs
 from installers.locks.lockfile import Wheel
 from installers.recipes.recipe import Package
 from installers.software import pip_words, solver
-from installers.software.solver import Answer, Found, Problem
+from installers.software.solver import PipAnswer, PipProblem, ResolvedPackage
 from installers.targets.target import Target
 
 DEADLINE_S = 2 * 3600.0  # pip has its own limit for a silent connection; this one is for a pip that hangs
@@ -62,7 +62,7 @@ class Pip:
         """All that pip said.  Raises StepError in words when it failed; the whole text stands in the log."""
         return self._run(("-m", "pip", *arguments), f"pip {' '.join(arguments)}")
 
-    def solve(self, store: str, *arguments: str) -> Answer:
+    def solve(self, store: str, *arguments: str) -> PipAnswer:
         """What pip would install, fetched into `store`; nothing is installed."""
         program = (Path(programs.__path__[0]) / "solve.py").read_text("utf-8")
         report = f"{self.target.fresh('report')}/report.json"
@@ -179,7 +179,7 @@ def needs(pip: Pip, wanted: Sequence[str], limits: Sequence[str], note: Note) ->
     pip.target.fresh("wheels")
 
 
-def exactly(found: Sequence[Found]) -> list[Exact]:
+def exactly(found: Sequence[ResolvedPackage]) -> list[Exact]:
     return [(f.name, f.version, (f.sha256,) if f.sha256 else ()) for f in found]
 
 
@@ -189,7 +189,7 @@ def _source(packages: Sequence[Package], folders: Sequence[str] = ()) -> tuple[s
     return own + (("--no-index", *(f"--find-links={folder}" for folder in folders)) if folders else ())
 
 
-def origin(answer: Answer, store: str, packages: Sequence[Package]) -> tuple[str, ...]:
+def origin(answer: PipAnswer, store: str, packages: Sequence[Package]) -> tuple[str, ...]:
     """The files that the dry run fetched; the index as well where one of them is not there, or is to be built."""
     local = {posixpath.dirname(url2pathname(urlsplit(f.url).path)) for f in answer.found or () if f.url[:5] == "file:"}
     folders = (store, *sorted(local))
@@ -211,12 +211,12 @@ def _put(pip: Pip, wanted: Sequence[Exact], source: Sequence[str], force: bool) 
     pip.run("install", "--no-deps", *source, *(("--force-reinstall",) if force else ()), f"--requirement={file}")
 
 
-def _compare(pip: Pip, found: Sequence[Found | Wheel]) -> None:
+def _compare(pip: Pip, found: Sequence[ResolvedPackage | Wheel]) -> None:
     if wrong := solver.difference(found, pip.target.environment().packages):
         raise StepError(f"pip was content, yet {wrong}", f"see {pip.target.notes / 'pip.log'}, then repeat")
 
 
-def refuse(problems: Iterable[Problem], *, changed: bool = False) -> None:
+def refuse(problems: Iterable[PipProblem], *, changed: bool = False) -> None:
     """PipError with the first problem."""
     for problem in problems:
         before = "" if changed else "; nothing was installed"

@@ -37,7 +37,7 @@ RANGE = "name a version that fits in the recipe, or look at the index"
 
 
 @dataclass(frozen=True)
-class Found:
+class ResolvedPackage:
     """A file that pip would install; `url` is where it comes from, `yanked` the reason, None where it is not.
 
     `compiles` names a file of a source archive that wants a compiler; `direct`: asked for by its address.
@@ -59,12 +59,12 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Answer:
+class PipAnswer:
     """`there`: what is installed, with what it asks for; `kept`: files already fetched; `markers`: of that Python."""
 
     pip: str
-    found: tuple[Found, ...] | None = None  # None: this pip cannot say
-    there: tuple[Found, ...] = ()
+    found: tuple[ResolvedPackage, ...] | None = None  # None: this pip cannot say
+    there: tuple[ResolvedPackage, ...] = ()
     kept: tuple[str, ...] = ()
     markers: Mapping[str, str] = field(default_factory=dict)
 
@@ -75,24 +75,26 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Problem:
+class PipProblem:
     why: str
     remedy: str
 
 
-def read(text: str) -> Answer:
+def read(text: str) -> PipAnswer:
     """The program's line among what it wrote; StepError when there is none that can be understood."""
     line = next((x for x in reversed(text.splitlines()) if x.startswith("ENVCHECK ")), "")
     try:
         said = json.loads(line.removeprefix("ENVCHECK "))
         if "install" not in said:
-            return Answer(str(said["pip_version"]))
+            return PipAnswer(str(said["pip_version"]))
         sources = {str(k): str(v) for k, v in said["sources"].items()}
         withdrawn = _withdrawn(text)
-        return Answer(
+        return PipAnswer(
             str(said["pip_version"]),
             tuple(_found(item, sources, withdrawn) for item in said["install"]),
-            tuple(Found(str(d["name"]), str(d["version"]), requires=tuple(d["requires"])) for d in said["there"]),
+            tuple(
+                ResolvedPackage(str(d["name"]), str(d["version"]), requires=tuple(d["requires"])) for d in said["there"]
+            ),
             tuple(str(name) for name in said["kept"]),
             {str(k): str(v) for k, v in said["environment"].items()},
         )
@@ -101,13 +103,13 @@ def read(text: str) -> Answer:
         raise StepError(f"pip's report cannot be understood: {why}", "look at pip.log; another pip may help") from None
 
 
-def _found(item: Mapping[str, Any], sources: Mapping[str, str], withdrawn: Mapping[str, str]) -> Found:
+def _found(item: Mapping[str, Any], sources: Mapping[str, str], withdrawn: Mapping[str, str]) -> ResolvedPackage:
     about, source = item["metadata"], item["download_info"]
     name, version, archive = str(about["name"]), str(about["version"]), source.get("archive_info", {})
     digest = archive.get("hashes", {}).get("sha256") or str(archive.get("hash", "")).removeprefix("sha256=")
     file = posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(source["url"]).path))
     marked = "" if item.get("is_yanked") else None
-    return Found(
+    return ResolvedPackage(
         name,
         version,
         file,
@@ -126,12 +128,12 @@ def _withdrawn(text: str) -> dict[str, str]:
     return {str(canonicalize_name(m[1])): m[2] or "" for m in re.finditer(pattern, text)}
 
 
-def wheels(answer: Answer, index: str = "") -> tuple[Wheel, ...]:
+def wheels(answer: PipAnswer, index: str = "") -> tuple[Wheel, ...]:
     """What the lock says of it."""
     return tuple(Wheel(f.name, f.version, f.file, f.sha256, index) for f in answer.found or () if f.sha256)
 
 
-def judge(answer: Answer, wanted: Iterable[Package]) -> Iterator[Problem]:
+def judge(answer: PipAnswer, wanted: Iterable[Package]) -> Iterator[PipProblem]:
     """Why this answer must not be installed, the first reason first; `wanted` are all packages of the recipe."""
     packages = list(wanted)
     after = {_bare(f.name): f for f in (*answer.there, *(answer.found or ()))}
@@ -142,14 +144,14 @@ def judge(answer: Answer, wanted: Iterable[Package]) -> Iterator[Problem]:
     yield from _moved(answer)
 
 
-def added(answer: Answer) -> Iterator[Problem]:
+def added(answer: PipAnswer) -> Iterator[PipProblem]:
     """The same of what something that is asked for by its place needs: that may be compiled, as it may itself."""
     for found in answer.found or ():
         yield from _of_itself(replace(found, compiles=""))
     yield from _moved(answer)
 
 
-def _moved(answer: Answer) -> Iterator[Problem]:
+def _moved(answer: PipAnswer) -> Iterator[PipProblem]:
     """Touchy packages that would not suit others any more."""
     after = {_bare(f.name): f for f in (*answer.there, *(answer.found or ()))}
     before = {_bare(f.name): f for f in answer.there}
@@ -159,30 +161,32 @@ def _moved(answer: Answer) -> Iterator[Problem]:
         if (name in changed or needs.name in changed) and not (old and old == after[name] and _was(before, needs)):
             there = after[_bare(needs.name)].version
             words = f"{after[name].name} {after[name].version} wants {needs.name}{needs.specifier}{why}"
-            yield Problem(f"{needs.name} {there} would be there, and {words}", _bound(needs))
+            yield PipProblem(f"{needs.name} {there} would be there, and {words}", _bound(needs))
 
 
-def _of_itself(found: Found) -> Iterator[Problem]:
+def _of_itself(found: ResolvedPackage) -> Iterator[PipProblem]:
     what = f"{found.name} {found.version}"
     if found.yanked is not None:
         reason = f": {redact(found.yanked)[:200]}" if found.yanked else ""
-        yield Problem(f"{what} was withdrawn by its makers{reason}", "name another version in the recipe")
+        yield PipProblem(f"{what} was withdrawn by its makers{reason}", "name another version in the recipe")
     if found.direct:
-        yield Problem(f"{what} comes from an address of its own, {redact(found.url)[:200]}, not from an index", RANGE)
+        yield PipProblem(
+            f"{what} comes from an address of its own, {redact(found.url)[:200]}, not from an index", RANGE
+        )
     if found.compiles:
         why = f"{what} has no wheel for this Python here, and its source would have to be compiled ({found.compiles})"
-        yield Problem(why, f"name a version of {found.name} that has a wheel, or another Python")
+        yield PipProblem(why, f"name a version of {found.name} that has a wheel, or another Python")
 
 
-def _pins(wanted: Iterable[Package], versions: Mapping[str, str]) -> Iterator[Problem]:
+def _pins(wanted: Iterable[Package], versions: Mapping[str, str]) -> Iterator[PipProblem]:
     for package in wanted:
         version = versions.get(_bare(package.name))
         if version is not None and not fits(package, versions):
             why = f"{package.name} {version} would be there, and the recipe wants {package.specifier}"
-            yield Problem(why, RANGE)
+            yield PipProblem(why, RANGE)
 
 
-def pairs(versions: Mapping[str, str]) -> Iterator[Problem]:
+def pairs(versions: Mapping[str, str]) -> Iterator[PipProblem]:
     """Plugins that are not of their framework's version, nor in any table with it; `versions` by canonical name."""
     from envcheck.compat import judging
     from envcheck.compat.model import Standing
@@ -195,7 +199,7 @@ def pairs(versions: Mapping[str, str]) -> Iterator[Problem]:
         tested = known is not None and known.standing is Standing.TESTED
         if not tested and not _same(ours, theirs, strict):
             why = f"{plugin} {ours} is made for {framework} {ours.partition('+')[0]}, and {framework} is {theirs}"
-            yield Problem(why, f"name the same version of {plugin} and {framework} in the recipe")
+            yield PipProblem(why, f"name the same version of {plugin} and {framework} in the recipe")
 
 
 def _same(one: str, other: str, strict: bool) -> bool:
@@ -213,7 +217,7 @@ def _equal(one: str, other: str) -> bool:
         return one == other
 
 
-def _broken(after: Mapping[str, Found], markers: Mapping[str, str]) -> Iterator[tuple[str, Requirement, str]]:
+def _broken(after: Mapping[str, ResolvedPackage], markers: Mapping[str, str]) -> Iterator[tuple[str, Requirement, str]]:
     """Whose wish for a touchy package does not come true: by metadata, and by what they do not say."""
     told = set()
     for name, needs in ((name, needs) for name, found in after.items() for needs in _needs(found, markers)):
@@ -226,7 +230,7 @@ def _broken(after: Mapping[str, Found], markers: Mapping[str, str]) -> Iterator[
             yield name, needs, why
 
 
-def _unsaid(touchy: str, after: Mapping[str, Found]) -> Iterator[tuple[str, Requirement, str]]:
+def _unsaid(touchy: str, after: Mapping[str, ResolvedPackage]) -> Iterator[tuple[str, Requirement, str]]:
     """What envcheck's tables know to fail because it was tried; what metadata say is pip's own to judge."""
     from envcheck.compat import judging, patterns
     from envcheck.compat.model import Confidence
@@ -242,7 +246,7 @@ def _unsaid(touchy: str, after: Mapping[str, Found]) -> Iterator[tuple[str, Requ
                 yield name, Requirement(touchy + allowed), f": {row.symptom}"
 
 
-def _needs(found: Found, markers: Mapping[str, str]) -> Iterator[Requirement]:
+def _needs(found: ResolvedPackage, markers: Mapping[str, str]) -> Iterator[Requirement]:
     for text in found.requires:
         try:
             needs = Requirement(text)
@@ -252,7 +256,7 @@ def _needs(found: Found, markers: Mapping[str, str]) -> Iterator[Requirement]:
             continue  # what pip itself did not stumble over
 
 
-def _was(before: Mapping[str, Found], needs: Requirement) -> bool:
+def _was(before: Mapping[str, ResolvedPackage], needs: Requirement) -> bool:
     """It was as wrong before: not ours to refuse."""
     there = before.get(_bare(needs.name))
     return bool(there) and not within(there.version if there else "", str(needs.specifier))
@@ -262,14 +266,14 @@ def _bound(needs: Requirement) -> str:
     return f"put {needs.name}{needs.specifier} into the recipe before the others"
 
 
-def changes(answer: Answer) -> list[str]:
+def changes(answer: PipAnswer) -> list[str]:
     """What is there in another version and would be replaced, in words."""
     before = {_bare(f.name): f.version for f in answer.there}
     pairs_ = [(f, before.get(_bare(f.name))) for f in answer.found or ()]
     return [f"{f.name} {old} becomes {f.version}" for f, old in pairs_ if old and old != f.version]
 
 
-def difference(found: Iterable[Found | Wheel], versions: Mapping[str, str]) -> str | None:
+def difference(found: Iterable[ResolvedPackage | Wheel], versions: Mapping[str, str]) -> str | None:
     """After the installation: the first one that is not there as it was announced; `versions` by canonical name."""
     for each in found:
         version = versions.get(_bare(each.name))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from envcheck.core.errors import EnvcheckError
 from installers.locks.lockfile import Commit
-from installers.plan.requirement import Need, Obstacle, So
+from installers.plan.requirement import Need, Obstacle, Satisfied
 from installers.recipes.recipe import Build, Checkout, Recipe
 from installers.software import builds, checkouts
-from installers.software.builds import Ground, LockedFiles, State
-from installers.software.checkouts import Clone, Terms
+from installers.software.builds import BuildSite, BuildState, LockedFiles
+from installers.software.checkouts import Clone, CloneOptions
 from installers.software.packages import Note
 from installers.targets.target import Target
 
@@ -21,33 +21,33 @@ class Sources:
     """What stands there, by directory and by the build's name; empty where nobody could look yet."""
 
     clones: Mapping[str, Clone] = field(default_factory=dict)
-    builds: Mapping[str, State] = field(default_factory=dict)
+    builds: Mapping[str, BuildState] = field(default_factory=dict)
 
 
-def look(recipe: Recipe, ground: Ground, role: str) -> Sources:
+def look(recipe: Recipe, ground: BuildSite, role: str) -> Sources:
     """Changes nothing."""
     clones = {each.directory: checkouts.there(ground.target, each) for each in recipe.checkouts}
     return Sources(clones, states(recipe, ground, role, {d: clone.commit for d, clone in clones.items()}))
 
 
-def states(recipe: Recipe, ground: Ground, role: str, commits: Mapping[str, str]) -> dict[str, State]:
+def states(recipe: Recipe, ground: BuildSite, role: str, commits: Mapping[str, str]) -> dict[str, BuildState]:
     """Each build, in order: its key holds those of the builds that it comes after."""
-    found: dict[str, State] = {}
+    found: dict[str, BuildState] = {}
     for build in builds.of_role(recipe, role):
         commit = builds.commit_of(build, recipe.checkouts, commits)
         found[build.name] = builds.there(ground, build, commit, [found[name].key for name in build.after])
     return found
 
 
-def needs(recipe: Recipe, seen: Sources, role: str) -> Iterator[tuple[Need | So, Checkout | None, Build | None]]:
+def needs(recipe: Recipe, seen: Sources, role: str) -> Iterator[tuple[Need | Satisfied, Checkout | None, Build | None]]:
     for checkout in recipe.checkouts:
         yield checkouts.need(checkout, seen.clones.get(checkout.directory, Clone())), checkout, None
     for build in builds.of_role(recipe, role):
-        yield builds.need(build, seen.builds.get(build.name, State(""))), None, build
+        yield builds.need(build, seen.builds.get(build.name, BuildState(""))), None, build
 
 
 def so(recipe: Recipe, seen: Sources, role: str) -> Iterator[str]:
-    yield from (need.words for need, _, _ in needs(recipe, seen, role) if isinstance(need, So))
+    yield from (need.words for need, _, _ in needs(recipe, seen, role) if isinstance(need, Satisfied))
 
 
 def obstacles(recipe: Recipe, seen: Sources, role: str) -> Iterator[Obstacle]:
@@ -57,7 +57,7 @@ def obstacles(recipe: Recipe, seen: Sources, role: str) -> Iterator[Obstacle]:
 
 
 def clone(
-    recipe: Recipe, target: Target, checkout: Checkout, say: Callable[[str], None], terms: Terms
+    recipe: Recipe, target: Target, checkout: Checkout, say: Callable[[str], None], terms: CloneOptions
 ) -> tuple[str, Commit]:
     """The clone at its commit; what was done in words, and what the lock says of it."""
     commit = checkouts.perform(target, checkout, say, replace(terms, limits=pins(recipe)))
@@ -65,8 +65,8 @@ def clone(
 
 
 def build(
-    recipe: Recipe, ground: Ground, wanted: Build, role: str, say: Callable[[str], None], note: Note
-) -> builds.Result:
+    recipe: Recipe, ground: BuildSite, wanted: Build, role: str, say: Callable[[str], None], note: Note
+) -> builds.BuildResult:
     commits = {each.directory: checkouts.there(ground.target, each).commit for each in recipe.checkouts}
     known = states(recipe, ground, role, commits)
     commit = builds.commit_of(wanted, recipe.checkouts, commits)
@@ -79,7 +79,7 @@ def pins(recipe: Recipe) -> Sequence[str]:
     return [f"{p.name.partition('[')[0]}{p.specifier}" for p in recipe.packages if p.specifier]
 
 
-def unknown(recipe: Recipe, ground: Ground, role: str) -> Sources:
+def unknown(recipe: Recipe, ground: BuildSite, role: str) -> Sources:
     """As `look`; where looking fails (no git there yet, say) nothing is known, and the step says why when it fails."""
     try:
         return look(recipe, ground, role)

@@ -21,7 +21,7 @@ from installers.state import state_file as mark
 PROOF = 1  # raised when the proof asks for more, so that old marks no longer count
 
 
-class Kind(str, enum.Enum):
+class FolderKind(str, enum.Enum):
     """What stands at the folder's path."""
 
     ABSENT = "absent"
@@ -35,12 +35,12 @@ class Environment:
     """`python` is pyvenv.cfg's version; `works`: bin/python leads somewhere; `torn`: names pip left half-installed."""
 
     folder: Path
-    kind: Kind
+    kind: FolderKind
     python: str = ""
     works: bool = False
     packages: Mapping[str, str] = field(default_factory=dict)
     torn: tuple[str, ...] = ()
-    mark: mark.Mark | None = None
+    mark: mark.EnvironmentState | None = None
 
     @property
     def interpreter(self) -> Path:
@@ -49,16 +49,16 @@ class Environment:
     @property
     def ours(self) -> bool:
         """Whether envcheck may clear it: it made it, or there is nothing."""
-        return self.mark.made if self.mark else self.kind in (Kind.ABSENT, Kind.EMPTY)
+        return self.mark.made if self.mark else self.kind in (FolderKind.ABSENT, FolderKind.EMPTY)
 
 
 def read(folder: Path) -> Environment:
     """Look at the folder; an unreadable one is wrong usage, since nobody can work there."""
     try:
         kind, ours = _kind(folder), mark.load(folder)
-        if kind is not Kind.ENVIRONMENT:
+        if kind is not FolderKind.ENVIRONMENT:
             cut = ours is not None and ours.made and ours.doing in mark.EMPTYING
-            return Environment(folder, Kind.EMPTY if cut and kind is Kind.OTHER else kind, mark=ours)
+            return Environment(folder, FolderKind.EMPTY if cut and kind is FolderKind.OTHER else kind, mark=ours)
         packages, torn = _packages(folder)
         works = (folder / "bin" / "python").exists()
         return Environment(folder, kind, _python(folder / "pyvenv.cfg"), works, packages, torn, ours)
@@ -67,14 +67,14 @@ def read(folder: Path) -> Environment:
         raise UsageError(f"{folder} cannot be read: {why}", "choose another --into") from None
 
 
-def _kind(folder: Path) -> Kind:
+def _kind(folder: Path) -> FolderKind:
     if not folder.exists():
-        return Kind.OTHER if folder.is_symlink() else Kind.ABSENT
+        return FolderKind.OTHER if folder.is_symlink() else FolderKind.ABSENT
     if not folder.is_dir():
-        return Kind.OTHER
+        return FolderKind.OTHER
     if (folder / "pyvenv.cfg").is_file():
-        return Kind.ENVIRONMENT
-    return Kind.OTHER if any(path.name != ".envcheck" for path in folder.iterdir()) else Kind.EMPTY
+        return FolderKind.ENVIRONMENT
+    return FolderKind.OTHER if any(path.name != ".envcheck" for path in folder.iterdir()) else FolderKind.EMPTY
 
 
 def _python(config: Path) -> str:
@@ -134,7 +134,7 @@ def proven(recipe: Recipe, env: Environment) -> bool:
 def ready(recipe: Recipe, folder: Path) -> list[str]:
     """What is missing before the recipe can run there, in words; empty when it was provisioned and proved."""
     env = read(folder)
-    if env.kind is not Kind.ENVIRONMENT or not env.works:
+    if env.kind is not FolderKind.ENVIRONMENT or not env.works:
         return [f"there is no virtual environment at {folder}"]
     missing = [p for p in recipe.packages if not fits(p, env.packages)]
     words = [f"{p.name}{p.specifier} is not installed in {folder}" for p in missing]

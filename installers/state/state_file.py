@@ -34,7 +34,7 @@ def folder_of(environment: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Mark:
+class EnvironmentState:
     """`made`: the folder is ours to remove; `doing`: a step begun; `proven`: every version at the last good proof.
 
     `elsewhere`: it was made at another place, and came here without us.
@@ -49,14 +49,14 @@ class Mark:
     elsewhere: bool = False
 
 
-def load(environment: Path) -> Mark | None:
+def load(environment: Path) -> EnvironmentState | None:
     """The mark, or None where there is none or none that can be understood (such a folder is not ours)."""
     try:
         said = _said(environment)
         if said["schema"] != SCHEMA or not isinstance(said["made"], bool):
             return None
         here = _here(environment, said)
-        return Mark(
+        return EnvironmentState(
             made=said["made"] and here,
             recipe=str(said["recipe"]),
             doing=str(said["doing"]),
@@ -69,7 +69,7 @@ def load(environment: Path) -> Mark | None:
         return None
 
 
-def save(environment: Path, mark: Mark) -> None:
+def save(environment: Path, mark: EnvironmentState) -> None:
     """Under a temporary name, to the disk, then renamed: a cut leaves the old mark or the new one."""
     folder = folder_of(environment)
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def _said(environment: Path) -> Any:
         return json.loads(file.read(LIMIT))
 
 
-def _identity(environment: Path, mark: Mark) -> dict[str, str]:
+def _identity(environment: Path, mark: EnvironmentState) -> dict[str, str]:
     """Where the folder is and which it is; the note is there before a mark asks for it."""
     if not mark.made:
         return {}

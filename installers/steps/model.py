@@ -18,9 +18,9 @@ from installers.state.environment import Environment, fits
 from installers.verify.verify_cards import proofs
 
 if TYPE_CHECKING:
-    from installers.bundle.weights_plan import Seen
-    from installers.containers.spec_from_recipe import Drawn
-    from installers.images.manifest import Found
+    from installers.bundle.weights_plan import WeightsState
+    from installers.containers.spec_from_recipe import ContainerPlan
+    from installers.images.manifest import ResolvedImage
     from installers.locks.lockfile import Wheel
 
 SPARE_MIB = 50
@@ -43,12 +43,12 @@ class Step:
     packages: tuple[Package, ...] = ()
     library: Library | None = None
     again: bool = False  # install even what seems to be there: a cut-off run may have left half of it
-    image: Found | None = None
-    drawn: Drawn | None = None
+    image: ResolvedImage | None = None
+    drawn: ContainerPlan | None = None
     recreate: bool = False
     checkout: Checkout | None = None
     build: Build | None = None
-    weights: Seen | None = None
+    weights: WeightsState | None = None
     moves: str = ""
     root: str = ""
 

@@ -124,7 +124,9 @@ def remember(folder: Path, *, added: set[str]) -> None:
     """Which packages were not there before us: what a person would take out of an environment of their own."""
     ours = state_file.load(folder)
     if ours:
-        state_file.save(folder, state_file.Mark(**{**vars(ours), "added": tuple(sorted({*ours.added, *added}))}))
+        state_file.save(
+            folder, state_file.EnvironmentState(**{**vars(ours), "added": tuple(sorted({*ours.added, *added}))})
+        )
 
 
 def _not_empty(step: Step, work: Work) -> str | None:
@@ -189,7 +191,9 @@ def clone(step: Step, work: Work) -> str:
     source = from_bundle.clone(work.terms, work.ground, step.checkout)
     checkout_undo.begun(work, step.checkout)
     with from_bundle.tools(work.terms, work.ground) as tools:
-        terms = checkouts.Terms(note=_noting(work), locked=work.terms.lock is not None, source=source, tools=tools)
+        terms = checkouts.CloneOptions(
+            note=_noting(work), locked=work.terms.lock is not None, source=source, tools=tools
+        )
         told, commit = sources.clone(work.recipe, work.target, step.checkout, work.say, terms)
     for whole in work.terms.recipe.checkouts if work.terms.lock else ():
         if whole.directory == step.checkout.directory:

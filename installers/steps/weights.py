@@ -13,7 +13,7 @@ from envcheck.core.units import GIB, MIB, gib
 from installers.bundle import weights, weights_fetch
 from installers.bundle.sources import Supply
 from installers.bundle.weights_fetch import Fetch
-from installers.bundle.weights_plan import Seen
+from installers.bundle.weights_plan import WeightsState
 from installers.recipes.recipe import Recipe
 from installers.state.progress import Event, Report
 from installers.steps.model import Step
@@ -22,7 +22,7 @@ from installers.steps.work import Work
 POLL_S = 5.0  # the folder of a large model has some hundred files, on a disk that has enough to do
 
 
-def steps(recipe: Recipe, seen: Seen, supply: Supply) -> Iterator[Step]:
+def steps(recipe: Recipe, seen: WeightsState, supply: Supply) -> Iterator[Step]:
     if not supply.fetch or (seen.checked and seen.checked.whole):
         return
     assert recipe.weights
@@ -41,7 +41,7 @@ def steps(recipe: Recipe, seen: Seen, supply: Supply) -> Iterator[Step]:
     )
 
 
-def perform(seen: Seen, work: Work) -> str:
+def perform(seen: WeightsState, work: Work) -> str:
     last = StepError("no hub is named", "")
     total = work.recipe.weights.size_gib if work.recipe.weights else None
     with Growing(seen, int((total or 0) * GIB), work.report):
@@ -61,7 +61,7 @@ def _fetched(fetch: Fetch, work: Work) -> str:
     return weights_fetch.fetched(fetch, done)
 
 
-def _checked(seen: Seen, folder: str) -> str:
+def _checked(seen: WeightsState, folder: str) -> str:
     """Every file against its index; what stands in a container alone cannot be looked at."""
     if seen.host is None and seen.boxed:
         return f"in {folder} of the container, not checked: it is in no mount"
@@ -77,7 +77,7 @@ def _checked(seen: Seen, folder: str) -> str:
 class Growing:
     """Tells how the folder grows."""
 
-    def __init__(self, seen: Seen, total: int, report: Report) -> None:
+    def __init__(self, seen: WeightsState, total: int, report: Report) -> None:
         self._seen, self._total, self._report = seen, total, report
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)

@@ -10,7 +10,7 @@ from installers.bundle.sources import Supply
 from installers.plan.host_facts import Place
 from installers.recipes.recipe import Recipe
 from installers.seeds.seed import Seed
-from installers.software.builds import Ground
+from installers.software.builds import BuildSite
 from installers.state import progress, state_file
 from installers.targets.target import Target
 
@@ -25,7 +25,7 @@ class Work:
     recipe: Recipe
     folder: Path
     place: Place
-    ground: Ground
+    ground: BuildSite
     report: progress.Report
     client: docker.DockerClient | None = None
     role: str = ""

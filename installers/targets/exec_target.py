@@ -23,7 +23,7 @@ from envcheck.core.errors import StepError
 from envcheck.core.process import CommandResult
 from installers import programs
 from installers.state import state_file
-from installers.state.environment import Environment, Kind
+from installers.state.environment import Environment, FolderKind
 from installers.targets.container_errors import AGAIN, asked
 from installers.targets.target import LIMIT
 
@@ -86,7 +86,7 @@ class ContainerTarget:
         said = json.loads(line.removeprefix("ENVCHECK "))
         return Environment(
             folder=self.folder,
-            kind=Kind.ENVIRONMENT,
+            kind=FolderKind.ENVIRONMENT,
             python=str(said["python"]),
             works=True,
             packages={canonicalize_name(name): str(version) for name, version in said["packages"].items()},

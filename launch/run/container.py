@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from envcheck.core import paths
 from envcheck.core.errors import EnvcheckError, StepError
-from installers.container_environment import Boxed
+from installers.container_environment import ContainerProvisioner
 from installers.images import engine
 from installers.recipes.recipe import Container, Recipe
 from installers.targets import container_errors
@@ -73,7 +73,7 @@ class ContainerStage:
     def look(self, asked: StageQuestion) -> StageFacts:
         """What provision would still do is missing; without an engine nothing can be told of the inside."""
         try:
-            plan = Boxed(self.recipe, self._notes, role=self.role).look()
+            plan = ContainerProvisioner(self.recipe, self._notes, role=self.role).look()
             if plan.obstacles:
                 first = plan.obstacles[0]
                 return StageFacts(obstacle=first.why, next_step=first.remedy)

@@ -15,7 +15,7 @@ import pytest
 from installers import as_script
 from installers.container_plan import TITLES
 from installers.containers.compare import Action
-from installers.containers.spec_from_recipe import Drawn
+from installers.containers.spec_from_recipe import ContainerPlan
 from installers.recipes import catalogue
 from installers.recipes.container_spec import as_written
 from installers.recipes.recipe import Build, Container, Mount, Package, Recipe
@@ -143,7 +143,7 @@ def boxed(tmp_path: Path, **changes: object) -> tuple[Recipe, Plan]:
         libraries=(),
     )
     assert recipe.container
-    drawn = Drawn(as_written(recipe.container, "image@sha256:" + "1" * 64, str(tmp_path)), "", ("/srv/a b",))
+    drawn = ContainerPlan(as_written(recipe.container, "image@sha256:" + "1" * 64, str(tmp_path)), "", ("/srv/a b",))
     base = ("why not", "something", "not needed")
     title = str(changes.pop("title", "make and start the container box"))
     steps = (

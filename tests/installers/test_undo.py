@@ -15,8 +15,8 @@ from envcheck.core.errors import UsageError
 from installers import undo
 from installers.software.checkouts import Git
 from installers.state import environment, journal, state_file, venv_parts
-from installers.state.environment import Kind
-from installers.state.state_file import Mark
+from installers.state.environment import FolderKind
+from installers.state.state_file import EnvironmentState
 from installers.steps import checkout_undo
 from installers.targets.target import VenvTarget
 from tests.installers.provision_helpers import Machine, recipe_file, serving, stock
@@ -36,7 +36,7 @@ def venv(folder: Path, doing: str = "") -> Path:
     (folder / "pyvenv.cfg").write_text("version = 3.11.2\n")
     (folder / ".gitignore").write_text("# Created by venv; see https://docs.python.org\n*\n")
     (folder / "keep" / "f").write_text("mine")
-    state_file.save(folder, Mark(made=True, recipe="little", doing=doing))
+    state_file.save(folder, EnvironmentState(made=True, recipe="little", doing=doing))
     return folder
 
 
@@ -80,7 +80,7 @@ def test_a_forged_mark(more: dict[str, str], tmp_path: Path) -> None:
     (folder / ".envcheck" / "state.json").write_text(json.dumps(said | placed))
     (folder / "lib").mkdir()
 
-    assert environment.read(folder).kind is Kind.OTHER
+    assert environment.read(folder).kind is FolderKind.OTHER
     with pytest.raises(UsageError):
         undo.undo(folder)
     assert (folder / "lib").is_dir()
@@ -96,8 +96,10 @@ def test_an_old_mark_counts_at_home(home: Path, tmp_path: Path) -> None:
         assert environment.read(folder).ours is ours
 
 
-@pytest.mark.parametrize(("doing", "kind"), (("", Kind.OTHER), ("proof", Kind.OTHER), ("clear", Kind.EMPTY)))
-def test_other_things_are_ours_only_while_we_empty(doing: str, kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("doing", "kind"), (("", FolderKind.OTHER), ("proof", FolderKind.OTHER), ("clear", FolderKind.EMPTY))
+)
+def test_other_things_are_ours_only_while_we_empty(doing: str, kind: FolderKind, tmp_path: Path) -> None:
     """A folder without pyvenv.cfg is one that we were emptying, or holds the user's things."""
     folder = venv(tmp_path / "v", doing)
     (folder / "pyvenv.cfg").unlink()

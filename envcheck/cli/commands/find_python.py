@@ -20,7 +20,7 @@ from installers import programs
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
 from installers.state import environment
-from installers.state.environment import Environment, Kind
+from installers.state.environment import Environment, FolderKind
 from installers.targets.target import VenvTarget
 from installers.verify import verify_environment
 from installers.verify.verify_cards import KITS, Kit, kit_of, launcher_options, sourced
@@ -86,7 +86,7 @@ def _pythons(recipe: Recipe | None, contained: bool) -> list[str]:
     import sys
 
     own = _folder(recipe) if recipe else None
-    found = [str(own / "bin" / "python")] if own and environment.read(own).kind is Kind.ENVIRONMENT else []
+    found = [str(own / "bin" / "python")] if own and environment.read(own).kind is FolderKind.ENVIRONMENT else []
     found += [recipe.interpreter] if recipe and contained else []
     if not found or recipe is None:
         found += [f"{os.environ[name]}/bin/python" for name in ACTIVE if os.environ.get(name)] + [sys.executable]
@@ -170,12 +170,12 @@ def made(
 @contextlib.contextmanager
 def _boxed(recipe: Recipe, vendor: str) -> Iterator[Door]:
     """In the recipe's container, when nothing is left to provision; nobody else of us works there meanwhile."""
-    from installers.container_environment import Boxed
+    from installers.container_environment import ContainerProvisioner
     from installers.images import engine, engine_lock
     from installers.targets.exec_target import ContainerTarget
 
     assert recipe.container
-    plan = Boxed(recipe, _folder(recipe)).look()
+    plan = ContainerProvisioner(recipe, _folder(recipe)).look()
     again = f"envcheck provision --recipe {recipe.name}"
     if plan.obstacles:
         raise UntoldError(f"the container {recipe.container.name}: {plan.obstacles[0].why}", plan.obstacles[0].remedy)

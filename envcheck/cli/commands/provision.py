@@ -117,7 +117,7 @@ def provision(
     from installers.containers.spec_from_recipe import Mode
     from installers.images import reference
     from installers.seeds import seed
-    from installers.session import Asked, run_plan, run_script, run_undo
+    from installers.session import ProvisionRequest, run_plan, run_script, run_undo
 
     provision_modes.check(_given())
     if fleet_words.chosen(fleet) or fleet["resume"] or fleet["seed_node"]:
@@ -136,7 +136,7 @@ def provision(
         recipe, note = _driver_recipe(device, model, method, framework, named, recipes_folder)
         folder, only_show = _folder(recipe, None), (dry_run, yes, as_json)
         whole = _recipe("auto", None, None, None, recipe.name, recipes_folder)
-        wanted = driver_session.Asked(
+        wanted = driver_session.DriverRequest(
             recipe, driver_file, folder, *only_show, accept_licence, sha256, allow_downgrade, note, whole, lock
         )
         return driver_session.run(wanted)
@@ -151,7 +151,7 @@ def provision(
 
         return serve.serve(supply.narrowed, registry, given)
     wish = Wish(registry, recreate, Mode.LEAST if least_privilege else Mode.DOCUMENT, seed=given)
-    asked = Asked(
+    asked = ProvisionRequest(
         recipe, _folder(recipe, into), into is not None, dry_run, yes, as_json, wish=wish, supply=supply,
         role="" if undoing else _role(recipe, node_role, device), lock_file=lock_file or "", whole=verbose,
         judge=_memory(recipe, method),

@@ -23,7 +23,7 @@ from envcheck.fleet.runner import Did
 from envcheck.payload import attachments, whole
 from envcheck.payload.remote_collector import MARK
 from installers.hosts import hosts_text, resume_state
-from installers.hosts.hosts_text import End
+from installers.hosts.hosts_text import HostOutcome
 from installers.hosts.parse_plan import document, looked
 from launch.backends.ssh import node, session
 
@@ -108,13 +108,13 @@ def test_no_document(text: str) -> None:
 )
 def test_the_worst_code_is_that_of_all(codes: tuple[int, ...], expected: int) -> None:
     """A broken step outweighs a host that was left out; an interrupt outweighs all."""
-    assert hosts_text.code([End(f"n{n}", "failed", code) for n, code in enumerate(codes)]) == expected
+    assert hosts_text.code([HostOutcome(f"n{n}", "failed", code) for n, code in enumerate(codes)]) == expected
 
 
 def test_hosts_that_ended_alike_are_one_line() -> None:
     """The same end for the same reason is told once, with the journals' place."""
-    failed = [End(f"node{n}", "failed", 4, "no room", "install a", "/j") for n in (1, 2)]
-    lines = list(hosts_text.ends([*failed, End("node3", "done", 0)]))
+    failed = [HostOutcome(f"node{n}", "failed", 4, "no room", "install a", "/j") for n in (1, 2)]
+    lines = list(hosts_text.ends([*failed, HostOutcome("node3", "done", 0)]))
 
     assert lines == [
         "done        node3",

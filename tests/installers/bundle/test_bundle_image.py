@@ -226,9 +226,9 @@ def test_the_kitchen_reads_what_the_container_reads(tmp_path: Path, engine: Engi
     recipe = replace(plain, container=replace(plain.container, mounts=mounts))
     with (
         contextlib.closing(docker.DockerClient(base_url=engine.url)) as client,
-        wheel_builder.container(client.api, python_image_here, recipe, tmp_path, lambda _: None) as kitchen,
+        wheel_builder.container(client.api, python_image_here, recipe, tmp_path, lambda _: None) as builder,
     ):
-        target = kitchen.ground.target
+        target = builder.ground.target
 
         assert target.read("/etc/ca.crt") == "a certificate"
         assert target.read("/etc/data") == ""

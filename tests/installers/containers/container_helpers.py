@@ -15,7 +15,7 @@ from envcheck.core.model import Question
 from envcheck.simulate.build import build
 from envcheck.simulate.machine_file import load
 from installers.containers.container_host import observe
-from installers.containers.spec_from_recipe import Drawn, Ground, Mode, draw
+from installers.containers.spec_from_recipe import ContainerHostFacts, ContainerPlan, Mode, draw
 from installers.recipes import catalogue
 from installers.recipes.container_spec import Port, Spec, Ulimit
 from installers.recipes.recipe import Mount, Recipe
@@ -55,10 +55,10 @@ class Scene:
     machine: Machine
     runtimes: tuple[str, ...]
 
-    def ground(self) -> Ground:
+    def ground(self) -> ContainerHostFacts:
         return observe(self.recipe, self.work, self.machine, self.runtimes)
 
-    def drawn(self, image: str = "image", mode: Mode = Mode.DOCUMENT) -> Drawn:
+    def drawn(self, image: str = "image", mode: Mode = Mode.DOCUMENT) -> ContainerPlan:
         made = draw(self.recipe, self.ground(), image, mode)
         assert made
         return made

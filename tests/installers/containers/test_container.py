@@ -12,7 +12,7 @@ import pytest
 from envcheck.core import errors
 from installers.containers.compare import Action, compare, standing
 from installers.containers.inspect_document import Defaults
-from installers.containers.spec_from_recipe import Ground, Kind, Mode, draw
+from installers.containers.spec_from_recipe import ContainerHostFacts, Mode, PathKind, draw
 from installers.recipes import catalogue
 from installers.recipes.recipe import Mount, Recipe
 from installers.targets.container_errors import sentence
@@ -175,7 +175,7 @@ def test_least_privilege(
     never by privilege, never with the whole of /dev."""
     kind = "davinci" if "npu" in name else "iluvatar"
     nodes = tuple(f"/dev/{kind}{n}" for n in range(16))
-    drawn = draw(by_name(name), Ground("/w", nodes=nodes, **ways), "i", Mode.LEAST)
+    drawn = draw(by_name(name), ContainerHostFacts("/w", nodes=nodes, **ways), "i", Mode.LEAST)
     assert drawn
     spec = drawn.spec
     wanted = tuple(d.replace("davinci", kind) for d in devices)
@@ -190,7 +190,7 @@ def test_least_privilege(
 def test_the_document_is_privileged_where_it_says_so() -> None:
     """Without --least-privilege a container is what the document has, also where the recipe itself asks for less."""
     recipe = by_name("ernie-300b-npu")
-    drawn = draw(recipe, Ground("/w"), "i")
+    drawn = draw(recipe, ContainerHostFacts("/w"), "i")
     assert drawn
     assert recipe.container
 
@@ -201,7 +201,12 @@ def test_no_way_into_a_container() -> None:
     """NVIDIA's nodes alone are no use in a container: without CDI and runtime it is refused, not begun."""
     recipe = by_name("ernie-21b-iluvatar")
     nodes = ("/dev/nvidia0",)
-    drawn = draw(replace(recipe, device="nvidia"), Ground("/w", {"/dev": Kind.FOLDER}, nodes=nodes), "i", Mode.LEAST)
+    drawn = draw(
+        replace(recipe, device="nvidia"),
+        ContainerHostFacts("/w", {"/dev": PathKind.FOLDER}, nodes=nodes),
+        "i",
+        Mode.LEAST,
+    )
     assert drawn
 
     assert "no CDI name, no runtime nvidia" in drawn.obstacles[-1].why

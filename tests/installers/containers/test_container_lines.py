@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from envcheck.core.errors import UsageError
-from installers.containers.compare import Action, Standing, as_script
-from installers.containers.spec_from_recipe import Ground, draw
+from installers.containers.compare import Action, ContainerStatus, as_script
+from installers.containers.spec_from_recipe import ContainerHostFacts, draw
 from installers.recipes import catalogue, recipes_file
 from installers.recipes.by_hand import docker_line
 from installers.recipes.container_spec import Port, Spec, Ulimit, port, size_bytes, ulimit
@@ -76,7 +76,7 @@ def test_limits_are_read_from_a_recipe(tmp_path: Path) -> None:
     """A recipe's ulimits reach the line that makes the container."""
     recipe = catalogue.by_name(catalogue.load_all(), "ernie-300b-npu")
     box = replace(recipe.container, ulimits={"memlock": "-1", "nofile": "1024:2048"})  # type: ignore[type-var]
-    drawn = draw(replace(recipe, container=box), Ground("/w"), "i")
+    drawn = draw(replace(recipe, container=box), ContainerHostFacts("/w"), "i")
     assert drawn
     words = run_argv(drawn.spec)
 
@@ -118,6 +118,6 @@ def test_a_pasted_line_runs_nothing_else(tmp_path: Path) -> None:
 )
 def test_a_script_of_it(action: Action, starts: list[str]) -> None:
     """The lines for a script do what is missing, and nothing where nothing is."""
-    lines = as_script(Standing(action), SPEC, ["/w/a b"])
+    lines = as_script(ContainerStatus(action), SPEC, ["/w/a b"])
 
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts

@@ -112,7 +112,7 @@ class Bench:
         own = replace(DRIVER, arguments=("--", mode, str(self.root)), versions=(query,), **changes)  # type: ignore[arg-type]
         return replace(catalogue.by_name(catalogue.load_all(), "tiny-nvidia"), driver_minimum="1.0", drivers=(own,))
 
-    def look(self, mode: str, **changes: object) -> driver.Seen:
+    def look(self, mode: str, **changes: object) -> driver.DriverState:
         return driver.look(self.recipe(mode, **changes), self.file, machine=host())
 
     def install(

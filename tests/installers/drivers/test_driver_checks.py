@@ -174,7 +174,7 @@ def test_unknown_sum_is_shown() -> None:
 def test_obstacles_for_the_plan() -> None:
     """What is in the way reaches the plan with its exit code: root is wrong usage, a card in use is not."""
     case = site(euid=1000, holders=(Holder(42, "python3"),))
-    seen = driver.Seen(case, judge(case))
+    seen = driver.DriverState(case, judge(case))
 
     assert [obstacle.code for obstacle in driver.checks(seen)] == [2, 1]
 

@@ -17,7 +17,7 @@ import pytest
 from envcheck.core.errors import StepError, UsageError
 from installers.hosts import seeding
 from installers.hosts.request import SeedNode
-from installers.images.manifest import Part
+from installers.images.manifest import BlobReference
 from installers.images.registry_link import Refusal
 from installers.seeds import forward, layers, seed, server
 from installers.seeds.blob import Blob, LostError
@@ -43,7 +43,7 @@ class Outside:
     more: threading.Event = field(default_factory=threading.Event)
     asked: list[int] = field(default_factory=list)
 
-    def pieces(self, part: Part, start: int) -> Iterator[bytes]:
+    def pieces(self, part: BlobReference, start: int) -> Iterator[bytes]:
         self.asked.append(start)
         middle = len(self.gives) // 2
         yield self.gives[start:middle]
@@ -63,7 +63,7 @@ def outside() -> Outside:
 @pytest.fixture
 def at(outside: Outside, tmp_path: Path) -> Iterator[Seed]:
     """Where the one blob of `outside` is passed on."""
-    blob = Blob(Part(DIGEST, len(DATA)), outside.pieces, tmp_path)
+    blob = Blob(BlobReference(DIGEST, len(DATA)), outside.pieces, tmp_path)
     with serving(Store(("registry.example.org/image:1",), {OTHER: ("a/kind", b"{}")}, {DIGEST: blob})) as made:
         yield made
 
@@ -170,7 +170,7 @@ def test_something_else_is_not_kept(gives: bytes, tmp_path: Path) -> None:
     """What has not the digest or the size that was promised is forgotten, and nobody is told that it is whole."""
     outside = Outside(gives)
     outside.more.set()
-    blob = Blob(Part(DIGEST, len(DATA)), outside.pieces, tmp_path)
+    blob = Blob(BlobReference(DIGEST, len(DATA)), outside.pieces, tmp_path)
     with contextlib.suppress(LostError):  # by a reader that is quick it is seen before it is judged; engines judge, too
         blob.begin(0)
     until(lambda: blob.why)
@@ -182,7 +182,7 @@ def test_something_else_is_not_kept(gives: bytes, tmp_path: Path) -> None:
 def test_a_full_disk(tmp_path: Path) -> None:
     """The folder that cannot be written to is named."""
     outside = Outside()
-    blob = Blob(Part(DIGEST, len(DATA)), outside.pieces, tmp_path / "gone")
+    blob = Blob(BlobReference(DIGEST, len(DATA)), outside.pieces, tmp_path / "gone")
     with pytest.raises(LostError, match="gone: no such file or directory"):
         blob.begin(0)
 

@@ -20,7 +20,7 @@ from installers import container_state
 from installers.images import engine as engines
 from installers.images import image, image_pull, pull_resume, reference
 from installers.images import registry as registries
-from installers.images.manifest import Found
+from installers.images.manifest import ResolvedImage
 from installers.state.progress import Event
 from tests.installers.images import image_parts
 from tests.installers.images.engine_parts import Engine, Registry
@@ -44,7 +44,7 @@ def client(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[docker.D
 
 
 @pytest.fixture
-def find(client: docker.DockerClient) -> Callable[[str], Found]:
+def find(client: docker.DockerClient) -> Callable[[str], ResolvedImage]:
     """What a name leads to."""
     return lambda name: registries.resolve([reference.parse(name)], engines.look(), image.credentials(client))
 
@@ -57,7 +57,7 @@ def hello(registry: Registry) -> str:
     return name
 
 
-def test_pulled_by_digest(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
+def test_pulled_by_digest(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
     """What was found is there after the pull under its digest and its tag, and can be run by that digest."""
     found = find(hello)
     assert image.here(client, found) is None
@@ -71,7 +71,7 @@ def test_pulled_by_digest(client: docker.DockerClient, find: Callable[[str], Fou
     assert said == b"it runs\n"
 
 
-def test_second_time(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
+def test_second_time(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
     """What is there is found there: by asking the registry, and without it by its name."""
     found = find(hello)
     there = image_pull.pull(client, found, quiet)
@@ -84,7 +84,7 @@ def test_second_time(client: docker.DockerClient, find: Callable[[str], Found], 
     assert (named.image_id, named.digest) == (there.image_id, found.digest)
 
 
-def test_progress(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
+def test_progress(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
     """The whole and each layer move forward only, and end complete."""
     found, events = find(hello), list[Event]()
 
@@ -97,7 +97,9 @@ def test_progress(client: docker.DockerClient, find: Callable[[str], Found], hel
     assert ended == {f"{part.digest[7:19]} done" for part in found.layers}
 
 
-def test_list_of_architectures(client: docker.DockerClient, find: Callable[[str], Found], registry: Registry) -> None:
+def test_list_of_architectures(
+    client: docker.DockerClient, find: Callable[[str], ResolvedImage], registry: Registry
+) -> None:
     """Of a list of manifests this host's is taken, and what was pulled is known by the list's digest as well."""
     name = f"{registry.address}/envcheck/many"
     layers = [image_parts.busybox()]
@@ -113,14 +115,14 @@ def test_list_of_architectures(client: docker.DockerClient, find: Callable[[str]
     assert find(f"{name}@{listed}").digest == found.digest
 
 
-def test_what_another_pulled(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
+def test_what_another_pulled(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
     """An image that docker pull brought counts as there."""
     client.images.pull(hello)
 
     assert image.here(client, find(hello))
 
 
-def test_under_another_name(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
+def test_under_another_name(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
     """An image that the engine has under another name alone is there, and called by its id: its own leads nowhere."""
     found = find(hello)
     own = image_pull.pull(client, found, quiet)
@@ -133,7 +135,7 @@ def test_under_another_name(client: docker.DockerClient, find: Callable[[str], F
     assert there and container_state._name(found.reference, there, found) == found.image_id
 
 
-def test_undo(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
+def test_undo(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
     """What the pull brought goes, once; a second undo has nothing to do."""
     there = image_pull.pull(client, find(hello), quiet)
 
@@ -142,7 +144,9 @@ def test_undo(client: docker.DockerClient, find: Callable[[str], Found], hello: 
     assert image.here(client, find(hello)) is None
 
 
-def test_undo_leaves_others_names(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
+def test_undo_leaves_others_names(
+    client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str
+) -> None:
     """An image that somebody gave a name of their own meanwhile stays under that name."""
     there = image_pull.pull(client, find(hello), quiet)
     client.images.get(there.image_id).tag("somebody/own", "1")
@@ -154,7 +158,7 @@ def test_undo_leaves_others_names(client: docker.DockerClient, find: Callable[[s
     client.images.remove("somebody/own:1")
 
 
-def test_undo_while_it_is_used(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
+def test_undo_while_it_is_used(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:
     """An image that a container uses is not torn away: the container is named."""
     there = image_pull.pull(client, find(hello), quiet)
     user = client.containers.create(there.image_id, ["sleep", "1"])
@@ -167,7 +171,9 @@ def test_undo_while_it_is_used(client: docker.DockerClient, find: Callable[[str]
     assert image.undo(client, there.image_id, there.names) == "removed"
 
 
-def test_a_name_that_is_taken_stays(client: docker.DockerClient, find: Callable[[str], Found], hello: str) -> None:
+def test_a_name_that_is_taken_stays(
+    client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str
+) -> None:
     """The tag of an older image here is not moved to the new one, which is there by its digest."""
     before = image_pull.pull(client, find(hello), quiet)
     image_parts.push(hello, [image_parts.busybox()])
@@ -215,7 +221,9 @@ def test_on_a_terminal(engine: Engine, registry: Registry) -> None:
     assert child.exitstatus == 0
 
 
-def test_killed_and_taken_up(client: docker.DockerClient, find: Callable[[str], Found], registry: Registry) -> None:
+def test_killed_and_taken_up(
+    client: docker.DockerClient, find: Callable[[str], ResolvedImage], registry: Registry
+) -> None:
     """After kill -9 in the middle of the last layer, the next run fetches that one alone, and leaves no trace of it."""
     name = f"envcheck/cut-{os.urandom(4).hex()}:1"
     image_parts.push(f"{registry.address}/{name}", image_parts.random_layers(4, MIB))
@@ -239,7 +247,7 @@ def test_killed_and_taken_up(client: docker.DockerClient, find: Callable[[str], 
     assert not client.images.list(pull_resume.REPOSITORY)
 
 
-def test_room_counts_what_is_kept(find: Callable[[str], Found], hello: str) -> None:
+def test_room_counts_what_is_kept(find: Callable[[str], ResolvedImage], hello: str) -> None:
     """An image that does not fit is refused with both figures; layers that are there already need no room."""
     found = find(hello)
     needs = image.needed_bytes(found)

@@ -20,7 +20,7 @@ from envcheck.core.errors import STEP_FAILED, StepError
 from installers.images import engine as engines
 from installers.images import image, image_pull, pull_resume, reference
 from installers.images import registry as registries
-from installers.images.manifest import Found
+from installers.images.manifest import ResolvedImage
 from installers.state.progress import Event
 from tests.installers.images import image_parts
 from tests.installers.images.engine_parts import Engine, Registry, free_port, running_engine, scratch
@@ -71,10 +71,10 @@ def name() -> str:
 
 
 @pytest.fixture
-def find(client: docker.DockerClient) -> Callable[..., Found]:
+def find(client: docker.DockerClient) -> Callable[..., ResolvedImage]:
     """What the first of the names that can be looked up leads to."""
 
-    def of(*names: str, wanted: str = "", read_s: float = 5.0) -> Found:
+    def of(*names: str, wanted: str = "", read_s: float = 5.0) -> ResolvedImage:
         references = [reference.parse(one) for one in names]
         return registries.resolve(references, engines.look(), image.credentials(client), wanted, read_s)
 
@@ -94,19 +94,19 @@ def refused(*actions: Callable[[], object]) -> StepError:
     return err
 
 
-def test_down(find: Callable[..., Found], name: str) -> None:
+def test_down(find: Callable[..., ResolvedImage], name: str) -> None:
     """A registry that is down is named."""
     address = f"127.0.0.1:{free_port()}"
 
     assert f"{address} cannot be reached" in refused(lambda: find(f"{address}/{name}")).message
 
 
-def test_no_such_host(find: Callable[..., Found]) -> None:
+def test_no_such_host(find: Callable[..., ResolvedImage]) -> None:
     """So is one whose name leads nowhere."""
     assert "registry.invalid" in refused(lambda: find("registry.invalid/a/b:1")).message
 
 
-def test_the_next_one(find: Callable[..., Found], between: Front, name: str) -> None:
+def test_the_next_one(find: Callable[..., ResolvedImage], between: Front, name: str) -> None:
     """Registries are asked in order until one has the image; when none has, each says why."""
     down, other = f"127.0.0.1:{free_port()}/{name}", f"{between.address}/envcheck/absent:1"
 
@@ -116,14 +116,14 @@ def test_the_next_one(find: Callable[..., Found], between: Front, name: str) -> 
     assert "has no envcheck/absent" in message
 
 
-def test_hanging_lookup(find: Callable[..., Found], between: Front, name: str) -> None:
+def test_hanging_lookup(find: Callable[..., ResolvedImage], between: Front, name: str) -> None:
     """A registry that stops in the middle of an answer is given up."""
     between.faults.append(Fault("/manifests/", cut_after=10, hang=True))
 
     assert "did not answer" in refused(lambda: find(f"{between.address}/{name}", read_s=0.5)).message
 
 
-def test_lookup_cut_once(find: Callable[..., Found], between: Front, name: str) -> None:
+def test_lookup_cut_once(find: Callable[..., ResolvedImage], between: Front, name: str) -> None:
     """A lookup that was cut is repeated."""
     between.faults.append(Fault("/manifests/", times=1, cut_after=10))
 
@@ -155,7 +155,7 @@ def test_lookup_cut_once(find: Callable[..., Found], between: Front, name: str) 
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_bad_answers(
-    find: Callable[..., Found], between: Front, name: str, fault: Fault, words: str, next_words: str
+    find: Callable[..., ResolvedImage], between: Front, name: str, fault: Fault, words: str, next_words: str
 ) -> None:
     """Whatever a registry answers to a lookup, the sentence says what is the matter."""
     between.faults.append(fault)
@@ -166,7 +166,7 @@ def test_bad_answers(
     assert next_words in err.next_step
 
 
-def test_wrong_architecture(find: Callable[..., Found], registry: Registry, name: str) -> None:
+def test_wrong_architecture(find: Callable[..., ResolvedImage], registry: Registry, name: str) -> None:
     """An image for another architecture is refused before anything is pulled, alone or in a list."""
     layers = [image_parts.busybox()]
     digest = image_parts.push(f"{registry.address}/{name}", layers, architecture=NOT_HERE)
@@ -177,7 +177,7 @@ def test_wrong_architecture(find: Callable[..., Found], registry: Registry, name
         assert f"this host's engine is {os.uname().machine}" in refused(functools.partial(find, one)).message
 
 
-def test_moved_tag(find: Callable[..., Found], registry: Registry, between: Front, name: str) -> None:
+def test_moved_tag(find: Callable[..., ResolvedImage], registry: Registry, between: Front, name: str) -> None:
     """A tag that leads elsewhere than the wanted digest is told with both; the digest itself still leads there."""
     before = find(f"{between.address}/{name}")
     image_parts.push(f"{registry.address}/{name}", [image_parts.busybox()])
@@ -188,7 +188,7 @@ def test_moved_tag(find: Callable[..., Found], registry: Registry, between: Fron
     assert find(str(before.pinned), wanted=before.digest).digest == before.digest
 
 
-def test_changed_under_its_digest(find: Callable[..., Found], between: Front, name: str) -> None:
+def test_changed_under_its_digest(find: Callable[..., ResolvedImage], between: Front, name: str) -> None:
     """Something else under a digest is refused."""
     found = find(f"{between.address}/{name}")
     between.faults.append(Fault("/manifests/sha256", change=lambda body: body.replace(b"layers", b"layerz")))
@@ -196,7 +196,7 @@ def test_changed_under_its_digest(find: Callable[..., Found], between: Front, na
     assert "changed" in refused(lambda: find(str(found.pinned))).message
 
 
-def test_cut_once(client: docker.DockerClient, find: Callable[..., Found], between: Front, name: str) -> None:
+def test_cut_once(client: docker.DockerClient, find: Callable[..., ResolvedImage], between: Front, name: str) -> None:
     """A connection that is cut in mid-layer is taken up at the byte where it was cut."""
     found = find(f"{between.address}/{name}")
     last = found.layers[-1].digest
@@ -212,7 +212,7 @@ def test_cut_once(client: docker.DockerClient, find: Callable[..., Found], betwe
 
 def test_cut_always(
     client: docker.DockerClient,
-    find: Callable[..., Found],
+    find: Callable[..., ResolvedImage],
     between: Front,
     name: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -232,7 +232,7 @@ def test_cut_always(
     assert pull_resume.kept(client, found) == 0
 
 
-def test_slow(client: docker.DockerClient, find: Callable[..., Found], between: Front, name: str) -> None:
+def test_slow(client: docker.DockerClient, find: Callable[..., ResolvedImage], between: Front, name: str) -> None:
     """A registry that is slow, yet goes on, is waited for, longer than one that is silent."""
     found = find(f"{between.address}/{name}")
     between.faults.append(Fault(found.layers[0].digest, pace_s=0.03))
@@ -240,7 +240,9 @@ def test_slow(client: docker.DockerClient, find: Callable[..., Found], between: 
     assert image_pull.pull(client, found, quiet, stall_s=1.0)
 
 
-def test_silent_layer(client: docker.DockerClient, find: Callable[..., Found], between: Front, name: str) -> None:
+def test_silent_layer(
+    client: docker.DockerClient, find: Callable[..., ResolvedImage], between: Front, name: str
+) -> None:
     """A registry that falls silent in mid-layer is given up."""
     found = find(f"{between.address}/{name}")
     between.faults.append(Fault(found.layers[0].digest, cut_after=1000, hang=True))
@@ -250,7 +252,9 @@ def test_silent_layer(client: docker.DockerClient, find: Callable[..., Found], b
     assert "nothing arrived" in err.message
 
 
-def test_damaged_layer(client: docker.DockerClient, find: Callable[..., Found], between: Front, name: str) -> None:
+def test_damaged_layer(
+    client: docker.DockerClient, find: Callable[..., ResolvedImage], between: Front, name: str
+) -> None:
     """A layer whose bytes were changed on the way is refused by its digest."""
     found = find(f"{between.address}/{name}")
     between.faults.append(Fault(found.layers[0].digest, change=lambda body: body[:-9] + b"x" + body[-8:]))
@@ -260,7 +264,7 @@ def test_damaged_layer(client: docker.DockerClient, find: Callable[..., Found], 
 
 
 def test_gone_between_lookup_and_pull(
-    client: docker.DockerClient, find: Callable[..., Found], between: Front, name: str
+    client: docker.DockerClient, find: Callable[..., ResolvedImage], between: Front, name: str
 ) -> None:
     """An image that is deleted after the lookup is told as such."""
     found = find(f"{between.address}/{name}")
@@ -274,7 +278,7 @@ def test_credentials(
     hasty: Engine,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    find: Callable[..., Found],
+    find: Callable[..., ResolvedImage],
     between: Front,
     name: str,
     kind: str,
@@ -302,7 +306,7 @@ def test_credentials(
 
 
 def test_engine_ends_in_the_middle(
-    monkeypatch: pytest.MonkeyPatch, find: Callable[..., Found], between: Front, name: str
+    monkeypatch: pytest.MonkeyPatch, find: Callable[..., ResolvedImage], between: Front, name: str
 ) -> None:
     """An engine that is killed during the pull is told as such."""
     found = find(f"{between.address}/{name}")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from envcheck.core.errors import UsageError
 from installers.images import image_progress, manifest, registry
-from installers.images.manifest import Bad, Found
+from installers.images.manifest import Bad, ResolvedImage
 from installers.images.reference import candidates, parse
 from installers.recipes import catalogue
 from installers.recipes.recipe import Image
@@ -160,7 +160,7 @@ def test_without_tls(host: str, ranges: tuple[str, ...], plain: bool) -> None:
 )
 def test_what_engines_say(said: str, words: str, passing: bool) -> None:
     """The engine's sentences (as seen in 20.10 and 28) are told by what they mean; only some are worth another try."""
-    found = Found(parse("quay.io/a/b:1"), SHA, "x86_64", SHA, (), ())
+    found = ResolvedImage(parse("quay.io/a/b:1"), SHA, "x86_64", SHA, (), ())
 
     broken = image_progress.meaning(said, found)
 

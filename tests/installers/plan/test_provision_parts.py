@@ -20,7 +20,7 @@ from installers.recipes import catalogue
 from installers.recipes.recipe import Checkout, Hardware, Library, Package, Recipe
 from installers.software import pip_words
 from installers.state import environment, state_file
-from installers.state.environment import Environment, Kind
+from installers.state.environment import Environment, FolderKind
 from installers.targets.target import VenvTarget
 from installers.venv_plan import plan
 from installers.verify import verify_environment
@@ -38,10 +38,10 @@ RECIPE = Recipe(
     packages=(Package("paddlepaddle", "==3.1.0"), Package("numpy", "<2.4"), Package("plugin", "", "http://other")),
 )
 PLACE = Place("/usr/bin/python3", "3.11.2", True, 10_000 * MIB, True)
-NOWHERE = Environment(Path("/e"), Kind.ABSENT)
+NOWHERE = Environment(Path("/e"), FolderKind.ABSENT)
 VERSIONS = {"paddlepaddle": "3.1.0", "numpy": "2.3.5", "plugin": "1.0", "pip": "23.0.1"}
-THERE = Environment(Path("/e"), Kind.ENVIRONMENT, "3.11.2", True, VERSIONS)
-PROVEN = replace(THERE, mark=state_file.Mark(True, "little", "", environment.digest(RECIPE), VERSIONS))
+THERE = Environment(Path("/e"), FolderKind.ENVIRONMENT, "3.11.2", True, VERSIONS)
+PROVEN = replace(THERE, mark=state_file.EnvironmentState(True, "little", "", environment.digest(RECIPE), VERSIONS))
 
 
 def names(env: Environment, recipe: Recipe = RECIPE) -> list[str]:
@@ -117,7 +117,7 @@ def test_a_strange_mark_is_no_mark(tmp_path_factory: pytest.TempPathFactory, tex
 
 def test_mark_comes_back(tmp_path: Path) -> None:
     """What is saved is what is loaded."""
-    saved = state_file.Mark(True, "little", "packages", "abc", {"numpy": "2.3.5"}, ("numpy",))
+    saved = state_file.EnvironmentState(True, "little", "packages", "abc", {"numpy": "2.3.5"}, ("numpy",))
     state_file.save(tmp_path, saved)
 
     assert state_file.load(tmp_path) == saved

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from installers.plan import host_facts, preconditions
-from installers.plan.accelerator import Cards
+from installers.plan.accelerator import Accelerators
 from installers.recipes.recipe import Hardware, Job, Recipe
 
 GIB = 1024
 NOBODY = 65534
 LORA = Job("lora", "", ("true",))
 RECIPE = Recipe("r", "", "npu", "f", ("m",), Hardware("p", 8, 64, ("x86_64",)), (LORA,))
-FIT = Cards("x86_64", "1", (64 * GIB,) * 8)
+FIT = Accelerators("x86_64", "1", (64 * GIB,) * 8)
 
 
-def why(cards: Cards | None, recipe: Recipe = RECIPE, role: str = "") -> list[str]:
+def why(cards: Accelerators | None, recipe: Recipe = RECIPE, role: str = "") -> list[str]:
     return [each.why for each in preconditions.obstacles(recipe, cards, role)]
 
 
@@ -36,7 +36,7 @@ def why(cards: Cards | None, recipe: Recipe = RECIPE, role: str = "") -> list[st
     ),
     ids=("exactly", "more", "rounded", "sizes-not-told", "not-seen", "not-judged"),
 )
-def test_nothing_against_it(cards: Cards | None) -> None:
+def test_nothing_against_it(cards: Accelerators | None) -> None:
     """What is enough, and what nobody could see, is in nobody's way."""
     assert why(cards) == []
     assert list(preconditions.mind(RECIPE, cards)) == []
@@ -59,7 +59,7 @@ def test_nothing_against_it(cards: Cards | None) -> None:
         ),
     ),
 )
-def test_against_it(cards: Cards, told: str) -> None:
+def test_against_it(cards: Accelerators, told: str) -> None:
     """What is certainly not enough is one sentence with what is here and what is wanted."""
     assert why(cards) == [told]
 

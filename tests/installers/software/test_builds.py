@@ -15,14 +15,14 @@ import psutil
 import pytest
 
 from envcheck.core.errors import StepError, UsageError
-from installers.plan.requirement import Need, So
+from installers.plan.requirement import Need, Satisfied
 from installers.recipes import catalogue
 from installers.recipes.build_rules import filled
 from installers.recipes.checkout_rules import COMMIT
 from installers.recipes.recipe import Build, Checkout, Tool
 from installers.recipes.recipe_rules import check
 from installers.software import build_cache, builds, checkouts
-from installers.software.builds import Ground, need, perform, there
+from installers.software.builds import BuildSite, need, perform, there
 from installers.state import checksums
 from installers.targets.target import VenvTarget
 from tests.installers.provision_helpers import until
@@ -88,7 +88,7 @@ class Site:
 
     def __init__(self, folder: Path, bare: Path, origin: Path, cache: Path) -> None:
         shutil.copytree(bare, folder / "venv", symlinks=True)
-        self.ground = Ground(VenvTarget(folder / "venv"), cache=cache)
+        self.ground = BuildSite(VenvTarget(folder / "venv"), cache=cache)
         self.checkout = Checkout(f"file://{origin}", commit_of(origin), str(folder / "my clone"))
         self.clone = Path(self.checkout.directory)
         self.said: list[str] = []
@@ -103,12 +103,12 @@ class Site:
             environment={"INCLUDE": str(HEADERS.parent), "PIP_NO_INDEX": "1"},
         )
 
-    def run(self, **changed: object) -> builds.Result:
+    def run(self, **changed: object) -> builds.BuildResult:
         build = replace(self.build, **changed)  # type: ignore[arg-type]
         return perform(self.ground, build, self.checkout.ref, self.said.append)
 
     @property
-    def planned(self) -> Need | So:
+    def planned(self) -> Need | Satisfied:
         return need(self.build, there(self.ground, self.build, self.checkout.ref))
 
     @property
@@ -144,7 +144,7 @@ def test_built_and_kept(site: Site, tmp_path: Path, bare: Path, origin: Path) ->
 
     assert (site.answer(), site.trace, made.from_cache) == ("42", ["compile", "link"], False)
     assert made.wheel and made.wheel.sha256 == checksums.sha256(next(site.clone.glob("dist/*.whl")))
-    assert isinstance(site.planned, So)
+    assert isinstance(site.planned, Satisfied)
     assert "$ sh -c 'echo compile" in site.log
 
     other = Site(tmp_path / "two", bare, origin, tmp_path / "cache")
@@ -200,7 +200,7 @@ def test_killed_and_resumed(site: Site, tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from installers.recipes.recipe import *\n"
         "from installers.software import builds; from installers.targets.target import VenvTarget\n"
-        "ground = builds.Ground(VenvTarget(Path(sys.argv[1])), cache=Path(sys.argv[2]))\n"
+        "ground = builds.BuildSite(VenvTarget(Path(sys.argv[1])), cache=Path(sys.argv[2]))\n"
         "builds.perform(ground, eval(sys.argv[4]), sys.argv[3], print)"
     )
     cache, ref = str(tmp_path / "cache"), site.checkout.ref

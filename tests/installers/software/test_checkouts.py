@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.core.errors import StepError, UsageError
-from installers.plan.requirement import Need, So
+from installers.plan.requirement import Need, Satisfied
 from installers.recipes.recipe import Checkout
 from installers.software import checkouts, git_words
-from installers.software.checkouts import Clone, Terms, need, perform, there
+from installers.software.checkouts import Clone, CloneOptions, need, perform, there
 from installers.targets.target import VenvTarget
 
 pytestmark = [
@@ -158,7 +158,7 @@ def test_clone(way: str, origin: Path, target: VenvTarget, tmp_path: Path) -> No
 
         assert (done.url, done.commit) == (url, commit_of(origin, "v1.0"))
         assert (Path(tag.directory) / "said.txt").read_text() == "one\n"
-        assert isinstance(need(tag, there(target, tag)), So)
+        assert isinstance(need(tag, there(target, tag)), Satisfied)
 
         later = replace(tag, ref=commit_of(origin, "main"))
         planned = need(later, there(target, later))
@@ -273,8 +273,8 @@ def test_editable(origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     planned = need(asked, there(target, asked))
 
     assert isinstance(planned, Need) and "installed" in planned.why
-    perform(target, asked, quiet, Terms(limits=("numpy<2",)))
-    assert isinstance(need(asked, there(target, asked)), So)
+    perform(target, asked, quiet, CloneOptions(limits=("numpy<2",)))
+    assert isinstance(need(asked, there(target, asked)), Satisfied)
     assert target.environment().packages["demo"] == "1"
 
 
@@ -297,7 +297,7 @@ def test_bundle(origin: Path, target: VenvTarget, tmp_path: Path) -> None:
     git(origin / "project.git", "bundle", "create", "-q", str(bundle), "--all")
     asked = wanted("https://unreachable.example/project.git", commit_of(origin, "main"), tmp_path)
 
-    assert perform(target, asked, quiet, Terms(source=str(bundle))).commit == asked.ref
+    assert perform(target, asked, quiet, CloneOptions(source=str(bundle))).commit == asked.ref
 
 
 HOSTILE = ("--upload-pack=touch x", "-x", "a..b", "x^{commit}", "a b", "", "refs/heads/x.lock", "@{-1}", "a:b", "x\n")

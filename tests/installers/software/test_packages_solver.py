@@ -24,11 +24,11 @@ from installers.locks.lockfile import Wheel
 from installers.recipes.recipe import Package
 from installers.software import packages, solver
 from installers.software.packages import Pip, PipError
-from installers.software.solver import Answer, Found
+from installers.software.solver import PipAnswer, ResolvedPackage
 from installers.targets.target import VenvTarget
 from tests.installers.provision_helpers import Index, _Handler, serving, stock, wheel
 
-Problems = list[solver.Problem]
+Problems = list[solver.PipProblem]
 
 
 @pytest.fixture(scope="module")
@@ -242,8 +242,10 @@ def test_old_pip(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- by data alone
 
 
-def judged(*found: Found, there: tuple[Found, ...] = (), wanted: tuple[Package, ...] = ()) -> list[str]:
-    return [p.why for p in solver.judge(Answer("25", found, there), wanted)]
+def judged(
+    *found: ResolvedPackage, there: tuple[ResolvedPackage, ...] = (), wanted: tuple[Package, ...] = ()
+) -> list[str]:
+    return [p.why for p in solver.judge(PipAnswer("25", found, there), wanted)]
 
 
 @pytest.mark.parametrize(
@@ -260,16 +262,22 @@ def judged(*found: Found, there: tuple[Found, ...] = (), wanted: tuple[Package, 
 )
 def test_pairs(plugin: tuple[str, str], framework: tuple[str, str], good: bool) -> None:
     """A plugin fits the framework of its version, or one that a table pairs with it; torch-npu counts on behind it."""
-    assert (judged(Found(*plugin), there=(Found(*framework),)) == []) is good
+    assert (judged(ResolvedPackage(*plugin), there=(ResolvedPackage(*framework),)) == []) is good
 
 
 def test_pins_and_unsaid() -> None:
     """A pin is held against what is there after; what a package forgets to say of numpy is known to us."""
-    old = Found("opencv-python", "4.5.5.64")
+    old = ResolvedPackage("opencv-python", "4.5.5.64")
 
-    assert "the recipe wants ==1.26.4" in judged(Found("numpy", "1.25"), wanted=(Package("numpy", "==1.26.4"),))[0]
-    assert "opencv-python 4.5.5.64 wants numpy<2: import cv2 fails" in judged(Found("numpy", "2.1"), there=(old,))[0]
-    assert judged(Found("other", "1"), there=(old, Found("numpy", "2.1"))) == []
+    assert (
+        "the recipe wants ==1.26.4"
+        in judged(ResolvedPackage("numpy", "1.25"), wanted=(Package("numpy", "==1.26.4"),))[0]
+    )
+    assert (
+        "opencv-python 4.5.5.64 wants numpy<2: import cv2 fails"
+        in judged(ResolvedPackage("numpy", "2.1"), there=(old,))[0]
+    )
+    assert judged(ResolvedPackage("other", "1"), there=(old, ResolvedPackage("numpy", "2.1"))) == []
 
 
 def test_unsaid_comes_from_the_tables() -> None:
@@ -278,26 +286,30 @@ def test_unsaid_comes_from_the_tables() -> None:
     known = {name for row in rows for name in row.others}
 
     assert known == {"paddlepaddle", "paddlepaddle-gpu", "opencv-python"}
-    paddle = Found("paddlepaddle", "3.1.0", requires=("numpy>=1.21",))
-    assert "paddlepaddle 3.1.0 wants numpy<2.4" in judged(paddle, Found("numpy", "2.4.1"))[0]
-    assert judged(paddle, Found("numpy", "2.3.5")) == []
-    assert judged(paddle, Found("numpy", "1.0"))[0].endswith("wants numpy>=1.21")
-    assert judged(Found("paddlepaddle", "3.1.0"), Found("numpy", "1.0")) == []
+    paddle = ResolvedPackage("paddlepaddle", "3.1.0", requires=("numpy>=1.21",))
+    assert "paddlepaddle 3.1.0 wants numpy<2.4" in judged(paddle, ResolvedPackage("numpy", "2.4.1"))[0]
+    assert judged(paddle, ResolvedPackage("numpy", "2.3.5")) == []
+    assert judged(paddle, ResolvedPackage("numpy", "1.0"))[0].endswith("wants numpy>=1.21")
+    assert judged(ResolvedPackage("paddlepaddle", "3.1.0"), ResolvedPackage("numpy", "1.0")) == []
 
 
 def test_markers_count() -> None:
     """A wish that is for another Python, or for an extra that nobody asked for, is none."""
     wishes = ("numpy<2; python_version < '3'", "numpy<2; extra == 'old'", "not a requirement at all")
-    there = Answer("25", (Found("a", "1", requires=wishes), Found("numpy", "2.1")), markers={"python_version": "3.11"})
+    there = PipAnswer(
+        "25",
+        (ResolvedPackage("a", "1", requires=wishes), ResolvedPackage("numpy", "2.1")),
+        markers={"python_version": "3.11"},
+    )
 
     assert list(solver.judge(there, ())) == []
 
 
 def test_was_wrong_before() -> None:
     """What was at odds before is not ours to refuse."""
-    there = (Found("compiled", "1", requires=("numpy<2",)), Found("numpy", "2.1"))
+    there = (ResolvedPackage("compiled", "1", requires=("numpy<2",)), ResolvedPackage("numpy", "2.1"))
 
-    assert judged(Found("numpy", "2.2"), there=there) == []
+    assert judged(ResolvedPackage("numpy", "2.2"), there=there) == []
 
 
 @given(

@@ -10,10 +10,10 @@ import docker
 import pytest
 
 from envcheck.core.errors import StepError
-from installers.plan.requirement import So
+from installers.plan.requirement import Satisfied
 from installers.recipes.recipe import Build, Checkout, Package
 from installers.software import builds, checkouts, packages
-from installers.software.builds import Ground
+from installers.software.builds import BuildSite
 from installers.software.packages import Pip, PipError
 from installers.state import checksums
 from installers.targets.exec_files import ContainerFiles
@@ -80,7 +80,7 @@ def test_files(target: ContainerTarget, tmp_path: Path) -> None:
 def test_clone_and_build_inside(target: ContainerTarget, origin: Path, tmp_path: Path) -> None:
     """A clone and a build in a container whose start files talk; what it made is kept on this host and put back."""
     target.run(("sh", "-c", "echo 'echo welcome to the machine' > ~/.bash_profile"), timeout_s=60, env={})
-    folder, ground = "/var/tmp/my work/project", Ground(target, ContainerFiles(target), tmp_path / "cache")
+    folder, ground = "/var/tmp/my work/project", BuildSite(target, ContainerFiles(target), tmp_path / "cache")
     build = Build("said", folder, (("sh", "-c", "mkdir -p out; cp said.txt out/said.so"),), "out/*.so")
     with serving_git(origin, smart=True) as (url, _):
         asked = Checkout(url, "v1.0", folder)
@@ -91,7 +91,7 @@ def test_clone_and_build_inside(target: ContainerTarget, origin: Path, tmp_path:
     again = builds.perform(ground, build, commit, lambda line: None)
 
     assert (state.commit, state.changed, state.remote) == (commit, (), url)
-    assert isinstance(checkouts.need(asked, state), So)
+    assert isinstance(checkouts.need(asked, state), Satisfied)
     assert (made.from_cache, again.from_cache) == (False, True)
     assert target.read(f"{folder}/out/said.so").endswith("one\n")
-    assert isinstance(builds.need(build, builds.there(ground, build, commit)), So)
+    assert isinstance(builds.need(build, builds.there(ground, build, commit)), Satisfied)

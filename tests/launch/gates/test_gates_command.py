@@ -136,7 +136,9 @@ def provisioned(recipe: Recipe, folder: Path) -> None:
         for file in ("RECORD", "METADATA"):
             (place / file).touch()
         proven[str(canonicalize_name(name))] = version
-    state_file.save(folder, state_file.Mark(False, recipe.name, digest=environment.digest(recipe), proven=proven))
+    state_file.save(
+        folder, state_file.EnvironmentState(False, recipe.name, digest=environment.digest(recipe), proven=proven)
+    )
 
 
 def job_of(name: str, method: str, which: str) -> Job:

@@ -19,7 +19,7 @@ from envcheck.fleet.output import Said
 from envcheck.payload import attachments
 from installers import hosts as provisioning
 from installers.hosts import hosts_text
-from installers.hosts.hosts_text import End
+from installers.hosts.hosts_text import HostOutcome
 from installers.hosts.request import HostsRequest
 from launch.backends import ssh as training
 from launch.backends.ssh import node, session
@@ -74,7 +74,8 @@ def test_each_sentence_has_its_chinese(file: Path) -> None:
 def test_how_hosts_ended_is_chinese() -> None:
     """Every state, the step that was under way, and where the journal lies, in columns below each other."""
     found = [
-        End(f"node{n}", state, 1, "what it answered is no plan", "at once", "/j") for n, state in enumerate(STATES)
+        HostOutcome(f"node{n}", state, 1, "what it answered is no plan", "at once", "/j")
+        for n, state in enumerate(STATES)
     ]
     lines = list(hosts_text.ends(found))
 
