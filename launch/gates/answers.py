@@ -37,12 +37,17 @@ def skip(name: str, seen: str) -> Finding:
     return Finding(name, Status.NOT_APPLICABLE, seen)
 
 
+def blocked(name: str, cause: str, seen: str) -> Finding:
+    """Not checked, because the gate `cause` is closed."""
+    return Finding(name, Status.BLOCKED, f"{seen}; not checked because {cause} failed", blocked_by=cause)
+
+
 def unseen(name: str, s: GateContext) -> Finding | None:
-    """UNKNOWN where the container cannot be looked into: gate.environment or gate.container say why."""
+    """BLOCKED where the container cannot be looked into, by the gate that says why."""
     if not s.stage.container or not (s.sight.missing or s.sight.obstacle):
         return None
-    words = "It is wanted in the recipe's container: look again when that is there."
-    return Finding(name, Status.UNKNOWN, f"{s.stage.container} is not there to look into", Remedy(words))
+    cause = "gate.environment" if s.sight.missing else "gate.container"
+    return blocked(name, cause, f"{s.stage.container} is not there to look into")
 
 
 def vendor(s: GateContext) -> VendorFacts | None:

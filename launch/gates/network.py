@@ -10,7 +10,7 @@ from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.model import Finding, Status
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Job, Recipe
-from launch.gates.answers import answer, ok, skip, unseen
+from launch.gates.answers import answer, blocked, ok, skip, unseen
 from launch.gates.context import GateContext
 from launch.job.command import TrainingCommand
 from launch.programs.place_probe import PORT_RANGE
@@ -93,7 +93,7 @@ def master(s: GateContext) -> Finding:
     if s.job.nodes < 2:
         return skip("gate.master", "the job has one node")
     if not s.master:
-        return skip("gate.master", "no address was given: gate.command says so")
+        return blocked("gate.master", "gate.command", "no address was given")
     words = "Give node 0's own address by --master, the same on each node; or this node another --rank."
     if not s.leads and s.own_master:
         seen = f"{s.master} is this machine's own, and --rank says {s.rank}: node 0 has it"

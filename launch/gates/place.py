@@ -11,15 +11,14 @@ from installers.locks import lockfile_use
 from installers.locks.lockfile import Image, Lock
 from installers.recipes.catalogue import TALKS
 from launch.gates import memory
-from launch.gates.answers import answer, skip, unseen, vendor
+from launch.gates.answers import answer, blocked, skip, unseen, vendor
 from launch.gates.context import GateContext
 
 
 def environment(s: GateContext) -> Finding:
     """The recipe's software is installed and was proved."""
     if s.sight.obstacle and not s.sight.missing:
-        words = "gate.container says what is in the way."
-        return answer("gate.environment", None, f"{s.stage.title} could not be looked into", words)
+        return blocked("gate.environment", "gate.container", f"{s.stage.title} could not be looked into")
     seen = "; ".join(s.sight.missing) or f"{s.recipe.name} is installed and proved"
     words, commands = "Install what is missing.", [f"envcheck provision {s.options}"]
     if s.job.method not in TALKS:  # infer installs nothing

@@ -59,14 +59,14 @@ CUT_OFF = Document("npu-smi", "info", truncated=True)
 CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("environment", {}, OK),
     ("environment", sight(missing=("paddlepaddle is not installed",)), FAIL),
-    ("environment", HIDDEN, UNKNOWN),
+    ("environment", HIDDEN, BLOCKED),
     ("lock", locked("1.26.4"), OK),
     ("lock", locked("1.26.4", image="sha256:aa"), OK),
     ("lock", locked("1.26.3"), FAIL),
     ("lock", locked("1.26.4", image="sha256:bb"), FAIL),
     ("lock", {}, NOT_APPLICABLE),
     ("lock", {"lock_error": "envcheck.lock: line 3: no TOML"}, UNKNOWN),
-    ("lock", {"lock": LOCK, **HIDDEN}, UNKNOWN),
+    ("lock", {"lock": LOCK, **HIDDEN}, BLOCKED),
     ("doctor", {"doctor": (replace(FAILING, status=WARN),)}, WARN),
     ("doctor", {"doctor": (replace(FAILING, status=WARN), replace(FAILING, status=UNKNOWN))}, UNKNOWN),
     ("doctor", {"doctor": (replace(FAILING, name="host.clock", status=UNKNOWN),)}, OK),
@@ -144,7 +144,7 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("shm", {"facts": replace(FACTS, disks=None)}, UNKNOWN),
     ("shm", {"stage": BOX, **sight(shm_bytes=2 * GIB, shm_free_bytes=2 * GIB)}, OK),
     ("shm", {"stage": BOX, **sight(shm_bytes=64 << 20, shm_free_bytes=64 << 20)}, FAIL),
-    ("shm", HIDDEN, UNKNOWN),
+    ("shm", HIDDEN, BLOCKED),
     ("disk", {}, OK),
     ("disk", sight(free_bytes=0), FAIL),
     ("disk", sight(free_bytes=None), UNKNOWN),
@@ -163,8 +163,8 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("data", {**NAMED, "sight": replace(SIGHT, **{**CALLED, "sets": {"identity": ""}})}, FAIL),
     ("data", {**NAMED, "sight": replace(SIGHT, **{**CALLED, "sizes": {"data/identity.json": None}})}, FAIL),
     ("data", {"stage": BOX, **sight(sizes={"d": None})}, FAIL),
-    ("data", {"stage": BOX, **sight(missing=("start the container",), sizes={})}, UNKNOWN),
-    ("data", HIDDEN, UNKNOWN),
+    ("data", {"stage": BOX, **sight(missing=("start the container",), sizes={})}, BLOCKED),
+    ("data", HIDDEN, BLOCKED),
     ("mix", arguments(*MIX, "0.3,0.7"), OK),
     ("mix", arguments(*MIX, "1.0"), FAIL),
     ("mix", arguments(*MIX, "0.3,0.6"), FAIL),
@@ -178,7 +178,7 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("model", {**MODEL, **sight(models={"m": {**WHOLE, "flaws": [CUT]}})}, FAIL),
     ("model", {**MODEL, **sight(models={})}, FAIL),
     ("model", {**MODEL, **sight(models={"m": {**WHOLE, "flaws": [{**CUT, "sure": False}]}})}, UNKNOWN),
-    ("model", {**MODEL, **HIDDEN}, UNKNOWN),
+    ("model", {**MODEL, **HIDDEN}, BLOCKED),
     ("model", {}, NOT_APPLICABLE),
     ("master", {**SEVERAL, "master": "10.0.0.7", "own_master": True}, OK),
     ("master", {**SEVERAL, "master": "10.0.0.8", "own_master": False}, FAIL),
@@ -186,18 +186,18 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("master", {**SEVERAL, "master": "10.0.0.8", "leads": False, "rank": 1, "own_master": False}, NOT_APPLICABLE),
     ("master", {**SEVERAL, "master": "10.0.0.7", "leads": False, "rank": 1, "own_master": True}, FAIL),
     ("master", {**SEVERAL, "master": "nowhere", "own_master": None}, UNKNOWN),
-    ("master", SEVERAL, NOT_APPLICABLE),
+    ("master", SEVERAL, BLOCKED),
     ("master", {}, NOT_APPLICABLE),
     ("port", {}, OK),
     ("port", {"port": 80}, OK),
     ("port", {"port": 80, "port_error": "address already in use"}, FAIL),
     ("port", {"port": 80, "leads": False}, NOT_APPLICABLE),
-    ("port", {"port": 80, **HIDDEN}, UNKNOWN),
+    ("port", {"port": 80, **HIDDEN}, BLOCKED),
     ("ports", {**cards(2), **sight(ports=HCCL)}, OK),
     ("ports", {**cards(2), **sight(ports={**HCCL, 60003: "address already in use"})}, FAIL),
     ("ports", {**cards(2), **job(environment={"HCCL_IF_BASE_PORT": "65530"})}, FAIL),
     ("ports", {**cards(2), **sight(ports={})}, UNKNOWN),
-    ("ports", {**cards(2), **HIDDEN}, UNKNOWN),
+    ("ports", {**cards(2), **HIDDEN}, BLOCKED),
     ("ports", {**cards(1), **job(processes=1)}, NOT_APPLICABLE),
     ("ports", sight(kernel_ports=(28000, 28232)), OK),
     ("ports", sight(kernel_ports=(3, 28232)), FAIL),
@@ -253,18 +253,18 @@ def test_gate(name: str, changed: dict[str, Any], expected: Status) -> None:
     assert finding.status is expected, finding
     assert finding.name == f"gate.{name}"
     assert finding.seen
-    assert finding.remedy or finding.status in (OK, NOT_APPLICABLE)
+    assert finding.remedy or finding.status in (OK, NOT_APPLICABLE, BLOCKED)
     assert not finding.remedy or finding.remedy.words
 
 
 def test_every_gate_has_its_cases() -> None:
-    """Each gate has a right and a wrong case, and one that cannot be read where there is something to read."""
+    """Each gate has a right and a wrong case, and one that cannot be read or looked at where there is something to read."""
     had = {name: {status for other, _, status in CASES if other == name} for name in gates.GATES}
 
     assert {name for name, _, _ in CASES} == set(gates.GATES)
     assert {name for name in had if OK not in had[name]} <= PLANNED
     assert {name for name in had if FAIL not in had[name]} == NEVER_CLOSED | {"degrees"}
-    assert {name for name in had if UNKNOWN not in had[name]} <= ALWAYS_TOLD | PLANNED
+    assert {name for name in had if not had[name] & {UNKNOWN, BLOCKED}} <= ALWAYS_TOLD | PLANNED
 
 
 def test_nothing_known_is_never_green() -> None:
@@ -357,7 +357,8 @@ def test_nobody_measures_a_folder_that_nobody_saw() -> None:
     """A container that is not there is why its free space is not known; then there is nothing to make room in."""
     finding = gates.GATES["disk"](situated(**HIDDEN))
 
-    assert (finding.status, finding.seen) == (UNKNOWN, "box is not there to look into")
+    assert (finding.status, finding.blocked_by) == (BLOCKED, "gate.container")
+    assert finding.seen == "box is not there to look into; not checked because gate.container failed"
 
 
 @pytest.mark.parametrize(("boxed", "device", "status"), [(False, "npu", FAIL), (True, "npu", WARN), (False, "", WARN)])

@@ -163,7 +163,7 @@ def test_chinese_has_full_width_marks() -> None:
     [
         ("could not be told", "无法判断"),
         ("2 running containers, none with these cards", "2 个运行中的容器，均未使用这些卡"),
-        ("3 of 12 checks failed", "12 项检查中有 3 项失败"),
+        ("3 of 12 checks failed", "12 项检查中有 3 项未通过"),
         ("Upgrade it. ", "请升级。"),
         ("983 GiB free of 1024 GiB", "剩余 983 GiB（共 1024 GiB）"),
         ("driver 24.1.0, as its file says", "驱动 24.1.0（据其版本文件）"),
