@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.peers import pairing, rdma, rdma_rounds
 from envcheck.fleet.peers.check_bandwidth import rate_told
-from envcheck.fleet.peers.peer_messages import FAIL, NOT_APPLICABLE, UNKNOWN, WARN, fine, more, odd
+from envcheck.fleet.peers.peer_messages import BLOCKED, FAIL, NOT_APPLICABLE, UNKNOWN, WARN, fine, more, odd
 from envcheck.fleet.peers.peer_tests import Seen
 from envcheck.fleet.peers.rdma import End, Try
 from envcheck.fleet.peers.rdma_output import Kind, Outcome
@@ -50,7 +51,8 @@ def _lacking(seen: Seen) -> Iterator[Odd]:
         words = "Bring its port up (ibstat), or leave RDMA aside on all: NCCL_IB_DISABLE=1, FLAGCX_USE_HOST_COMM=1."
         yield odd("rdma", WARN, f"{folded(bare)} has no active RDMA port, {folded(having)} has", words, bare, "ibstat")
     if shut := [host for host in found.shut if host not in seen.gone]:
-        yield odd("rdma", NOT_APPLICABLE, f"RDMA was not tried with {folded(shut)}: fleet.open tells why", "", shut)
+        one = odd("rdma", BLOCKED, f"RDMA was not tried with {folded(shut)}: fleet.open tells why", "", shut)
+        yield replace(one, finding=replace(one.finding, blocked_by="fleet.open"))
     if found.toolless:
         yield _toolless(seen)
 

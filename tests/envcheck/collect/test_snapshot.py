@@ -18,6 +18,7 @@ from envcheck.collect import facts, snapshot
 from envcheck.core import secrets
 from envcheck.core.errors import UsageError
 from envcheck.core.model import Answer, Outcome
+from envcheck.core.version import SCHEMA_VERSION
 from tests.envcheck.checks.doctor_helpers import simulated
 
 ENVCHECK = [sys.executable, "-m", "envcheck"]
@@ -222,6 +223,15 @@ def test_hostile_file_is_refused_in_a_sentence(raw: bytes) -> None:
         snapshot.parse(raw)
 
     assert "\n" not in refused.value.message and refused.value.next_step
+
+
+def test_a_reader_ignores_unknown_keys() -> None:
+    """A snapshot of a later envcheck with more keys, at the top or in an answer, is read as if they were not there."""
+    known = {"schema": SCHEMA_VERSION, "device": "npu", "answers": {"run lspci": {"outcome": "answered", "out": "x"}}}
+    answers = {key: {**answer, "later": [1]} for key, answer in known["answers"].items()}
+    more = {**known, "later": {"a": 1}, "answers": answers}
+
+    assert snapshot.parse(json.dumps(more).encode()) == snapshot.parse(json.dumps(known).encode())
 
 
 def test_huge_file_is_not_read(tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ def test_the_grid_says_what_the_hosts_have() -> None:
     text = rendered("html", faulty())
     cells = dict(re.findall(r'aria-label="(node\d\d, [^"]+): ([a-z ]+)">', text))
 
-    assert cells["node02, Devices"] == "failure"
-    assert cells["node01, Devices"] == "ok"
-    assert (cells["node04, Among the hosts"], cells["node02, Among the hosts"]) == ("warning", "failure")
-    assert cells["node06, Among the hosts"] == "failure"
+    assert cells["node02, Devices"] == "failed"
+    assert cells["node01, Devices"] == "passed"
+    assert (cells["node04, Among the hosts"], cells["node02, Among the hosts"]) == ("warning", "failed")
+    assert cells["node06, Among the hosts"] == "failed"
 
 
 def test_a_large_fleet_has_no_endless_page(monkeypatch: pytest.MonkeyPatch) -> None:

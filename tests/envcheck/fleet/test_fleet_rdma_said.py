@@ -182,7 +182,7 @@ def test_what_is_lacking_is_said() -> None:
         (NOT_APPLICABLE, "no port of InfiniBand or RoCE is active", ())
     ]
     assert of(Seen(rdma=Crossed(has, ends, shut=["n1"]))) == [
-        (NOT_APPLICABLE, "RDMA was not tried with n1: fleet.open tells why", ("n1",))
+        (Status.BLOCKED, "RDMA was not tried with n1: fleet.open tells why", ("n1",))
     ]
     assert of(Seen(rdma=Crossed(has, ends, ["n3"], [("n1", "n2")]))) == [
         (UNKNOWN, "n3 did not say which RDMA devices it has", ("n3",)),

@@ -258,7 +258,7 @@ def test_gate(name: str, changed: dict[str, Any], expected: Status) -> None:
 
 
 def test_every_gate_has_its_cases() -> None:
-    """Each gate has a right and a wrong case, and one that cannot be read or looked at where there is something to read."""
+    """Each gate has a right and a wrong case, and one that cannot be read or looked at where there is something."""
     had = {name: {status for other, _, status in CASES if other == name} for name in gates.GATES}
 
     assert {name for name, _, _ in CASES} == set(gates.GATES)

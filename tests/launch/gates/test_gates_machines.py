@@ -239,7 +239,8 @@ def test_all_closed_gates_are_told_at_once(tmp_path: Path) -> None:
 
     assert code == 1
     assert {"gate.devices", "gate.mix", "gate.doctor"} <= closed
-    assert found["gate.data"]["status"] == found["gate.model"]["status"] == "UNKNOWN"
+    assert found["gate.data"]["status"] == found["gate.model"]["status"] == "BLOCKED"
+    assert found["gate.data"]["blocked_by"] in closed
     assert all(name in err for name in closed)
 
 

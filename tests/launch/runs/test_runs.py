@@ -191,6 +191,18 @@ def test_a_record_moves_no_cursor(tmp_path: Path) -> None:
         assert all(c.isprintable() or c == "\n" for c in text)
 
 
+def test_a_record_with_unknown_keys_is_read(tmp_path: Path) -> None:
+    """What a later envcheck writes beside what this one knows does not matter."""
+    said = {"schema": 99, "state": "finished", "started": "2026-11-23T08:00:00", "recipe": "tiny-cpu"}
+    found = []
+    for name, written in (("plain", said), ("later", {**said, "later": {"a": [1]}})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(json.dumps(written))
+        found.append(known.read(tmp_path / name))
+
+    assert [run.state if run else None for run in found] == ["finished", "finished"]
+
+
 def test_steps_are_those_that_were_made(tmp_path: Path) -> None:
     """A program that tells every tenth step made as many as it numbers; one without numbers as many as it told."""
     for loss, words in (([[10, 5.0], [50, 4.0]], "50 steps"), ([[None, 5.0], [None, 4.0]], "2 steps")):
