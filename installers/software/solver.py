@@ -20,6 +20,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.core.errors import StepError
 from envcheck.core.secrets import redact
+from envcheck.vendors import VENDORS
 from installers.locks.lockfile import Wheel
 from installers.recipes.recipe import Package
 from installers.state.environment import fits, within
@@ -27,11 +28,10 @@ from installers.state.environment import fits, within
 # Others are compiled against these, and crash or fail to import with a version that they do not know.
 TOUCHY = ("numpy", "protobuf")
 # A plugin fits the very build of its framework (undefined symbols else: PaddleCustomDevice#1460, Paddle#69403, #74020).
-# True: pre-releases must agree, too.  torch-npu counts its own: 2.7.1rc1 and 2.7.1.post2 are both for torch 2.7.1.
+# True: pre-releases must agree, too.  Those of torch count their own: 2.7.1rc1 and 2.7.1.post2 are for torch 2.7.1.
 PLUGINS = {
-    "paddle-custom-npu": ("paddlepaddle", True),
-    "paddle-iluvatar-gpu": ("paddlepaddle", True),
-    "torch-npu": ("torch", False),
+    **{vendor.plugin: ("paddlepaddle", True) for vendor in VENDORS.values() if vendor.plugin},
+    **{vendor.torch_plugin: ("torch", False) for vendor in VENDORS.values() if vendor.torch_plugin},
 }
 RANGE = "name a version that fits in the recipe, or look at the index"
 

@@ -31,11 +31,13 @@ def devices(s: GateContext) -> Finding:
     seen = f"{has} {kind.title} {'device' if has == 1 else 'devices'}{chips}, the job wants {needs}"
     if has < needs and found and _cut(found):
         words = "Look why the vendor's tool does not answer in full."
-        return answer("gate.devices", None, f"{seen}; the tool's answer is not whole", words, *kind.commands["list"])
+        why, commands = f"{seen}; the tool's answer is not whole", kind.commands.get("list", ())
+        return answer("gate.devices", None, why, words, *commands)
     if has >= needs > 1 and (cut := [number(device) for device in used(s) if parted(device)]):
         words = "Turn MIG off (a reset follows), or take a job of one card."
         why = f"{seen}; MIG cuts {len(cut)} of them, and instances do not train together"
-        return answer("gate.devices", False, why, words, f"nvidia-smi -i {','.join(map(str, cut))} -mig 0")
+        commands = tuple(c.replace("{id}", ",".join(map(str, cut))) for c in kind.commands.get("whole", ()))
+        return answer("gate.devices", False, why, words, *commands)
     words = f"Run it on a machine with {needs} of them; see its command with --dry-run."
     return answer("gate.devices", has >= needs, seen, words, f"envcheck doctor --device {s.device}")
 
@@ -123,13 +125,14 @@ def topology(s: GateContext) -> Finding:
     if pcie == roce == "1":
         seen = "HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE are both 1"
         return answer("gate.topology", False, seen, "Set one of them alone.", "unset HCCL_INTRA_ROCE_ENABLE")
+    look = kind.commands.get("topology", ())
     if not (found and found.topology) or len(used(s)) < s.job.processes:
         words = "Look at the links: on a box of two modules, cards are used in pairs of both."
-        return answer("gate.topology", None, "the links between the cards were not told", words, "npu-smi info -t topo")
-    return _paired(s, modules(found.topology, kind.module_link), roce == "1")
+        return answer("gate.topology", None, "the links between the cards were not told", words, *look)
+    return _paired(s, modules(found.topology, kind.module_link), roce == "1", look)
 
 
-def _paired(s: GateContext, parts: tuple[tuple[int, ...], ...], roce: bool) -> Finding:
+def _paired(s: GateContext, parts: tuple[tuple[int, ...], ...], roce: bool, look: tuple[str, ...]) -> Finding:
     found = vendor(s)
     places = {id(d): place for place, d in enumerate(found.devices)} if found else {}
     mine = {places[id(d)] for d in used(s) if id(d) in places}
@@ -141,7 +144,7 @@ def _paired(s: GateContext, parts: tuple[tuple[int, ...], ...], roce: bool) -> F
     lone = sorted(left ^ right) if left and right else []
     evidence = tuple(f"card {(parts[0] if n in left else parts[1])[n]} has no partner" for n in lone)
     words = "Use cards of one module, or the same ones of both: --cards 8 or 16; or let them talk by RoCE."
-    return answer("gate.topology", not lone, seen, words, "npu-smi info -t topo", evidence=evidence)
+    return answer("gate.topology", not lone, seen, words, *look, evidence=evidence)
 
 
 def modules(found: Topology, link: str) -> tuple[tuple[int, ...], ...]:

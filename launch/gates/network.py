@@ -84,7 +84,7 @@ def span(recipe: Recipe, job: Job, command: TrainingCommand, device: str, facts:
     here = toolkit_version(facts, found) if found and not recipe.image else None
     toolkit = here or recipe.toolkit_minimum or ""
     fits = [n for floor, n in kind.port_spans if not toolkit or versions.at_least(toolkit, floor) is not False]
-    return first, (fits or [kind.port_spans[0][1]])[0]
+    return first, (fits or [n for _, n in kind.port_spans[:1]] or [1])[0]
 
 
 def master(s: GateContext) -> Finding:

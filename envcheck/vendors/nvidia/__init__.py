@@ -68,6 +68,7 @@ VENDOR = Vendor(
         "ecc": ("nvidia-smi -q -d ECC,ROW_REMAPPER -i {id}",),
         "topology": ("nvidia-smi topo -m", "nvidia-smi nvlink --status"),
         "pci": ("lspci -nn -d 10de:", "dmesg | grep -i -E 'nvrm|xid'"),
+        "whole": ("nvidia-smi -i {id} -mig 0",),
         "driver": ("cat /proc/driver/nvidia/version", "lsmod | grep nvidia", "dkms status"),
     },
 )

@@ -11,6 +11,7 @@ import pytest
 from envcheck.cli.docs_gates import table
 from envcheck.core.facts import Facts, Network
 from envcheck.core.model import Document, Finding, Status
+from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Container, Hardware
 from launch import gates
 from launch.gates import answers, place
@@ -265,6 +266,17 @@ def test_every_gate_has_its_cases() -> None:
     assert {name for name in had if OK not in had[name]} <= PLANNED
     assert {name for name in had if FAIL not in had[name]} == NEVER_CLOSED | {"degrees"}
     assert {name for name in had if not had[name] & {UNKNOWN, BLOCKED}} <= ALWAYS_TOLD | PLANNED
+
+
+@pytest.mark.parametrize(("name", "changed"), [(name, changed) for name, changed, _ in CASES])
+def test_a_record_without_commands_crashes_no_gate(
+    name: str, changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a vendor's record need not give is in no gate's way."""
+    for key, vendor in VENDORS.items():
+        monkeypatch.setitem(VENDORS, key, replace(vendor, commands={}, port_spans=()))
+
+    assert gates.GATES[name](situated(**changed)).seen
 
 
 def test_nothing_known_is_never_green() -> None:
