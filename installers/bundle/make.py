@@ -50,7 +50,7 @@ class Found:
 
 
 class Source(Protocol):
-    """Where the image comes from: installers.bundle_make.engine(), or a test's own."""
+    """Where the image comes from: EngineSource, or a test's own."""
 
     def find(self, references: Iterable[str]) -> Found | None: ...
 
@@ -228,7 +228,7 @@ def _told(chunks: Iterable[bytes], report: Report, image: Found) -> Iterable[byt
 
 
 class EngineSource:
-    """The images of a container engine; `client` is installers.engine.connect's.
+    """The images of a container engine; `client` is installers.images.engine.connect's.
 
     With what `engine` says of registries an image is looked for at its own, too.
     """

@@ -19,7 +19,7 @@ def observe(
     recipe: Recipe, folder: Path, machine: Machine, runtimes: Iterable[str] = (), cdi: Iterable[str] = ()
 ) -> ContainerHostFacts:
     """`folder` is the user's own, on the real disk also where `machine` is a simulated one; `runtimes` and `cdi` are
-    what the engine says that it has (installers.engine)."""
+    what the engine says that it has (installers.images.engine)."""
     box = recipe.container
     if box is None:
         return ContainerHostFacts(str(folder))

@@ -1,4 +1,4 @@
-"""What a recipe says, as frozen data; the loader is installers.recipes_file, the choosing installers.catalogue.
+"""What a recipe says, as frozen data; recipes_file.py loads it, catalogue.py chooses.
 
 A TOML value may stand alone or as {value, source, seed_value, reason}: the dataclass holds the plain value, and
 `Recipe.notes["hardware.memory_gib"]` where it comes from and what the published document said instead.
@@ -127,7 +127,7 @@ class Tool:
 class Build:
     """What is built from source in a checkout (`checkout` is its directory), on the nodes of one `role`, "" for all.
 
-    `commands` run in the checkout, in order; their {tokens} are installers.build_rules.TOKENS.  `yields` is the
+    `commands` run in the checkout, in order; their {tokens} are installers.recipes.build_rules.TOKENS.  `yields` is the
     pattern of what they make, below the checkout; `installs`: it is a wheel for pip.  `prepend` goes in front of path
     variables; `after` names the builds whose results go into this one.
     """
@@ -166,7 +166,7 @@ class Weights:
 class Job:
     """One method of a recipe, or one variant (zero3, ddp) or one node role of it.
 
-    `launcher` and `arguments` are ordered; their {tokens} (installers.recipe_rules.TOKENS) are filled in by
+    `launcher` and `arguments` are ordered; their {tokens} (installers.recipes.recipe_rules.TOKENS) are filled in by
     launch.job.command.  `processes` is per node, `rank` this role's node in a job of several roles.
     `parallel` holds tensor, pipeline, sharding, data; `steps` max, warmup, save, eval.  `requires` are files without
     which the job cannot run, `caution` is what to know beforehand.  `own_data` are the options that --data sets,

@@ -1,6 +1,6 @@
 """Recipe files: TOML → frozen data.  Whatever is wrong is named with file, key and expected kind.
 
-Keys are the fields of installers.recipe, and those of likeness.py.  A value stands alone or as {value, source,
+Keys are the fields of installers.recipes.recipe, and those of likeness.py.  A value stands alone or as {value, source,
 seed_value, reason}; a table's own `source` speaks for every value in it that names none.  In a list of arguments
 {value = ["--lr", "1e-4"], ...} annotates an option together with what belongs to it.
 """

@@ -1,4 +1,4 @@
-"""What the collectors of probes/rdma, bus and rank_table told, as frozen data; as in probes/host/schemas.py."""
+"""What the collectors rdma, bus and hccl_rank_table of probes/host told, as frozen data; as in schemas.py."""
 
 from __future__ import annotations
 

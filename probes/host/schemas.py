@@ -1,4 +1,4 @@
-"""What the collectors of probes/permissions, processes, kernel, containers, libraries and loader told, as frozen data.
+"""What the collectors permissions, processes, kernel, containers, libraries and loader told, as frozen data.
 
 Each function reads one collector's answer out of the facts; None: it was not told.  What has a wrong type is left out.
 """
