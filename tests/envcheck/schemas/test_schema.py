@@ -169,10 +169,10 @@ def _wrong(name: str, document: object) -> list[str]:
 
 
 def _open(schema: Any, place: str = "") -> Iterator[str]:
-    """Objects that say nothing of keys that they do not name."""
+    """Objects that say nothing of keys that they do not name, or of what those may hold."""
     if isinstance(schema, dict):
         kinds = schema.get("type", ())
-        if "object" in ([kinds] if isinstance(kinds, str) else kinds) and "additionalProperties" not in schema:
+        if "object" in ([kinds] if isinstance(kinds, str) else kinds) and schema.get("additionalProperties", {}) == {}:
             yield place or "/"
         schema = list(schema.items())
     if isinstance(schema, list):
