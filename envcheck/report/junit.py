@@ -23,7 +23,6 @@ ELEMENTS = {
     Status.FAIL: "failure",
 }
 # What a skipped case says before what was seen.
-SKIPPED = {Status.NOT_APPLICABLE: "not applicable", Status.BLOCKED: "not checked"}
 
 
 def render(report: Report) -> str:
@@ -62,7 +61,7 @@ def _case(suite: ElementTree.Element, finding: Finding, strict: bool) -> None:
 
 
 def _message(finding: Finding) -> str:
-    before = f"{say(SKIPPED[finding.status])}{say(': ')}" if finding.status in SKIPPED else ""
+    before = f"{say('not applicable')}{say(': ')}" if finding.status is Status.NOT_APPLICABLE else ""
     return f"{before}{safe(finding.seen)}{say('; waived ') + safe(finding.waived) if finding.waived else ''}"
 
 

@@ -1,4 +1,4 @@
-"""What people call a vendor's devices: one way from words to names, for each option and file that takes them."""
+"""What people call a vendor's devices: one way from words to names, for each option that takes them."""
 
 from __future__ import annotations
 

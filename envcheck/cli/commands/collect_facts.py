@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +47,9 @@ def _meanwhile() -> Iterator[None]:
 def _ready() -> None:
     """Reads the checks, and the versions that belong together; what is wrong with them is told where they are used."""
     with contextlib.suppress(Exception):
+        import envcheck.checks.custom  # noqa: F401  brings all checks
         from envcheck.compat import loading
 
-        importlib.import_module("envcheck.checks.custom")
         loading.table()
 
 

@@ -27,6 +27,7 @@ def report(asked: dict[str, Any], fleet: Fleet, name: str) -> None:
 
     from envcheck.core import language
     from envcheck.fleet.report import forms
+    from envcheck.fleet.report.options import FleetReportOptions
     from envcheck.report import Style, screen, write
 
     if name in forms.FOR_PROGRAMS:
@@ -34,7 +35,7 @@ def report(asked: dict[str, Any], fleet: Fleet, name: str) -> None:
     to_file = asked["output"] not in (None, "-")
     style = Style(width=screen.WIDEST) if to_file else screen.style()
     now = datetime.datetime.now(datetime.timezone.utc)
-    text = forms.render(name, fleet, forms.Asked(asked["strict"], style, language.chosen(), now))
+    text = forms.render(name, fleet, FleetReportOptions(asked["strict"], style, language.chosen(), now))
     if to_file:
         write.write(Path(asked["output"]), text)
         click.echo(language.say(f"envcheck: the report is in {asked['output']}"), err=True)

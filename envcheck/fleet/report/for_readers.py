@@ -12,7 +12,7 @@ from envcheck.fleet import majority
 from envcheck.fleet.evaluate import Alike, Fleet, Host, alike
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.report import summary as told
-from envcheck.fleet.report.forms import Asked
+from envcheck.fleet.report.options import FleetReportOptions
 from envcheck.report import markdown, prometheus
 from envcheck.report.style import MARKS
 from envcheck.report.summary import exit_code, problems, safe, summary, verdict
@@ -20,7 +20,7 @@ from envcheck.report.summary import exit_code, problems, safe, summary, verdict
 Samples = Callable[[Host], Iterable[prometheus.Sample]]
 
 
-def render_prometheus(fleet: Fleet, asked: Asked) -> str:
+def render_prometheus(fleet: Fleet, asked: FleetReportOptions) -> str:
     """For a look from one machine at all: not for each node's own collector, which knows its host."""
     code = exit_code(fleet.findings, asked.strict)
     lines = [
@@ -74,7 +74,7 @@ def _figures(figure: Callable[..., float | None], host: Host) -> Iterator[promet
     return prometheus._figures(host.facts.vendors if host.facts else (), figure)
 
 
-def render_markdown(fleet: Fleet, asked: Asked) -> str:
+def render_markdown(fleet: Fleet, asked: FleetReportOptions) -> str:
     wrong = alike(fleet.hosts)
     words, _, command = told.step(fleet, wrong).partition("\n")
     lines = [

@@ -14,14 +14,14 @@ from envcheck.core.model import Finding
 from envcheck.core.version import __version__
 from envcheck.fleet.evaluate import Fleet, alike
 from envcheck.fleet.report import summary as told
-from envcheck.fleet.report.forms import Asked
+from envcheck.fleet.report.options import FleetReportOptions
 from envcheck.report import junit, sarif
 from envcheck.report.summary import Report, exit_code, safe, summary
 
 AMONG = "fleet"
 
 
-def render_junit(fleet: Fleet, asked: Asked) -> str:
+def render_junit(fleet: Fleet, asked: FleetReportOptions) -> str:
     """Suites are named HOST.AREA; what is told among hosts stands in the suite `fleet`."""
     root = ElementTree.Element(
         "testsuites", {"name": safe(told.head(fleet)), **junit._sums(fleet.findings, asked.strict)}
@@ -42,7 +42,7 @@ def _of_host(suite: ElementTree.Element, host: str, area: str) -> None:
         case.set("classname", f"envcheck.{name}")
 
 
-def render_sarif(fleet: Fleet, asked: Asked) -> str:
+def render_sarif(fleet: Fleet, asked: FleetReportOptions) -> str:
     from envcheck.checks import CHECKS
 
     names = list(dict.fromkeys(safe(f.name) for f in fleet.findings))

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
-from datetime import datetime
 
 from envcheck.fleet import evaluate
 from envcheck.fleet.evaluate import Fleet
-from envcheck.report import Style
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a format may want to know beside the fleet."""
-
-    strict: bool
-    style: Style
-    lang: str
-    made: datetime
-
+from envcheck.fleet.report.options import FleetReportOptions
 
 # Each has `render_NAME(fleet, asked)`, imported when it is asked for.
 MODULES = {
@@ -35,7 +22,7 @@ FOR_PROGRAMS = ("json",)
 WITH_FACTS = ("html", "prometheus")  # figures of the cards stand there, too
 
 
-def render(name: str, fleet: Fleet, asked: Asked) -> str:
+def render(name: str, fleet: Fleet, asked: FleetReportOptions) -> str:
     """In the language that was chosen, but for programs."""
     said = fleet if name in FOR_PROGRAMS else evaluate.localised(fleet)
     text: str = getattr(importlib.import_module(MODULES[name]), f"render_{name}")(said, asked)

@@ -19,7 +19,7 @@ from envcheck.core.version import __version__
 from envcheck.fleet.evaluate import Alike, Fleet, Host, alike
 from envcheck.fleet.hosts import folded
 from envcheck.fleet.report import summary as told
-from envcheck.fleet.report.forms import Asked
+from envcheck.fleet.report.options import FleetReportOptions
 from envcheck.report import page, palette
 from envcheck.report.page_words import WORDS, words
 from envcheck.report.summary import Report, counted, exit_code, problems, safe, summary, title, verdict
@@ -55,7 +55,7 @@ class Told:
     wordings: list[tuple[str, str]]
 
 
-def render_html(fleet: Fleet, asked: Asked) -> str:
+def render_html(fleet: Fleet, asked: FleetReportOptions) -> str:
     strict, lang, made = asked.strict, asked.lang, asked.made
     environment = page._environment()
     colours = {"light": palette.LIGHT, "dark": palette.DARK, "states": palette.STATES, "links": palette.LINKS}

@@ -20,7 +20,7 @@ from envcheck.report.document import finding_object
 from envcheck.report.summary import counts, exit_code, next_step, problems, safe, summary, verdict
 
 if TYPE_CHECKING:
-    from envcheck.fleet.report.forms import Asked
+    from envcheck.fleet.report.options import FleetReportOptions
 
 # Told in a row each; of packages, variables and interfaces there are too many: those that differ are told.
 ROWS = ("fleet.cards", "fleet.driver", "fleet.firmware", "fleet.toolkit", "fleet.architecture", "fleet.os",
@@ -30,11 +30,11 @@ COUNTED = {"fleet.packages": "packages", "fleet.mtu": "MTUs", "fleet.image": "im
 WORDINGS = 3
 
 
-def render_table(fleet: Fleet, asked: Asked) -> str:
+def render_table(fleet: Fleet, asked: FleetReportOptions) -> str:
     return text(fleet, asked.style)
 
 
-def render_json(fleet: Fleet, asked: Asked) -> str:
+def render_json(fleet: Fleet, asked: FleetReportOptions) -> str:
     return document(fleet, asked.strict)
 
 

@@ -12,6 +12,7 @@ from envcheck.fleet import evaluate
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.output import Said
 from envcheck.fleet.report import forms
+from envcheck.fleet.report.options import FleetReportOptions
 from envcheck.report import Style
 from tests.envcheck.checks.doctor_helpers import simulated
 from tests.envcheck.report.report_helpers import EVIL, NOW, hostile
@@ -57,4 +58,4 @@ def strange() -> evaluate.Fleet:
 
 
 def rendered(name: str, fleet: evaluate.Fleet, strict: bool = False, lang: str = "en") -> str:
-    return forms.render(name, fleet, forms.Asked(strict, Style(), lang, NOW))
+    return forms.render(name, fleet, FleetReportOptions(strict, Style(), lang, NOW))

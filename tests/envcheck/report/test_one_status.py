@@ -15,6 +15,7 @@ from envcheck.collect import facts
 from envcheck.core.model import Finding, Status
 from envcheck.fleet.evaluate import Host, fleet
 from envcheck.fleet.report import forms
+from envcheck.fleet.report.options import FleetReportOptions
 from envcheck.report import Report, Style, formats
 from envcheck.report.markdown import COLUMNS
 from envcheck.report.style import MARKS
@@ -152,7 +153,7 @@ def _counts(findings: list[Finding]) -> dict[str, list[int]]:
 
 def _same_in_a_fleet(report: Report, told: Said, by_name: dict[str, str], wrong: dict[str, str]) -> None:
     many = fleet([Host("node1", tuple(report.findings), {"fleet.os": {"system": "x"}}, report.facts)])
-    asked = forms.Asked(False, Style(width=10_000), "en", NOW)
+    asked = FleetReportOptions(False, Style(width=10_000), "en", NOW)
     shown = {form: forms.render(form, many, asked) for form in forms.MODULES}
     said = json.loads(shown["json"])["hosts"]["node1"]
     problems = re.findall(r"^node1: \*\*(\S) ([\w.\\]+)\*\*", shown["markdown"], re.MULTILINE)

@@ -165,6 +165,14 @@ def test_statuses_stay_apart(status: Status) -> None:
     assert ("suppressions" in results[0], "suppressions" in results[1]) == (False, True)
 
 
+def test_junit_says_once_why_nothing_was_checked() -> None:
+    """The sentence of what is blocked names its cause; nothing stands in front of it."""
+    finding = Finding("links.numa", Status.BLOCKED, "not checked because devices.count failed", device="npu")
+    (told,) = ElementTree.fromstring(formats.render("junit", Report([finding], Facts()))).findall(".//skipped")
+
+    assert told.get("message") == "not checked because devices.count failed"
+
+
 def test_strict_warnings_fail() -> None:
     """With --strict a warning is a failure for a CI server, as the exit code says."""
     found = (Finding("host.swap", Status.WARN, "seen"),)
