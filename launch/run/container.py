@@ -115,11 +115,11 @@ class ContainerStage:
         path = f"{OURS}/job-{nonce}.json"
         seat.write(path, json.dumps(job))
         return ContainerTraining(
-            client, seat, (seat.python, "-I", f"{OURS}/sitter.py", path), run, f"{self.mark(run)}/output"
+            client, seat, (seat.python, "-I", f"{OURS}/container_agent.py", path), run, f"{self.mark(run)}/output"
         )
 
     def _carry(self, seat: ContainerTarget, command: TrainingCommand) -> None:
-        names = ["sitter.py", *(path.name for path in PROGRAMS.glob("tiny*") if _names(command, path.name))]
+        names = ["container_agent.py", *(path.name for path in PROGRAMS.glob("tiny*") if _names(command, path.name))]
         seat.run(("mkdir", "-p", "-m", "700", OURS), timeout_s=LOOK_S, env={})
         for name in names:
             seat.write(f"{OURS}/{name}", (PROGRAMS / name).read_text())

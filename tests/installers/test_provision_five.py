@@ -29,7 +29,7 @@ MACHINES = {
     "qwen-7b-npu-swift": "atlas-800t-a2",
 }
 BOXED = [name for name in MACHINES if name != "ernie-21b-hetero"]
-OURS = ROOT / "envcheck" / "simulation" / "machines"
+OURS = ROOT / "envcheck" / "simulate" / "machines"
 NO_ENGINE = "the container engine is not running"  # a simulated machine has none
 # The simulated 800T A2 has the driver of the page after which it was made; these two want that of their images' CANN.
 OLD_DRIVER = {

@@ -195,6 +195,6 @@ def test_a_simulated_machine(wishes: tuple[str, ...], paddle_environment: Path, 
     else:
         assert found["deep.cards"][0]["status"] == "UNKNOWN"
         assert "not tested, in use: device" in found["deep.cards"][0]["seen"]
-        assert "cards tested by" in found["deep.cards"][1]["seen"]
+        assert "cards tested by" in found["deep.cards"][0]["details"][0]["seen"]
         assert done.returncode == 3
     assert all(each["status"] != "FAIL" for some in found.values() for each in some)

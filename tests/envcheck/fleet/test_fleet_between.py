@@ -157,7 +157,7 @@ def test_a_name_that_leads_elsewhere(fleet: Fleet) -> None:
     with (fleet.hosts[0].folder / "hosts").open("a") as file:
         file.write(f"{fleet.hosts[1].address} node03.site\n")
     _, _, found = between(fleet)
-    told = sorted(one["seen"] for one in found["fleet.names"])
+    told = sorted(one["seen"] for whole in found["fleet.names"] for one in (whole, *whole["details"]))
 
     assert told == [
         "on node01 the name of node02 leads to 127.0.1.1, loopback",
