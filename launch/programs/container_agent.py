@@ -1,7 +1,7 @@
 """Sits with a training in its container: starts it, tells what happens to it, ends it when nobody listens any more.
 
-Run by the container's own Python (3.8 or newer, the standard library alone) as `container_agent.py JOB`; JOB is a JSON file that
-is removed once it was read.  Told on standard output, a JSON document a line:
+Run by the container's own Python (3.8 or newer, the standard library alone) as `container_agent.py JOB`; JOB is a JSON
+file that is removed once it was read.  Told on standard output, a JSON document a line:
 
     {"began": pid}, or {"unstarted": words}
     {"file": "workerlog.3", "data": base64}   what a log grew by
