@@ -63,13 +63,14 @@ class Vendor:
     over two modules the collectives want pairs of cards.  `order_variable`: the variable, and its value, that makes
     programs count as the tool does.  `busy_errors` are the error codes when two programs are on one card.
 
-    A program opens `control_nodes` beside the cards' own; the driver is `kernel_modules` (patterns), any of which shows
-    it, and `libraries`: (name, documented place), tried by name first, of which the driver brings `driver_libraries`
-    and the toolkit the rest.  `driver_files` are files of the driver that documents mount into containers, one by one;
-    a container that gets its cards by hand gets `driver_mounts` from the host; `watched_paths` are looked at, too.
-    `driver_version_file` and `firmware_file` hold versions.  The toolkit lies in what `toolkit_trees` lists,
-    `toolkit_link` leads to the one in force, and `toolkit_path` finds its name in LD_LIBRARY_PATH; `toolkit_variables`
-    are set by its environment, `path_variables` name further folders.
+    A program opens `control_nodes` beside the cards' own, of which the first program makes the `lazy_nodes`;
+    `monitors` keep nodes open and use no memory to speak of (names of processes, 15 characters).  The driver is
+    `kernel_modules` (patterns), any of which shows it, and `libraries`: (name, documented place), tried by name first,
+    of which the driver brings `driver_libraries` and the toolkit the rest.  `driver_files` are files of the driver that
+    documents mount into containers, one by one; a container that gets its cards by hand gets `driver_mounts` from the
+    host; `watched_paths` are looked at, too.  `driver_version_file` and `firmware_file` hold versions.  The toolkit
+    lies in what `toolkit_trees` lists, `toolkit_link` leads to the one in force, and `toolkit_path` finds its name in
+    LD_LIBRARY_PATH; `toolkit_variables` are set by its environment, `path_variables` name further folders.
 
     In the tables of versions `driver_component`, `firmware_component`, `toolkit_component` and `chip_component` are
     its driver, firmware, toolkit and kind of card, `driver_pair` and `toolkit_pair` the rows whose oldest version is
@@ -138,6 +139,8 @@ class Vendor:
     mixes: bool = True
     module_link: str = ""
     control_nodes: tuple[str, ...] = ()
+    lazy_nodes: tuple[str, ...] = ()
+    monitors: tuple[str, ...] = ()
     kernel_modules: tuple[str, ...] = ()
     libraries: tuple[tuple[str, str], ...] = ()
     driver_libraries: tuple[str, ...] = ()

@@ -22,8 +22,6 @@ from envcheck.core.model import Finding
 from probes.host import schemas
 from probes.host.schemas import Caller, Path
 
-LAZY = ("/dev/nvidia-uvm",)  # nvidia-modprobe makes it for the first program that wants it
-
 
 def access(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The caller may open the device nodes."""
@@ -44,7 +42,7 @@ def access(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 def control_nodes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
     """The nodes that every program opens beside a card's own are there."""
     seen = schemas.paths(facts)
-    wanted = [p for p in v.vendor.control_nodes if p not in LAZY or in_container(facts)]
+    wanted = [p for p in v.vendor.control_nodes if p not in v.vendor.lazy_nodes or in_container(facts)]
     if not v.vendor.control_nodes:
         yield no_rule(v, "control nodes")
     elif seen is None:

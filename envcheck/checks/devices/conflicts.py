@@ -21,8 +21,6 @@ GHOSTS, LEFTOVERS, PROCESSES = "devices.ghosts", "devices.leftovers", "devices.p
 ROOM = "job.memory"  # of a job that they leave no room: worse than that they are there
 NOBODY = ""  # no check tells it
 CAUSES = (NOBODY, GHOSTS, LEFTOVERS, ROOM, PROCESSES)  # of several on one device the first that is somebody counts
-# Services that keep nodes open and use no memory to speak of.
-MONITORS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "npu-exporter", "slogd", "dmp_daemon", "ix-exporter")
 STUCK = {"Z": "ended, but nobody has collected it", "D": "stuck in the driver", "T": "stopped"}
 SHOWN = 4  # processes in a sentence
 T = TypeVar("T")
@@ -33,7 +31,7 @@ def holders(facts: Facts, v: VendorFacts) -> list[Holding]:
     seen = schemas.processes(facts)
     pattern = v.vendor.node_pattern
     held = [h for h in (seen.holding if seen else ()) if any(fnmatch(path, pattern) for path in h.nodes)]
-    return [h for h in held if h.name not in MONITORS]
+    return [h for h in held if h.name not in v.vendor.monitors]
 
 
 def ghosts(facts: Facts, v: VendorFacts) -> list[int]:

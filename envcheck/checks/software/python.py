@@ -15,10 +15,11 @@ from envcheck.core.findings import fail, no_rule, ok, reading, skip, unknown, wa
 from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.key_value import driver_version
 from envcheck.core.model import Finding
+from envcheck.vendors import VENDORS
 
 PYTHON_FLOOR, PYTHON_CEILING = "3.9", "3.14"  # paddlepaddle 3.1 to 3.3 has wheels for 3.9 to 3.13 (package metadata)
 PADDLE_FLOOR = "3.0.0"  # device plugins of today pair with 3.0 and newer
-FRAMEWORKS = ("paddlepaddle", "paddlepaddle-gpu", "torch-npu")
+FRAMEWORKS = ("paddlepaddle", "paddlepaddle-gpu", *(v.torch_plugin for v in VENDORS.values() if v.torch_plugin))
 NUMPY_USERS = (*FRAMEWORKS, "opencv-python", "paddleformers")
 
 

@@ -40,6 +40,7 @@ VENDOR = Vendor(
     port_base=60000,
     port_spans=(("8.2.rc1", 32), ("0", 16)),
     control_nodes=("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"),  # Ascend's container guides
+    monitors=("npu-exporter", "slogd", "dmp_daemon"),
     kernel_modules=("drv_*", "asdrv_*", "davinci*", "ascend*"),  # lsmod in the driver's installation guide: drv_
     libraries=(
         ("libascend_hal.so", "/usr/local/Ascend/driver/lib64/driver/libascend_hal.so"),

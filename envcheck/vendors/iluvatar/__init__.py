@@ -56,6 +56,7 @@ VENDOR = Vendor(
     driver_pair=("paddle-iluvatar-gpu", "corex-driver"),
     plugin_partner="corex-driver",
     ecc_optional=True,
+    monitors=("ix-exporter",),
     not_applicable=(
         "devices.control_nodes",  # programs open the cards' own nodes alone
         "devices.health",  # ixsmi has no word for it
