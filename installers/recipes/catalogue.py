@@ -174,9 +174,9 @@ def _narrowed(before: list[Offer], after: list[Offer], said: list[str], what: st
 def _values(offers: Iterable[Offer], what: str, said: str) -> str:
     """What could be said instead, and what is spelt most like it."""
     names = sorted({name for offer in offers for name in VALUES[what](offer) if name})
-    words = {f"--{what} {name.lower()}": name for name in names}
-    longer = [word for word in words if word.startswith(said.lower())]
-    near = (longer or difflib.get_close_matches(said.lower(), list(words), 1, 0.75))[:1]
+    words, wrong = {name.lower(): name for name in names}, said.lower().removeprefix(f"--{what} ")
+    longer = [word for word in words if word.startswith(wrong)]
+    near = (longer or difflib.get_close_matches(wrong, list(words), 1, 0.5))[:1]
     return f"{f'did you mean {words[near[0]]}? ' if near else ''}there are {', '.join(names)}; envcheck recipes has all"
 
 

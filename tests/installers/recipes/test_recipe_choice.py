@@ -118,6 +118,7 @@ def test_a_device_alone_means_its_usual_recipe(device: str, recipe: str) -> None
         ({"model": "ERNIE-4.5-300"}, "model", "did you mean ERNIE-4.5-300B-A47B?"),
         ({"model": "nothing of the kind"}, "model", "there are ERNIE-4.5-0.3B, "),
         ({"framework": "swft"}, "framework", "did you mean swift?"),
+        ({"device": "tyche"}, "device", "there are cpu, iluvatar, "),
     ],
 )
 def test_a_wrong_name_is_told_the_near_one(asked: dict[str, str], option: str, near: str) -> None:
