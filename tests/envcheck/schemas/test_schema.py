@@ -176,7 +176,9 @@ def _open(schema: Any, place: str = "") -> Iterator[str]:
     """Objects that say nothing of keys that they do not name, or of what those may hold."""
     if isinstance(schema, dict):
         kinds = schema.get("type", ())
-        if "object" in ([kinds] if isinstance(kinds, str) else kinds) and schema.get("additionalProperties", {}) == {}:
+        of_parse = "envcheck parse" in schema.get("description", "")  # what it prints is open wherever it stands
+        is_object = "object" in ([kinds] if isinstance(kinds, str) else kinds)
+        if is_object and not of_parse and schema.get("additionalProperties", {}) in ({}, True):
             yield place or "/"
         schema = list(schema.items())
     if isinstance(schema, list):
