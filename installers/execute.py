@@ -5,25 +5,20 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from envcheck.core.errors import EnvcheckError, StepError
-from installers.bundle import lock_notes
-from installers.locks import lockfile
-from installers.recipes.recipe import Recipe
-from installers.software import builds
+from installers.bundle import from_bundle
+from installers.plan.step import Plan, Step
+from installers.provisioner import Provisioner
 from installers.software.packages import PipError
-from installers.state import environment, journal, lock, state_file
+from installers.state import journal, lock, state_file
 from installers.state.progress import Event, Report
-from installers.steps import perform
-from installers.steps.model import Plan, Step
+from installers.steps import dispatch
 from installers.steps.work import Work
 
 Ask = Callable[[Plan], bool]
-APART = ("weights",)  # what is cut off there leaves the environment as it was proved
 LOST = "docker ps -a shows how the container ended, docker logs may say why; then repeat the same command"
 MEANINGS = {
     errno.ENOSPC: ("the disk is full", "make room, then repeat the same command"),
@@ -45,23 +40,6 @@ class ProvisionOutcome:
     @property
     def python(self) -> Path:
         return self.plan.folder / "bin" / "python"
-
-
-class Provisioner(Protocol):
-    """Where a recipe is provisioned: a virtual environment of this host, or the recipe's container."""
-
-    @property
-    def recipe(self) -> Recipe: ...
-
-    @property
-    def folder(self) -> Path:
-        """Where our notes stand, and the environment, if it is one."""
-
-    def look(self) -> Plan:
-        """What would have to be done now; changes nothing."""
-
-    def work(self, lock: int, report: Report) -> AbstractContextManager[Work]:
-        """What the steps share, for as long as they are performed."""
 
 
 def provision(ground: Provisioner, *, ask: Ask, report: Report) -> ProvisionOutcome:
@@ -118,36 +96,38 @@ def _each(ground: Provisioner, held: int, report: Report, shown: Plan, performed
     with ground.work(held, report) as work:
         before = work.target.environment() if not shown.boxed else None
         ours = state_file.load(folder) or state_file.EnvironmentState(
-            made=before.ours if before else True, recipe=recipe.name
+            made=before.ours if before else True, proofs={recipe.name: state_file.Proof()}
         )
         todo = _plan_again(ground)
         _unpack(work, ours)
         while todo:
             step, *todo = todo
-            doing = "" if step.name in APART else step.name
-            state_file.save(folder, replace(state_file.load(folder) or ours, doing=doing, recipe=recipe.name))
+            before_it = state_file.load(folder) or ours
+            changes = step.changes_environment
+            begun = state_file.begin(before_it, recipe.name, step.name) if changes else replace(before_it, doing="")
+            state_file.save(folder, begun)
             report(Event("begin", step.title))
-            performed.append((step.name, _one(step, work)))
+            performed.append((step.name, _one(step, work, before_it)))
             report(Event("end", performed[-1][1]))
-            _settle(step, work)
-            if step.name in ("load", "container"):
+            after = state_file.load(folder)
+            assert after
+            state_file.save(folder, replace(after, doing=""))
+            if step.reveals:
                 todo = _behind(step, ground)
 
 
 def _behind(step: Step, ground: Provisioner) -> list[Step]:
     """What is missing now; not this step once more, as of a container that ends soon after each start."""
     todo = _plan_again(ground)
-    if lost := next((each for each in todo if each.name == step.name), None):
+    if lost := next((each for each in todo if type(each) is type(step)), None):
         raise StepError(f"{step.title}: done, and missing again at once: {lost.why}", LOST)
     return todo
 
 
 def _unpack(work: Work, ours: state_file.EnvironmentState) -> None:
-    """The bundle's parts, noted for an undo before they are there."""
-    if bundle := work.terms.bundle:
+    if work.terms.bundle:
         state_file.save(work.folder, state_file.load(work.folder) or ours)
-        journal.write(work.folder, "bundle", "made", deed=f"parts {bundle.folder}")
-        assert work.terms.parts
+        from_bundle.unpack(work.terms, work.folder)
 
 
 def _plan_again(ground: Provisioner) -> list[Step]:
@@ -157,48 +137,24 @@ def _plan_again(ground: Provisioner) -> list[Step]:
     return list(now.steps)
 
 
-def _one(step: Step, work: Work) -> str:
-    """The step, its beginning and its end in the journal, whatever the end."""
+def _one(step: Step, work: Work, before: state_file.EnvironmentState) -> str:
+    """The step, its beginning and its end in the journal, whatever the end; the mark as `before` if nothing changed."""
     try:  # the beginning, too: a Ctrl-C right behind it is told as one
         journal.write(work.folder, step.name, "begun", what=step.title)
-        done = perform.do(step, work)
+        done = dispatch.perform(step, work)
     except BaseException as err:
         failed = isinstance(err, Exception)
         with contextlib.suppress(
             OSError
         ):  # a disk that is full for pip is full for the journal; the reason must get out
             journal.write(work.folder, step.name, "failed" if failed else "interrupted", why=str(err)[:4000])
-        if isinstance(err, PipError) and err.harmless and not step.again:
-            state_file.save(
-                work.folder,
-                replace(state_file.load(work.folder) or state_file.EnvironmentState(False, work.recipe.name), doing=""),
-            )
+        if isinstance(err, PipError) and err.harmless:
+            state_file.save(work.folder, replace(before, doing=""))
         if isinstance(err, StepError):
             raise StepError(f"{step.title}: {err.message}", _with_journal(err.next_step, work.folder)) from None
         raise
     journal.write(work.folder, step.name, "done", result=done)
     return done
-
-
-def _settle(step: Step, work: Work) -> None:
-    """The mark after a good step: nothing is being done; after the proof, what was proved."""
-    now = state_file.load(work.folder)
-    assert now
-    if step.name == "proof":
-        versions = dict(work.target.environment().packages)
-        now = replace(now, digest=environment.digest(work.terms.recipe), proven=versions)
-        _keep_lock(work)
-    elif step.name not in APART:
-        now = replace(now, digest="")  # what was proved before is not proved any more
-    state_file.save(work.folder, replace(now, doing=""))
-
-
-def _keep_lock(work: Work) -> None:
-    recipe, there = work.terms.recipe, work.target.environment()
-    before, commits = lock_notes.load(work.folder, recipe), lock_notes.commits(work.recipe, work.target)
-    made = builds.results(work.target, builds.of_role(work.recipe, work.role))
-    settled = lock_notes.settled(before, there.packages, there.python, perform.boxed_image(work), commits, made)
-    lockfile.write(lock_notes.path(work.folder), settled)
 
 
 def _in_words(err: OSError, folder: Path) -> StepError:

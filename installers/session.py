@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,27 +14,30 @@ from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.language import label, say
 from envcheck.core.signals import heard_by, interrupt
+from envcheck.job.job import Job
 from installers import execute, undo
 from installers.bundle import lock_notes
 from installers.bundle.sources import Supply
 from installers.containers.container_options import Wish
 from installers.output.plan_text import Screen, as_text, as_values
-from installers.plan import accelerator, host_facts
+from installers.plan import host_facts
+from installers.plan.step import Plan
+from installers.provisioner import Provisioner, with_job
 from installers.recipes.recipe import Recipe
-from installers.steps.model import Plan
 from installers.venv_environment import VenvProvisioner
 
 
 @dataclass(frozen=True)
 class ProvisionRequest:
-    """`own`: the folder was given, so that the packages go there even where the recipe has an image.
+    """`job` is what the machine of these `facts` is made fit for; `own`: the folder was given, so that the packages go
+    there even where the recipe has an image.
 
     `gated`: what is left to a person, and the machine itself, are judged by the gates of a training that follows.
-    `whole`: the plan is shown with all that it creates, however long; `judge` says what a person should know of this
-    machine's cards.
+    `whole`: the plan is shown with all that it creates, however long.
     """
 
-    recipe: Recipe
+    job: Job
+    facts: Facts
     folder: Path
     own: bool
     dry_run: bool
@@ -43,38 +45,31 @@ class ProvisionRequest:
     as_json: bool
     gated: bool = False
     wish: Wish | None = None
-    role: str = ""
     supply: Supply | None = None
     lock_file: str = ""
     whole: bool = False
-    judge: Callable[[Facts], tuple[str, ...]] | None = None
 
     @property
-    def ground(self) -> execute.Provisioner:
+    def recipe(self) -> Recipe:
+        return self.job.recipe
+
+    @property
+    def ground(self) -> Provisioner:
         """The recipe's container, unless a folder was named; a training that follows does not make it."""
         wanted = self.supply.narrowed if self.supply else self.recipe
-        folder, recipe = self.folder.absolute(), of_role(wanted, self.role)
-        here, role = accelerator.look(recipe.device), self.role or recipe.device
-        if self.judge and here.facts:
-            here = replace(here, doubts=self.judge(here.facts))
-        driver, cards = here.driver if recipe.driver_minimum else None, None if self.gated else here
+        folder, recipe = self.folder.absolute(), narrow_to_node(wanted, self.job)
+        terms = (self.job.method.role or recipe.device, self.supply, self.facts, None if self.gated else self.job)
         if recipe.image is None or recipe.container is None or self.own or self.gated:
-            return VenvProvisioner(
-                recipe, folder, recipe.image is not None and not self.own, driver, role, self.supply, cards
-            )
+            by_hand = recipe.image is not None and not self.own
+            return VenvProvisioner(recipe, folder, *terms, by_hand)
         from installers.container_environment import ContainerProvisioner
 
-        return ContainerProvisioner(recipe, folder, self.wish or Wish(), driver, role, self.supply, cards)
+        return ContainerProvisioner(recipe, folder, *terms, self.wish or Wish())
 
 
-def of_role(recipe: Recipe, role: str) -> Recipe:
-    """The recipe as a node of this role sees it: the device and the driver that its jobs name."""
-    own = next((job for job in recipe.jobs if role and job.role == role), None)
-    if own is None:
-        return recipe
-    return replace(
-        recipe, device=own.device or recipe.device, driver_minimum=own.driver_minimum or recipe.driver_minimum
-    )
+def narrow_to_node(recipe: Recipe, job: Job) -> Recipe:
+    """The recipe as this node sees it: the device and the driver of its part, where each role has its own."""
+    return replace(recipe, device=job.device, driver_minimum=job.wanted.driver_minimum)
 
 
 def run_plan(asked: ProvisionRequest) -> int:
@@ -164,7 +159,11 @@ def _known(asked: ProvisionRequest, err: errors.EnvcheckError) -> tuple[Plan, tu
     """What was planned and what was done, as far as it came."""
     if isinstance(err, execute.BrokenOffError):
         return err.outcome.plan, err.outcome.performed
-    return err.plan if isinstance(err, execute.BlockedError) else Plan(asked.recipe.name, asked.folder, ()), ()
+    return err.plan if isinstance(err, execute.BlockedError) else _empty_plan(asked), ()
+
+
+def _empty_plan(asked: ProvisionRequest) -> Plan:
+    return with_job(Plan(asked.recipe.name, asked.folder, ()), asked.job)
 
 
 def run_undo(asked: ProvisionRequest) -> int:
@@ -193,6 +192,6 @@ def _undo(asked: ProvisionRequest) -> int:
             click.echo("\n".join((*map(say, told), label("removed"))))
     if asked.as_json:
         result = "planned" if asked.dry_run else "removed" if what else "absent"
-        document = as_values(Plan(asked.recipe.name, asked.folder, ()), result)
+        document = as_values(_empty_plan(asked), result)
         click.echo(json.dumps(document | {"removes": what, "kept": told}, indent=1))
     return errors.FIT

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from envcheck.core import paths
 from envcheck.core.errors import UsageError
+from installers.bundle import from_bundle
 from installers.state import environment, journal, lock, state_file, venv_parts
-from installers.steps import checkout_undo
+from installers.state.journal import Entry
+from installers.steps import create_environment
+from installers.steps.dispatch import BY_NAME
 
-Entry = Mapping[str, object]
 BY_HAND = "delete it yourself if it is not needed"
-REMOVE_S = 600.0  # the engine answers when all files are deleted: those of a vendor's image of 39 GB, on a busy disk
+DEEDS = {
+    "container": "the container {}",
+    "image": "the image {}",
+    "clone": "the clone {}, if nobody has worked in it",
+    "folder": "the folder {}, if it is empty",
+    "parts": "what was taken out of a bundle: {}",
+}
 
 
 def removable(folder: Path) -> tuple[str, ...]:
@@ -38,12 +43,12 @@ def removable(folder: Path) -> tuple[str, ...]:
         return (f"{folder}: the lock of a run that was cut off before its first step",)
     if not env.mark:
         raise UsageError(f"{folder} does not carry envcheck's mark", BY_HAND)
-    outside = tuple(words(entry) for entry in reversed(journal.made(folder)))
+    outside = tuple(describe_deed(entry) for entry in reversed(journal.made(folder)))
     if outside and env.kind is not environment.FolderKind.ENVIRONMENT:
-        return (*outside, f"{folder}: the notes for {env.mark.recipe}")
+        return (*outside, f"{folder}: the notes for {env.mark.recipes}")
     return (
         *outside,
-        f"{folder}: the virtual environment for {env.mark.recipe} with {len(env.packages)} packages{_but(folder)}",
+        f"{folder}: the virtual environment for {env.mark.recipes} with {len(env.packages)} packages{_but(folder)}",
     )
 
 
@@ -61,18 +66,13 @@ def _but(folder: Path) -> str:
     return f"; {', '.join(map(ascii, stay[:3]))}{more} there stay" if stay else ""
 
 
-def words(entry: Entry) -> str:
-    kind, _, what = str(entry.get("deed")).partition(" ")
+def describe_deed(entry: Entry) -> str:
+    """What would be removed."""
+    kind, which = journal.split_deed(entry)
     names = entry.get("names")
-    if kind == "container":
-        return f"the container {what}"
     if kind == "image":
-        return f"the image {names[-1] if isinstance(names, list) and names else what[:19]}"
-    if kind == "clone":
-        return f"the clone {entry.get('host') or what}, if nobody has worked in it"
-    if kind == "parts":
-        return f"what was taken out of a bundle: {what}"
-    return f"the folder {what}, if it is empty"
+        which = str(names[-1]) if isinstance(names, list) and names else which[:19]
+    return DEEDS[kind].format(entry.get("host") or which) if kind in DEEDS else f"{kind} {which}"
 
 
 def undo(folder: Path) -> tuple[str, ...]:
@@ -87,8 +87,7 @@ def undo(folder: Path) -> tuple[str, ...]:
         parts, stay = venv_parts.own(folder), venv_parts.others(folder)
         state_file.save(folder, replace(ours, doing="undo" if parts else ours.doing))
         told = tuple(filter(None, (_back(folder, entry) for entry in reversed(journal.made(folder)))))
-        for path in parts:
-            venv_parts.remove(path)
+        create_environment.undo({}, folder)  # which the mark says we made, and no entry of the journal
         return (*told, *(f"{folder / name}: kept, it is not of the environment" for name in stay), *_own_notes(folder))
 
 
@@ -108,41 +107,13 @@ def _own_notes(folder: Path) -> tuple[str, ...]:
 
 def _back(folder: Path, entry: Entry) -> str:
     """One deed taken back; words where something was kept."""
-    kind, _, what = str(entry.get("deed")).partition(" ")
-    told = ""
-    if kind == "folder":
-        with contextlib.suppress(OSError):  # not empty: its content is the user's
-            Path(what).rmdir()
-    elif kind == "parts":
-        if Path(what).parent == paths.home() / "bundles":
-            shutil.rmtree(what, ignore_errors=True)
-    elif kind == "clone":
-        told = checkout_undo.undo(folder, entry, [other.get("deed") for other in journal.made(folder)])
-    else:
-        told = _in_engine(kind, what, entry)
+    told = _undo(entry, folder)
     journal.write(folder, "undo", "undone", deed=entry.get("deed"), said=told)
-    return f"{words(entry).partition(', if')[0]}: {told}" if told.startswith("kept") else ""
+    return f"{describe_deed(entry).partition(', if')[0]}: {told}" if told.startswith("kept") else ""
 
 
-def _in_engine(kind: str, what: str, entry: Entry) -> str:
-    from installers.containers import container
-    from installers.images import engine, engine_lock, image, pull_resume
-
-    host = engine.look()
-    client = engine.connect(host, REMOVE_S)
-    try:
-        if kind == "container":
-            with engine_lock.held(host.url, what):
-                if container.is_strangers(client.api, what):
-                    return "kept, since it is another one by now, which envcheck did not make"
-                return "removed" if container.remove(client.api, what) else "it is gone already"
-        names = entry.get("names")
-        known = [str(name) for name in names] if isinstance(names, list) else []
-        for digest in (name.partition("@")[2] for name in known if "@" in name):
-            pull_resume.forget(client, digest)
-        told = image.undo(client, what, known)
-        if entry.get("was"):
-            image.lead_back(client, str(entry["was"]), known)
-        return told
-    finally:
-        client.close()
+def _undo(entry: Entry, folder: Path) -> str:
+    step = str(entry.get("step"))
+    if step == from_bundle.UNPACKING:  # no step of a plan: it comes before them
+        return from_bundle.remove_parts(entry)
+    return BY_NAME[step].undo(entry, folder) if step in BY_NAME else "kept, another version of envcheck made it"

@@ -1,23 +1,41 @@
-"""What would run, for a person and for a program: nothing is looked at or changed."""
+"""What would run, for a person and for a program: the machine is asked, nothing is changed."""
 
 from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from envcheck.core.language import exact, label, say
+import click
+
+from envcheck.core import errors
+from envcheck.core.language import exact, label, say, width
+from envcheck.core.language.findings import localised
+from envcheck.core.model import Finding
 from envcheck.core.version import SCHEMA_VERSION
-from installers.recipes.catalogue import device_of
-from launch.job.choose_job import choose_job, fill_values
-from launch.job.command import BLANKS, Placeholder, TrainingCommand, container_rows, folded, lines, render, shell
-from launch.job.request import Request
-from launch.job.script import script
+from envcheck.job.command import BLANKS, Placeholder, TrainingCommand, container_rows, folded, lines, render_job, shell
+from envcheck.job.container import describe_doubt
+from envcheck.job.here import collect_facts_here
+from envcheck.job.job import Job
+from envcheck.job.resolve import resolve
+from envcheck.job.script import script
+from envcheck.job.values import fill_values
+from envcheck.report import safe, screen
+from installers.recipes import catalogue
+from installers.recipes.docker_cli import HERE
+from launch import gates
+from launch.run import record
+from launch.session import look_only
+from launch.targets.request import TrainRequest
+
+SHOWN_LINES = 8  # of what a gate tells as evidence: the checks that failed, the files that are missing
+# Gates that `envcheck provision` opens.
+PROVISIONED = ("gate.environment", "gate.container", "gate.lock")
 
 
-def sound(request: Request) -> None:
+def sound(request: TrainRequest) -> None:
     """UsageError now for what would be refused only where the run starts: on another machine, perhaps hours later."""
     if request.waive or request.because:
         from launch import gates
@@ -29,17 +47,62 @@ def sound(request: Request) -> None:
         choose_monitor.parse_rules(request.no_stop, request.limits)
 
 
-def preview(request: Request, as_script: bool) -> str:
-    """The text of --dry-run: for people, as a script, or with --json as one document that holds both."""
-    recipe, job = choose_job(request)
-    name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{recipe.name}"
-    run = None if as_script or recipe.image else request.runs.absolute() / name
-    made = render(recipe, job, fill_values(request, recipe, run))
-    if not request.as_json:
-        return script(made) if as_script else as_text(made)
-    head = {"schema": SCHEMA_VERSION, "state": "planned", "recipe": recipe.name, "model": recipe.models[0]}
-    head |= {"method": job.method, "variant": job.variant, "role": job.role, "device": device_of((recipe, job))}
-    return json.dumps({**head, **as_values(made), "script": script(made) if as_script else None}, indent=1) + "\n"
+def preview(request: TrainRequest) -> int:
+    """--dry-run: whether it would start on this machine and what blocks it, then its container and command.
+
+    Returns the exit code: 1 where this machine has the cards and would not run the job, whatever is provisioned."""
+    facts = collect_facts_here(request)
+    job = resolve(request, catalogue.load_all(request.recipes), facts)
+    name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{job.recipe.name}"
+    run = None if job.recipe.image else request.runs.absolute() / name
+    made = render_job(job, fill_values(request, job.recipe, run))
+    found = gates.closed(gates.opened(look_only(request, job, facts), ())[1]) if job.is_for_this_machine else ()
+    if request.as_json:
+        click.echo(_document(request, job, made, found, None), nl=False)
+    else:
+        click.echo("\n".join([*start_lines(job, found), "", as_text(made)]), nl=False)
+    return errors.UNFIT if any(finding.name not in PROVISIONED for finding in found) else errors.FIT
+
+
+def preview_script(request: TrainRequest) -> str:
+    """--as-script: the text of a script, with --json a document that holds it."""
+    job = resolve(request, catalogue.load_all(request.recipes), collect_facts_here(request), folder=HERE)
+    made = render_job(job, fill_values(request, job.recipe, None))
+    return _document(request, job, made, (), script(made)) if request.as_json else script(made)
+
+
+def _document(
+    request: TrainRequest, job: Job, made: TrainingCommand, closed: Sequence[Finding], text: str | None
+) -> str:
+    head = {"schema": SCHEMA_VERSION, "state": "planned", "recipe": job.recipe.name, "model": job.recipe.models[0]}
+    head |= {"method": job.method.method, "variant": job.method.variant, "role": job.method.role, "device": job.device}
+    head |= {"job": job.as_json(), "closed": record.findings(closed)}
+    return json.dumps({**head, **as_values(made), "script": text}, indent=1) + "\n"
+
+
+def start_lines(job: Job, closed: Sequence[Finding]) -> Iterator[str]:
+    """Whether it would start on this machine, and what blocks it."""
+    if not job.is_for_this_machine:
+        yield from _wrapped(say(f"envcheck train would not start here: {job.assumed_host}."), "", "  ")
+    elif not closed:
+        yield say("envcheck train would start here: every gate is open.")
+    elif all(finding.name in PROVISIONED for finding in closed):
+        yield say("envcheck train would start here once it is provisioned:")
+    else:
+        yield say("envcheck train would not start here:")
+    for finding in localised(closed):
+        yield from _wrapped(f"{finding.name}: {finding.seen}", "  ", "    ")
+        for line in finding.evidence[:SHOWN_LINES]:
+            yield from _wrapped(line, "    | ", "      ")
+        if finding.remedy:
+            yield from _wrapped(f"{say('next: ')}{finding.remedy.words}", "    ", "      ")
+            yield from (f"      $ {command}" for command in finding.remedy.commands[:1])  # never wrapped: for pasting
+    if doubt := describe_doubt(job.container, job.recipe.name):
+        yield from _wrapped(f"{say('note: ')}{say(doubt)}", "", "  ")
+
+
+def _wrapped(words: str, first: str, later: str) -> list[str]:
+    return width.wrap(safe(words), max(20, screen.style().width - 1), first, later)
 
 
 def as_values(command: TrainingCommand) -> dict[str, Any]:

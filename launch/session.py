@@ -14,22 +14,20 @@ import click
 
 from envcheck.core import errors, language
 from envcheck.core.errors import EnvcheckError, StepError, UsageError
-from envcheck.core.facts import Facts, Fit
+from envcheck.core.facts import Facts
 from envcheck.core.model import Finding
 from envcheck.core.version import SCHEMA_VERSION
+from envcheck.job import command
+from envcheck.job.here import collect_facts_here
+from envcheck.job.job import Job
+from envcheck.job.placeholders import split_address
+from envcheck.job.repeat_options import format_job_options
+from envcheck.job.resolve import refuse_talk, resolve
+from envcheck.job.values import interpreter_folder
 from installers.recipes import catalogue
-from installers.recipes.catalogue import device_of
-from installers.recipes.recipe import Job, Recipe, wanted
 from launch import gates
 from launch.gates import asking, context, listing, waive
 from launch.gates.context import GateContext
-from launch.job import command, environment
-from launch.job.choose_job import choose_job, interpreter_folder
-from launch.job.placeholders import split_address
-from launch.job.repeat_options import format_provision_options, format_repeat_options, list_variant_options
-from launch.job.request import Request
-from launch.job.stage import StageFacts
-from launch.planner import LaunchPlan, fit
 from launch.programs import container_agent
 from launch.run import diagnose_failure, launcher, loss_plot, process_tree, record, run_text
 from launch.run import this_node as own
@@ -38,6 +36,9 @@ from launch.run.choose import filled
 from launch.run.launcher import Ending
 from launch.runs import detach, known
 from launch.runs.request_note import RequestNote, remember
+from launch.targets import clean_environment
+from launch.targets.request import TrainRequest, format_repeat_options
+from launch.targets.stage import StageFacts
 from launch.watching import choose_monitor
 
 CODES = {
@@ -50,7 +51,7 @@ CODES = {
 }
 
 
-def train(request: Request) -> int:
+def train(request: TrainRequest) -> int:
     """Through the gates and to the end; the exit code.  With --json a failure on the way is a document, too."""
     try:
         return _train(request)
@@ -66,28 +67,30 @@ def _unstarted(code: int, **more: object) -> None:
     click.echo(record.as_text(said), nl=False)
 
 
-def _train(request: Request) -> int:
-    recipes = catalogue.load_all(request.recipes)
-    recipe, job = choose_job(request, recipes=recipes)
-    if job.method in catalogue.TALKS:
-        raise UsageError(f"{recipe.name}, {job.method}, trains nothing", "envcheck infer talks with what was trained")
-    auto = request.rank is None and job.rank is None
-    request = own.settled(request, job)
+def _train(request: TrainRequest) -> int:
+    recipes, facts = catalogue.load_all(request.recipes), collect_facts_here(request)
+    job = resolve(request, recipes, facts)
+    refuse_talk(job.recipe, job.method)
+    auto = request.rank is None and job.method.rank is None
+    request = own.settled(request, job.method)
     if request.data and request.data.expanduser().is_dir():
         raise UsageError(f"--data {request.data}: a folder, and a file is wanted", "name the file in it")
     if request.gates and (request.provision or request.detach):
         raise UsageError("--gates looks and starts nothing", "leave --provision and --detach out")
     choose_monitor.parse_rules(request.no_stop, request.limits)  # what is no rule is said before anything starts
-    if request.provision and (code := _provision(request, recipe)):
-        if request.as_json:
-            _unstarted(code, recipe=recipe.name)
-        return code
+    if request.provision:
+        if code := _provision(request, job, facts):
+            if request.as_json:
+                _unstarted(code, recipe=job.recipe.name)
+            return code
+        facts = collect_facts_here(request)
+        job = resolve(request, recipes, facts)
     runs = request.runs.expanduser().absolute()
     waivers = waive.asked(request.waive, request.because, gates.GATES)
     with context.folder_lock(runs) as (runs_error, holder):
-        seen = look(request, recipe, job, runs, runs_error, holder)
-        if seen.stage.container and (spoken := choose_job(request, seen.sight.packages, recipes)) != (recipe, job):
-            seen = look(request, *spoken, runs, runs_error, holder)  # what the container holds speaks otherwise
+        seen = look(request, job, facts, runs, runs_error, holder)
+        if seen.stage.container and (inside := resolve(request, recipes, facts, seen.sight.packages)) != job:
+            seen = look(request, inside, facts, runs, runs_error, holder)  # what the container holds speaks otherwise
         seen, found, waived = gates.opened(seen, waivers)
         if request.gates:
             return _told(request, seen, found, waived)
@@ -104,39 +107,39 @@ def _train(request: Request) -> int:
         return _run(request, seen, found, waived)
 
 
-def _provision(request: Request, recipe: Recipe) -> int:
+def _provision(request: TrainRequest, job: Job, facts: Facts) -> int:
     """Install what is missing, told on standard error: standard output belongs to the run."""
     from installers.session import ProvisionRequest, run_plan
 
+    recipe = job.recipe
     folder, own = interpreter_folder(request, recipe), request.into is not None
     with contextlib.redirect_stdout(sys.stderr):
         return run_plan(
-            ProvisionRequest(recipe, folder, own, False, request.yes, False, gated=recipe.image is None or own)
+            ProvisionRequest(job, facts, folder, own, False, request.yes, False, gated=recipe.image is None or own)
         )
 
 
 def look(
-    request: Request, recipe: Recipe, job: Job, runs: Path, runs_error: str | None = None, holder: str | None = None
+    request: TrainRequest,
+    resolved: Job,
+    facts: Facts,
+    runs: Path,
+    runs_error: str | None = None,
+    holder: str | None = None,
 ) -> GateContext:
     """Everything that the gates judge."""
-    from envcheck import checks
-    from envcheck.collect import facts, machine
-
-    device = device_of((recipe, job))
-    told = facts.gather(machine.here(), device)
-    plan, fits = _planned(recipe, job, told)
-    told = replace(told, wanted=replace(wanted(recipe, job), fit=fits))
-    inside = told.host.in_container if told.host else None
-    stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, inside)
-    made = command.render(recipe, job, filled(request, recipe, stage, runs / "run"))  # there is no run yet to name
+    recipe, job, device = resolved.recipe, resolved.method, resolved.device
+    told = replace(facts, vendors=tuple(v for v in facts.vendors if v.name == device), wanted=resolved.wanted)
+    stage = choose_stage(recipe, job, interpreter_folder(request, recipe), request.into is not None, told)
+    made = command.render_job(resolved, filled(request, recipe, stage, runs / "run"))  # there is no run yet to name
     port = context.port_of(made.argv, made.environment)
     rank = job.rank if request.rank is None else request.rank
     leads = job.nodes == 1 or rank in (0, None)
     sight = stage.look(asking.asked(recipe, job, made, device, told, runs, port if leads else None))
-    lock, lock_error = context.locked(interpreter_folder(request, recipe))
+    lock, lock_error = context.locked(interpreter_folder(request, recipe), recipe.name)
     master = split_address(request.master or "")[0]
     host = "" if "host" in request.found else split_address(request.host or "")[0]
-    return GateContext(
+    seen = GateContext(
         recipe=recipe,
         job=job,
         command=made,
@@ -145,15 +148,13 @@ def look(
         facts=told,
         stage=stage,
         sight=sight,
-        doctor=tuple(gates.place.of_job(checks.run_all(told), device, bool(stage.container))),
         runs_error=runs_error,
         holder=holder or process_tree.find_orphan(runs) or _inside(sight),
         port=port,
         port_error=None if port is None else sight.ports.get(port),
-        stale=environment.stale(sight.environment, made, device),
-        options=format_provision_options(request, recipe, job),
-        more=" ".join(filter(None, (*list_variant_options(recipe, job), format_repeat_options(request)))),
-        plan=plan,
+        stale=clean_environment.stale(sight.environment, made, device),
+        options=format_job_options(request, recipe, job),
+        more=format_repeat_options(request),
         lock=lock,
         lock_error=lock_error,
         master=master,
@@ -163,15 +164,12 @@ def look(
         own_host=own.owns(host) if host else None,
         rank=rank,
     )
+    return gates.job_requirements.judge_machine(gates.job_requirements.require(seen))
 
 
-def _planned(recipe: Recipe, job: Job, told: Facts) -> tuple[LaunchPlan | None, Fit | None]:
-    """The planner's plan on these cards, and what it comes to; without a plan why a framework would refuse the job."""
-    try:
-        plan = fit.planned(recipe, job, told)
-    except EnvcheckError as err:
-        return None, fit.refused(err)
-    return plan, fit.told(recipe, job, plan)
+def look_only(request: TrainRequest, job: Job, facts: Facts) -> GateContext:
+    """As `look`, where nothing is to be made, not even the folder of runs."""
+    return look(request, job, facts, request.runs.expanduser().absolute())
 
 
 def _inside(sight: StageFacts) -> str | None:
@@ -179,7 +177,7 @@ def _inside(sight: StageFacts) -> str | None:
     return next((f"{pid} (in the container, run {run})" for pid, run in sight.marks.items()), None)
 
 
-def _told(request: Request, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
+def _told(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
     """--gates: all of them, and nothing is started; as doctor, 3 where nothing is closed and something is not told."""
     from envcheck import report
     from envcheck.report import screen
@@ -194,7 +192,7 @@ def _told(request: Request, seen: GateContext, found: tuple[Finding, ...], waive
     return code
 
 
-def _refuse(request: Request, seen: GateContext, found: tuple[Finding, ...]) -> int:
+def _refuse(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...]) -> int:
     """Nothing was started, and no folder made."""
     if request.as_json:
         refused = {"state": "refused", "exit": {"code": errors.UNFIT, "status": None}}
@@ -203,7 +201,7 @@ def _refuse(request: Request, seen: GateContext, found: tuple[Finding, ...]) -> 
     return errors.UNFIT
 
 
-def _run(request: Request, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
+def _run(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...], waived: tuple[str, ...]) -> int:
     run = _new_folder(seen, datetime.now(timezone.utc))
     known.remember(seen.runs)
     remember(run, RequestNote(request.into, request.recipes))
@@ -217,7 +215,7 @@ def _run(request: Request, seen: GateContext, found: tuple[Finding, ...], waived
 
 
 def _stay(
-    request: Request,
+    request: TrainRequest,
     seen: GateContext,
     found: tuple[Finding, ...],
     waived: tuple[str, ...],
@@ -227,7 +225,7 @@ def _stay(
     """With the run to its end; `started` is called once its launcher is."""
     now = datetime.now(timezone.utc)
     made = command.render(seen.recipe, seen.job, filled(request, seen.recipe, seen.stage, run))
-    tidy = environment.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
+    tidy = clean_environment.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
     context.sign(seen.runs)
     begun = {**record.head(seen), **record.beginning(seen, found, run, made, tidy, now), "waived": list(waived)}
     begun["said"] = RequestNote(request.into, request.recipes).as_values()
@@ -261,7 +259,7 @@ def _new_folder(seen: GateContext, now: datetime) -> Path:
     return run
 
 
-def _finish(request: Request, run: Path, begun: record.Record, end: Ending) -> int:
+def _finish(request: TrainRequest, run: Path, begun: record.Record, end: Ending) -> int:
     code = CODES[end.how]
     told = diagnose_failure.diagnosed(run, end, time.time() - end.seconds)
     done = {

@@ -8,22 +8,26 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from envcheck.core.errors import EnvcheckError, UsageError
-from installers.recipes.recipe import Job
-from launch.job.choose_job import choose_job, fill_values
-from launch.job.command import TrainingCommand, render
-from launch.job.request import Request
-from launch.job.script import script
+from envcheck.job.command import TrainingCommand, render_job
+from envcheck.job.here import collect_facts_here
+from envcheck.job.resolve import resolve
+from envcheck.job.script import script
+from envcheck.job.values import fill_values
+from installers.recipes import catalogue
+from installers.recipes.docker_cli import HERE
+from installers.recipes.recipe import RecipeJob
 from launch.preview import as_values
 from launch.rendering import yaml_file
 from launch.rendering.rows import rows
+from launch.targets.request import TrainRequest
 
 STAGE = re.compile(r"(?:zero|z)[-_]?([0-3])")
 
 
-def write(request: Request, folder: Path) -> list[str]:
+def write(request: TrainRequest, folder: Path) -> list[str]:
     """The paths of the files of what was asked for, which are there now; --yes replaces what differs."""
-    recipe, job = choose_job(request)
-    made = contents(render(recipe, job, fill_values(request, recipe, None)), job)
+    job = resolve(request, catalogue.load_all(request.recipes), collect_facts_here(request), folder=HERE)
+    made = contents(render_job(job, fill_values(request, job.recipe, None)), job.method)
     try:
         put(folder, made, request.yes)
     except OSError as err:
@@ -44,7 +48,7 @@ def put(folder: Path, made: Mapping[str, str], over: bool) -> None:
         _put(folder / name, text)
 
 
-def contents(command: TrainingCommand, job: Job) -> dict[str, str]:
+def contents(command: TrainingCommand, job: RecipeJob) -> dict[str, str]:
     """Name → text of everything that the job is; a file of options for every upstream that takes one."""
     found = {"run.sh": script(command), "command.json": json.dumps(as_values(command), indent=1) + "\n"}
     found |= {Path(path).name: text for path, text in command.files.items()}

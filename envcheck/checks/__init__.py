@@ -21,9 +21,7 @@ from envcheck.checks.host import (
     system,
     user,
 )
-from envcheck.checks.job import image, requirements
 from envcheck.checks.software import (
-    compatibility,
     driver,
     driver_parts,
     loading,
@@ -32,12 +30,14 @@ from envcheck.checks.software import (
     toolkit,
     toolkit_parts,
 )
+from envcheck.compat import version_findings
 from envcheck.core.check import Check
 from envcheck.core.derived.driver import unlisted_because
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import follows
 from envcheck.core.model import Finding, Status
+from envcheck.job.requirements import device_memory, devices, host_resources, image, software_versions
 from envcheck.vendors import VENDORS, load_modules
 
 GENERIC: tuple[Check, ...] = (
@@ -65,7 +65,10 @@ GENERIC: tuple[Check, ...] = (
     *python.CHECKS,
     *loading.CHECKS,
     *packages.CHECKS,
-    *requirements.CHECKS,
+    *devices.CHECKS,
+    *device_memory.CHECKS,
+    *host_resources.CHECKS,
+    *software_versions.CHECKS,
     *image.CHECKS,
 )
 
@@ -131,7 +134,7 @@ def _judged_card(check: Check, facts: Facts, v: VendorFacts) -> Iterator[Finding
         yield replace(follows(unlisted_because(v)), name=check.name, device=v.name)
         return
     if check.judge_versions:
-        yield from _judged(check, v.name, check.judge_versions, facts, v, compatibility)
+        yield from _judged(check, v.name, check.judge_versions, facts, v, version_findings)
     elif check.judge_card:
         yield from _judged(check, v.name, check.judge_card, facts, v)
 

@@ -81,6 +81,12 @@ recipe_name = click.option(
 recipes_folder = click.option(
     "--recipes", "recipes_folder", type=click.Path(), help="A folder of your own recipes; they win over ours."
 )
+variant = click.option(
+    "--variant", metavar="NAME", help="One of a method's variants: ddp, zero2, zero3, full, 10x16, base."
+)
+node_role = click.option(
+    "--node-role", metavar="ROLE", help="This node's part of a job over mixed cards: nvidia | iluvatar."
+)
 json_output = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
 verbose = click.option("--verbose", "-v", is_flag=True, help="Show the plan whole, however long its lists are.")

@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping
 
 from envcheck.core.errors import UsageError
 
-RECIPE = frozenset({"--device", "--model", "--method", "--framework", "--recipe", "--recipes"})
+RECIPE = frozenset({"--device", "--model", "--method", "--framework", "--recipe", "--recipes", "--variant"})
 ASKING = frozenset({"--dry-run", "--yes", "--json"})
 SHOWING = frozenset({"--verbose"})
 DRIVER = frozenset({"--driver", "--accept-licence", "--sha256", "--allow-downgrade"})
-BOX = frozenset({"--registry", "--recreate", "--least-privilege"})
+BOX = frozenset({"--registry", "--recreate", "--as-published"})
 WEIGHTS = frozenset({"--weights", "--fetch-weights"})
 LOCK = frozenset({"--lock", "--locked"})
 NODE = frozenset({"--into", "--node-role"})
 HOSTS = frozenset({"--hosts", "--hostfile", "--exclude", "--fanout", "--deadline", "--forget", "--resume"})
 SEED = frozenset({"--seed-node"})
 SEEDING = frozenset({"--seeding"})  # what the hosts of a --seed-node are told; in no help
-BUNDLED = frozenset({"--bundle", "--weights", "--lock", "--recreate", "--least-privilege"})
+BUNDLED = frozenset({"--bundle", "--weights", "--lock", "--recreate", "--as-published"})
 
 # The first of these that was given says what is done; where none was, it is a plan, shown and performed.
 MODES: Mapping[str, frozenset[str]] = {
@@ -30,7 +30,7 @@ MODES: Mapping[str, frozenset[str]] = {
     "--bundle": RECIPE
     | ASKING
     | NODE
-    | {"--bundle", "--weights", "--lock", "--recreate", "--least-privilege"}
+    | {"--bundle", "--weights", "--lock", "--recreate", "--as-published"}
     | SHOWING
     | HOSTS,
     "": RECIPE | ASKING | SHOWING | BOX | WEIGHTS | LOCK | NODE | HOSTS | SEED | SEEDING,
@@ -39,10 +39,11 @@ EITHER = (
     ("--weights", "--fetch-weights"),
     ("--into", "--registry"),  # packages go into a virtual environment of this host: there is no container
     ("--into", "--recreate"),
-    ("--into", "--least-privilege"),
+    ("--into", "--as-published"),
     ("--into", "--seed-node"),
     ("--bundle", "--method"),  # a bundle holds one recipe, and says which
     ("--bundle", "--framework"),
+    ("--bundle", "--variant"),
     ("--bundle", "--recipes"),
     ("--hosts", "--lock"),  # each host would write its own
     ("--hostfile", "--lock"),

@@ -70,6 +70,7 @@ def read(answers: Mapping[str, Answer], device: str = "auto", wanted: Wanted | N
         clock_synchronised=decode.truth(clock.get("synchronised")) if clock else None,
         packages=decode.packages(told["packages"]),
         environments=decode.environments(told["packages"]),
+        proofs=decode.proofs(told["packages"]),
         engine=container.parse(docker) if (docker := answers.get(HOST_QUESTIONS[-1].key)) else None,
         answers=answers,
         wanted=wanted,

@@ -13,6 +13,16 @@ from envcheck.core.vendor import Vendor
 
 
 @dataclass(frozen=True)
+class CardFit:
+    """What the planner says of one device, by its `place` in the tool's list: as it is now, and did nobody else hold
+    memory of it; None for cannot tell."""
+
+    place: int
+    fits: bool | None
+    fits_idle: bool | None
+
+
+@dataclass(frozen=True)
 class Fit:
     """What the planner says of a job on this machine's cards, its memory or degrees: `fits` is None for cannot tell."""
 
@@ -20,21 +30,28 @@ class Fit:
     reason: str
     remedy: Remedy | None = None
     predicted_bytes: int | None = None
+    cards: tuple[CardFit, ...] = ()
 
 
 @dataclass(frozen=True)
 class Wanted:
     """What a recipe's job asks of one machine, flat, so that checks need know neither recipes nor the planner.
 
-    `cards` counts devices as the tool lists them (chips on Iluvatar, dies on A3); `packages` are (name, specifier).
+    `cards` counts devices as the tool lists them (chips on Iluvatar, dies on A3), `processes` those that it starts on
+    one node; `devices` are the places in the tool's list of those that were selected, None: any of them.  `memory_gib`
+    is the size of a device, `free_gib` what the job itself takes of one, where the recipe says that.  `disk_reason`
+    is how the disk space was counted; `packages` are (name, specifier).
     """
 
     recipe: str
     method: str
     device: str
     nodes: int = 1
+    processes: int = 1
     cards: int | None = None
+    devices: tuple[int, ...] | None = None
     memory_gib: float | None = None
+    free_gib: float | None = None
     architectures: tuple[str, ...] = ()
     driver_minimum: str | None = None
     toolkit_minimum: str | None = None
@@ -42,10 +59,10 @@ class Wanted:
     host_memory_gib: float | None = None
     shm_gib: float | None = None
     disk_gib: float | None = None
+    disk_reason: str = ""
     image: str | None = None
     packages: tuple[tuple[str, str], ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
     fit: Fit | None = None
     degrees: Fit | None = None
 
@@ -114,12 +131,16 @@ class Packages:
 
 @dataclass(frozen=True)
 class Engine:
-    """What `docker info` says; `error` is the engine's own sentence when it could not be reached."""
+    """What `docker info` says; `cdi` are names of devices (iluvatar.com/gpu=0) that its CDI files offer.
+
+    `error` is the engine's own sentence when it could not be reached.
+    """
 
     version: str | None = None
     runtimes: tuple[str, ...] = ()
     root_dir: str | None = None
     error: str | None = None
+    cdi: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,7 +174,9 @@ class Facts:
     """Everything that a check may read.  None: the question was not answered; `answers` says how, and is the evidence.
 
     `device` is what was asked for; `vendors` are those found (none: the machine is examined as cpu).
-    `environments` are the virtual environments that provision made, by recipe; `thresholds` what envcheck.toml sets.
+    `environments` are the virtual environments that provision made, by recipe; `proofs` the digests of the recipes that
+    it proved to work here; `published_containers` the recipes whose
+    container it made with the published document's own options; `thresholds` what envcheck.toml sets.
     """
 
     device: str = "auto"
@@ -166,7 +189,9 @@ class Facts:
     clock_synchronised: bool | None = None
     packages: Packages | None = None
     environments: Mapping[str, Packages] = field(default_factory=dict)
+    proofs: Mapping[str, str] = field(default_factory=dict)
     engine: Engine | None = None
     answers: Mapping[str, Answer] = field(default_factory=dict)
     wanted: Wanted | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    published_containers: tuple[str, ...] = ()

@@ -11,8 +11,10 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Block, Remark, Source
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Status
+from envcheck.job.job import Job
 from envcheck.lint.context import shells
 from envcheck.lint.context.read_context import read_context
+from envcheck.lint.script_job import describe_recipe, resolve_script_job
 from envcheck.lint.table import RULES
 
 _WAIVER = re.compile(r"#\s*envcheck:\s*ignore[ =]+([\w., -]+)")
@@ -23,7 +25,8 @@ MOST_OF_RULE = 100  # a file that breaks one more often is no launch script
 @dataclass(frozen=True)
 class Result:
     """`read`: how many scripts and configurations there were, `known` of them what a known program reads; `waived` the
-    remarks that the file waives; `beside` the configurations that it starts trainings with, which have their own lint.
+    remarks that the file waives; `beside` the configurations that it starts trainings with, which have their own lint;
+    `job` the recipe's job that envcheck wrote the script from.
     """
 
     source: Source
@@ -34,6 +37,7 @@ class Result:
     shellcheck: bool = False
     known: int = 0
     beside: tuple[str, ...] = ()
+    job: Job | None = None
 
 
 def lint(
@@ -41,6 +45,8 @@ def lint(
 ) -> Result:
     """`others`: bash and shellcheck are asked, too, where they are installed."""
     made = read_context(file, machine or TargetMachine(), device, kind)
+    job = resolve_script_job(made)
+    made = replace(made, recipe=describe_recipe(job)) if job else made
     found = list(_judged(made))
     if others:
         for script in made.scripts:
@@ -60,7 +66,8 @@ def lint(
         made.device,
         others and shells.program() is not None,
         known or images,
-        tuple(dict.fromkeys(job.lender.text for job in made.jobs if job.lender is not None)),
+        tuple(dict.fromkeys(each.lender.text for each in made.jobs if each.lender is not None)),
+        job,
     )
 
 

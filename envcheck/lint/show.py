@@ -81,6 +81,10 @@ def _end(result: Result, style: Style, strict: bool) -> Iterator[str]:
     waived = say("; ") + say(f"{len(result.waived)} waived in the file") if result.waived else ""
     fixes = sum(remark.fix is not None for remark in result.remarks)
     yield from wrap(f"{said}{waived}", max(30, style.width))
+    if result.job:
+        method = result.job.method
+        named = " ".join(filter(None, (method.method, method.variant, method.role)))
+        yield from wrap(say(f"written from the recipe {result.job.recipe.name}, {named}"), max(30, style.width))
     if fixes:
         yield say(f"--fix mends {fixes} of them in a copy")
     for name in result.beside[:3]:
@@ -103,6 +107,7 @@ def as_json(result: Result, strict: bool) -> str:
         "read": result.read,
         "shellcheck": result.shellcheck,
         "exit_code": exit_code(result, strict),
+        "job": result.job.as_json() if result.job else None,
         "findings": [_object(result, remark) for remark in result.remarks],
         "waived": [_object(result, remark) for remark in result.waived],
     }

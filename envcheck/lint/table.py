@@ -39,6 +39,7 @@ from envcheck.lint.rules.training import (
     room,
     scheduler,
     steps,
+    written_script,
 )
 from envcheck.vendors import load_modules
 
@@ -113,6 +114,7 @@ JUDGES: dict[str, Judge] = {
     "training.output": steps.output_in_model,
     "training.offload": room.offload,
     "training.disk": room.disk,
+    "training.recipe": written_script.recipe_changed,
     "models.name": models.names,
     "paths.clone": paths.clone_name,
     "paths.missing": paths.missing,

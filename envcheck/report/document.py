@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envcheck.core.facts import Facts
@@ -13,17 +13,20 @@ from envcheck.report.summary import Report, blocking, exit_code, group_blocked, 
 
 
 def render(report: Report) -> str:
-    return as_json(report.findings, report.facts, report.strict) + "\n"
+    return as_json(report.findings, report.facts, report.strict, report.job) + "\n"
 
 
-def as_json(findings: Sequence[Finding], facts: Facts, strict: bool = False) -> str:
+def as_json(
+    findings: Sequence[Finding], facts: Facts, strict: bool = False, job: Mapping[str, Any] | None = None
+) -> str:
+    """`job` is the document of the named job."""
     blocked = group_blocked(findings)
     document = {
         "schema": SCHEMA_VERSION,
         "verdict": verdict(findings).name,
         "exit_code": exit_code(findings, strict),
         "device": [v.name for v in facts.vendors] or ["cpu"],
-        "job": {"recipe": facts.wanted.recipe, "method": facts.wanted.method} if facts.wanted else None,
+        "job": job,
         "findings": [finding_object(f, blocked.get(f.name, ())) for f in findings],
         "next_step": next_line(findings),
     }

@@ -23,7 +23,6 @@ from envcheck.report.summary import (
     safe,
     summary,
     title,
-    train_command,
     verdict,
 )
 from envcheck.report.text import area_state
@@ -66,7 +65,7 @@ def _next(report: Report) -> Iterator[str]:
     if not words and verdict(report.findings) is Status.NOT_APPLICABLE:
         words, command = say("Ask for a check that applies here:"), "envcheck doctor --list-checks"
     elif not words:
-        words, command = say("Start the training:"), train_command(report.facts)
+        words, command = say(report.next_command.words), report.next_command.command
     yield f"{say('Next: ')}{_words(words)}"
     if command:
         yield from _code([command])

@@ -33,7 +33,6 @@ from envcheck.report.summary import (
     safe,
     summary,
     title,
-    train_command,
     verdict,
 )
 from envcheck.report.text import area_line, area_state
@@ -158,7 +157,10 @@ def _next(report: Report) -> str:
     said = words(report.lang)
     if verdict(report.findings) is Status.NOT_APPLICABLE:
         return f"{said['nothing_judged']}\nenvcheck doctor --list-checks"
-    return next_step(report.findings) or f"{said['nothing_to_do']}\n{train_command(report.facts)}"
+    return (
+        next_step(report.findings)
+        or f"{said['nothing_to_do']} {say(report.next_command.words)}\n{report.next_command.command}"
+    )
 
 
 def _counts(findings: Sequence[Finding]) -> list[tuple[str, int]]:

@@ -16,7 +16,7 @@ EN = {
     "no_cards": "no accelerator, examined as cpu",
     "theme": "Light or dark",
     "next": "Next step",
-    "nothing_to_do": "Nothing is in the way. Start the training:",
+    "nothing_to_do": "Nothing is in the way.",
     "nothing_judged": "Ask for a check that applies here:",
     "colon": ": ",
     "copy": "Copy",

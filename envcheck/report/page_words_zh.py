@@ -9,7 +9,7 @@ ZH = {
     "no_cards": "没有加速卡，按 CPU 检查",
     "theme": "浅色或深色",
     "next": "下一步",
-    "nothing_to_do": "没有任何阻碍。开始训练：",
+    "nothing_to_do": "没有任何阻碍。",
     "nothing_judged": "请选择适用于本机的检查：",
     "colon": "：",
     "copy": "复制",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from envcheck.core.errors import FIT, UNFIT, UNTOLD
 from envcheck.core.facts import Facts, VendorFacts
@@ -38,8 +39,20 @@ _BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
+class NextCommand:
+    """What to do where nothing is amiss: in words, and as a command that works as it stands on that machine."""
+
+    words: str = "See which recipe fits this machine:"
+    command: str = "envcheck recipes"
+
+
+@dataclass(frozen=True)
 class Report:
-    """All that a format may want: `style` is the terminal's, `lang` of the words around the findings, `made` when."""
+    """All that a format may want: `style` is the terminal's, `lang` of the words around the findings, `made` when.
+
+    `job` is the document of the named job, None without one; `assumed_host` says for which other host it is resolved.
+    `next_command` is for a machine on which nothing is amiss.
+    """
 
     findings: Sequence[Finding]
     facts: Facts
@@ -47,6 +60,9 @@ class Report:
     style: Style | None = None
     lang: str = "en"
     made: datetime | None = None
+    job: Mapping[str, Any] | None = None
+    assumed_host: str = ""
+    next_command: NextCommand = NextCommand()
 
 
 def verdict(findings: Iterable[Finding]) -> Status:
@@ -135,13 +151,6 @@ def counts(findings: Iterable[Finding]) -> str:
     words = [say(f"{told[s]} {word if told[s] == 1 else words}") for s, (word, words) in COUNTED.items() if told[s]]
     waived = sum(bool(f.waived) for f in found)
     return say(", ").join(words + [say(f"{waived} waived")] * bool(waived))
-
-
-def train_command(facts: Facts) -> str:
-    """What to do next where all is well."""
-    if facts.wanted:
-        return f"envcheck train --model {safe(facts.wanted.recipe)} --method {safe(facts.wanted.method)}"
-    return "envcheck train --model tiny --method lora"
 
 
 def safe(text: str) -> str:

@@ -31,7 +31,6 @@ from envcheck.report.summary import (
     safe,
     summary,
     title,
-    train_command,
     verdict,
 )
 from envcheck.vendors import VENDORS
@@ -41,16 +40,21 @@ if TYPE_CHECKING:
 
 
 def render(report: Report) -> str:
-    return as_text(report.findings, report.facts, report.style)
+    style = report.style or Style()
+    areas = groupby(report.findings, key=lambda f: f.name.partition(".")[0])
+    blocked = group_blocked(report.findings)
+    lines = [line for area, some in areas for line in _area(area, list(some), blocked, style)]
+    text = "\n".join([*_wrapped(_first_line(report), style, ""), "", *lines, "", *_end(report, style)])
+    return (text if style.unicode else _ascii(text)) + "\n"
 
 
 def as_text(findings: Sequence[Finding], facts: Facts, style: Style | None = None) -> str:
-    style = style or Style()
-    areas = groupby(findings, key=lambda f: f.name.partition(".")[0])
-    blocked = group_blocked(findings)
-    lines = [line for area, some in areas for line in _area(area, list(some), blocked, style)]
-    text = "\n".join([*_wrapped(head(facts), style, ""), "", *lines, "", *_end(findings, facts, style)])
-    return (text if style.unicode else _ascii(text)) + "\n"
+    return render(Report(findings, facts, style=style))
+
+
+def _first_line(report: Report) -> str:
+    assumed = f"{say('; ')}{safe(say(report.assumed_host))}" if report.assumed_host else ""
+    return f"{head(report.facts)}{assumed}"
 
 
 def listing(width: int, own: tuple[Check, ...] = ()) -> str:
@@ -185,7 +189,8 @@ def _squeezed(line: str) -> str:
     return " ".join(safe(line).split())
 
 
-def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[str]:
+def _end(report: Report, style: Style) -> Iterator[str]:
+    findings, facts = report.findings, report.facts
     worst, told, step = verdict(findings), counts(findings), next_step(findings)
     yield from _wrapped(f"{summary(findings)}{aside(told) if told else ''}", style, f"{style.mark(worst)} ", 4)
     if step:
@@ -196,7 +201,11 @@ def _end(findings: Sequence[Finding], facts: Facts, style: Style) -> Iterator[st
     elif worst is Status.NOT_APPLICABLE:
         yield f"{say('Next: ')}envcheck doctor --list-checks"
     else:
-        yield f"{say('Next: ')}{train_command(facts)}"
+        if not report.next_command.command.startswith("envcheck train"):
+            yield from _wrapped(say(report.next_command.words), style, say("Next: "), 6)
+            yield f"          {report.next_command.command}"
+        else:
+            yield f"{say('Next: ')}{report.next_command.command}"
         if not facts.wanted:
             under = " " * columns(say("Next: "))
             yield from _wrapped(say("or ask about your own job, with --model and --method"), style, under, len(under))

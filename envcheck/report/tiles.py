@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from envcheck.checks.devices import conflicts
 from envcheck.checks.devices.health import ecc_counts
+from envcheck.core.derived.device_processes import is_on
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import label
 from envcheck.core.model import Device, Finding, Status
@@ -110,7 +110,7 @@ def _share(used: float | None, total: float | None) -> float | None:
 
 
 def _owners(v: VendorFacts, d: Device) -> Iterator[str]:
-    mine = [p for p in v.processes or () if conflicts.on(p, d)]
+    mine = [p for p in v.processes or () if is_on(p, d)]
     for p in mine[:OWNERS_LIMIT]:
         size = "" if p.memory_mib is None else f", {mib(p.memory_mib)}"
         yield f"{safe(p.name or '?')} (pid {'?' if p.pid is None else p.pid}{size})"

@@ -17,7 +17,7 @@ from envcheck.core.errors import INTERRUPTED, UsageError
 from envcheck.core.language import say
 from envcheck.report import screen
 from envcheck.report.summary import Report, exit_code
-from envcheck.report.text import as_text
+from envcheck.report.text import render
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -50,14 +50,14 @@ def watch(look: Callable[[], Report], every_s: float) -> int:
                     began = time.monotonic()
                     last = look()
                     style = replace(plain, width=max(40, min(screen.WIDEST, console.width)))
-                    shown = as_text(last.findings, last.facts, style)
+                    shown = render(replace(last, style=style))
                     live.update(_screen(shown, console.height, every_s, time.monotonic() - began), refresh=True)
                     time.sleep(max(0.2, every_s - (time.monotonic() - began)))
         except KeyboardInterrupt:
             pass
     if last is None:
         return INTERRUPTED
-    print(as_text(last.findings, last.facts, screen.style()), end="")
+    print(render(replace(last, style=screen.style())), end="")
     return exit_code(last.findings, last.strict)
 
 

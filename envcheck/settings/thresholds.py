@@ -42,6 +42,9 @@ THRESHOLDS: dict[str, Threshold] = {
 }
 
 
+ADVISED_SHM_GIB = 64  # of /dev/shm, where cards are
+
+
 def limit(facts: Facts, name: str) -> float:
     """The user's figure where envcheck.toml sets one, else the default."""
     return facts.thresholds.get(name, THRESHOLDS[name].value)

@@ -29,6 +29,7 @@ def collectors(machine: Machine, simulation: VendorSimulation, now: float) -> Ma
             "packages": dict(machine.packages),
             "unmet": [],
             "environments": {},
+            "proofs": {},
         },
         **host_answers.answers(machine, simulation),
         **network.answers(machine),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import shutil
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envcheck.core import paths
 from envcheck.core.errors import StepError
 from envcheck.core.units import gib
 from installers.bundle import contents, read_bundle
@@ -15,53 +17,50 @@ from installers.bundle.sources import BUNDLE, Supply
 from installers.images import image
 from installers.images.engine_problems import Problem
 from installers.state import journal
+from installers.state.journal import Entry
 from installers.state.progress import Report
-from installers.targets.target import VenvTarget
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import docker
 
     from installers.images.engine import Engine
     from installers.recipes.recipe import Checkout
-    from installers.software.builds import BuildSite
+    from installers.targets.target import Target
 
+UNPACKING = "bundle"  # the journal's word, as a step's name is for what a step made
 AGAIN = "repeat the same command: it is loaded anew"
 
 
-def links(supply: Supply, ground: BuildSite) -> AbstractContextManager[str]:
-    """A folder of the target with the bundle's wheels, "" where there is no bundle.  A container's copy goes again."""
-    return _lent(supply.parts.wheels if supply.parts else None, ground, BUNDLE)
+def unpack(supply: Supply, folder: Path) -> None:
+    """The bundle's parts, noted for an undo before they are there."""
+    assert supply.bundle
+    journal.write(folder, UNPACKING, "made", deed=f"parts {supply.bundle.folder}")
+    assert supply.parts
 
 
-def tools(supply: Supply, ground: BuildSite) -> AbstractContextManager[str]:
+def remove_parts(entry: Entry) -> str:
+    """What was unpacked, of which only what lies where bundles are unpacked is ours."""
+    folder = Path(journal.split_deed(entry)[1])
+    if folder.parent == paths.home() / "bundles":
+        shutil.rmtree(folder, ignore_errors=True)
+    return ""
+
+
+def links(supply: Supply, target: Target) -> AbstractContextManager[str]:
+    """A folder of the target with the bundle's wheels, "" where there is no bundle."""
+    return target.lend(supply.parts.wheels, BUNDLE) if supply.parts else contextlib.nullcontext("")
+
+
+def tools(supply: Supply, target: Target) -> AbstractContextManager[str]:
     """The same with what builds clones."""
-    return _lent(supply.parts.tools if supply.parts else None, ground, "tools")
+    return target.lend(supply.parts.tools, "tools") if supply.parts else contextlib.nullcontext("")
 
 
-@contextlib.contextmanager
-def _lent(files: Path | None, ground: BuildSite, name: str) -> Iterator[str]:
-    if not files or isinstance(ground.target, VenvTarget):
-        yield str(files or "")
-        return
-    folder = ground.target.fresh(name)
-    for path in sorted(files.iterdir()):
-        ground.files.put(path, f"{folder}/{path.name}")
-    yield folder
-    ground.target.fresh(name)
-
-
-def clone(supply: Supply, ground: BuildSite, checkout: Checkout) -> str:
+def clone(supply: Supply, target: Target, checkout: Checkout) -> AbstractContextManager[str]:
     """The clone's git bundle, as the target sees it; "" where there is none."""
     if not supply.parts:
-        return ""
-    path = supply.parts.checkouts / contents.bundle_name(checkout)
-    if isinstance(ground.target, VenvTarget):
-        return str(path)
-    inside = f"{ground.target.fresh('clone')}/{path.name}"
-    ground.files.put(path, inside)
-    return inside
+        return contextlib.nullcontext("")
+    return target.lend(supply.parts.checkouts / contents.bundle_name(checkout), "clone")
 
 
 def here(client: docker.DockerClient, supply: Supply) -> dict[str, Any] | None:

@@ -72,7 +72,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BundlePlan:
     recipe: Recipe
     aim: WheelPlatform
     path: Path
@@ -84,7 +84,7 @@ class Plan:
         return sum(part.size_mib for part in self.parts)
 
 
-def plan(recipe: Recipe, architecture: str, path: Path, source: Source | None) -> Plan:
+def plan(recipe: Recipe, architecture: str, path: Path, source: Source | None) -> BundlePlan:
     """What would be put together; EnvcheckError where a part of it is not to be had."""
     if recipe.hardware.architectures and architecture not in recipe.hardware.architectures:
         raise UsageError(f"{recipe.name} is not for {architecture}", f"--arch {recipe.hardware.architectures[0]}")
@@ -102,7 +102,7 @@ def plan(recipe: Recipe, architecture: str, path: Path, source: Source | None) -
         )
     parts += [Part(f"clone at {c.ref[:12]}", c.url, 100) for c in recipe.checkouts]
     parts += [Part(f"{b.name}, built from source", "what this machine has kept of it", 1024) for b in recipe.builds]
-    return Plan(recipe, aim, path.absolute(), tuple(parts), image)
+    return BundlePlan(recipe, aim, path.absolute(), tuple(parts), image)
 
 
 def _cooks_inside(recipe: Recipe, architecture: str) -> bool:
@@ -133,7 +133,7 @@ def _image(recipe: Recipe, architecture: str, source: Source | None) -> Found:
     return found
 
 
-def make(asked: Plan, source: Source | None, report: Report) -> Lock:
+def make(asked: BundlePlan, source: Source | None, report: Report) -> Lock:
     """The bundle, whole or not at all; what it holds, as a lock."""
     parent = asked.path.parent
     free = shutil.disk_usage(parent).free
@@ -159,7 +159,7 @@ def _scratch(path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fill(asked: Plan, source: Source | None, report: Report, writer: Writer, scratch: Path) -> Lock:
+def _fill(asked: BundlePlan, source: Source | None, report: Report, writer: Writer, scratch: Path) -> Lock:
     recipe, aim = asked.recipe, asked.aim
     report(Event("begin", "collect envcheck and what it needs"))
     own = replace(aim, python=contents.minor_here()) if recipe.image else aim  # it runs beside the container
@@ -184,7 +184,7 @@ def _fill(asked: Plan, source: Source | None, report: Report, writer: Writer, sc
 
 
 def _cooked(
-    asked: Plan, source: Source | None, report: Report, scratch: Path, commits: tuple[Commit, ...]
+    asked: BundlePlan, source: Source | None, report: Report, scratch: Path, commits: tuple[Commit, ...]
 ) -> tuple[tuple[Wheel, ...], tuple[Built, ...], str]:
     """Wheels, results of builds, and the Python that they are for.  For a machine that this one cannot stand for wheels
     are only fetched."""
@@ -207,7 +207,7 @@ def _cooked(
         raise contents.with_log(err, scratch / "builder") from None
 
 
-def _put_image(asked: Plan, source: Source | None, report: Report, writer: Writer) -> Image | None:
+def _put_image(asked: BundlePlan, source: Source | None, report: Report, writer: Writer) -> Image | None:
     if asked.image is None or source is None:
         return None
     report(Event("begin", f"copy the image {asked.image.reference}"))

@@ -11,7 +11,6 @@ from envcheck.core.errors import UsageError
 from installers.bundle.read_bundle import Bundle, UnpackedBundle, unpack
 from installers.locks import lockfile, lockfile_use
 from installers.locks.lockfile import Lock, Wheel
-from installers.plan import accelerator
 from installers.plan.requirement import Obstacle
 from installers.recipes.recipe import Recipe
 
@@ -22,7 +21,8 @@ BUNDLE = "bundle"  # the target's folder for files of a bundle
 class Supply:
     """`recipe` is as its file says, what is proved and hashed; `lock` what alone may be installed.
 
-    `boxed`: into the recipe's container, where it has one.  `weights` is the user's own folder, `fetch`: a hub's."""
+    `boxed`: into the recipe's container, where it has one.  `weights` is the user's own folder, `fetch`: a hub's.
+    `architecture` is this machine's, which a lock must be for."""
 
     recipe: Recipe
     lock: Lock | None = None
@@ -30,14 +30,14 @@ class Supply:
     boxed: bool = True
     weights: Path | None = None
     fetch: bool = False
+    architecture: str = ""
 
     @property
     def narrowed(self) -> Recipe:
         """LockError where the lock is of another recipe or machine."""
         if not self.lock:
             return self.recipe
-        here = accelerator.architecture_here()  # of the simulated machine, where one stands in this one's place
-        return lockfile_use.narrowed(self.recipe, self.lock, here, boxed=self.boxed)
+        return lockfile_use.narrowed(self.recipe, self.lock, self.architecture, boxed=self.boxed)
 
     @property
     def name(self) -> str:
@@ -79,18 +79,18 @@ class Supply:
         return unpack(self.bundle) if self.bundle else None
 
 
-def locked(recipe: Recipe, file: str, boxed: bool) -> Supply:
+def locked(recipe: Recipe, file: str, boxed: bool, architecture: str) -> Supply:
     """Exactly what the lock says.  LockError and UsageError before anything is done."""
-    made = Supply(recipe, lockfile.load(Path(file)), boxed=boxed)
+    made = Supply(recipe, lockfile.load(Path(file)), boxed=boxed, architecture=architecture)
     assert made.narrowed
     return made
 
 
-def bundled(found: Bundle, name: str | None, device: str, model: str | None, boxed: bool) -> Supply:
+def bundled(found: Bundle, name: str | None, device: str, model: str | None, boxed: bool, architecture: str) -> Supply:
     """Exactly what the bundle holds; UsageError where `name`, `device` or `model` ask for something else."""
     recipe = found.recipe
     for said, has in ((name, (recipe.name,)), (device, (recipe.device, "auto")), (model, recipe.models)):
         if said and said not in has:
             why = f"{found.path.name} is for {recipe.name} (--device {recipe.device}), asked for was {said}"
             raise UsageError(why, "leave --recipe, --model and --device away: the bundle says it")
-    return Supply(recipe, found.lock, found, boxed)
+    return Supply(recipe, found.lock, found, boxed, architecture=architecture)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -81,7 +82,6 @@ def container(api: APIClient, reference: str, recipe: Recipe, folder: Path, repo
     leads), on this host's network; one that a killed run left is cleared away."""
     from docker.types import Mount
 
-    from installers.targets.exec_files import ContainerFiles
     from installers.targets.exec_target import ContainerTarget
 
     name = f"envcheck-bundle-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
@@ -106,7 +106,7 @@ def container(api: APIClient, reference: str, recipe: Recipe, folder: Path, repo
     try:
         asked(lambda: api.start(name))
         with Downloads(target.notes / "tmp", report) as downloads:
-            yield WheelBuilder(BuildSite(target, ContainerFiles(target)), folder, report, downloads.line)
+            yield WheelBuilder(BuildSite(target), folder, report, downloads.line)
     finally:
         _remove(api, name)
 
@@ -186,7 +186,7 @@ def _keep(builder: WheelBuilder, answer: solver.PipAnswer, group: Sequence[Packa
         if old := builder.wheels.pop(canonicalize_name(wheel.name), None):
             (builder.folder / "wheels" / old.file).unlink(missing_ok=True)
         builder.wheels[canonicalize_name(wheel.name)] = wheel
-        builder.ground.files.bring(f"{made}/{name}", builder.folder / "wheels" / name)
+        builder.ground.target.bring(f"{made}/{name}", builder.folder / "wheels" / name)
     put = [f"{each.name}=={each.version}" for each in found]
     pip.run("install", "--no-deps", "--no-index", f"--find-links={made}", *put)
 
@@ -195,7 +195,7 @@ def _wheel(builder: WheelBuilder, path: str, found: Mapping[Any, ResolvedPackage
     file = path.rpartition("/")[2]
     name, version, _, _ = parse_wheel_filename(file)
     of, copy = found[name], builder.folder / "copy.whl"
-    builder.ground.files.bring(path, copy)
+    builder.ground.target.bring(path, copy)
     sha256 = checksums.sha256(copy)
     copy.unlink()
     source = () if of.is_wheel else (of.file, of.sha256)
@@ -207,7 +207,7 @@ def _clone(builder: WheelBuilder, recipe: Recipe, checkout: Checkout, bundle: Pa
     target = builder.ground.target
     place = f"{target.own}/clones/{bundle.stem}"
     inside = f"{target.fresh('clone')}/{bundle.name}"
-    builder.ground.files.put(bundle, inside)
+    builder.ground.target.put(bundle, inside)
     own = replace(checkout, directory=place, editable=False)
     checkouts.perform(target, own, builder.say, checkouts.CloneOptions(source=inside))
     builder.say(f"what {checkout.url} needs")
@@ -233,7 +233,7 @@ def _tools(builder: WheelBuilder, place: str) -> None:
             asked.add(lacking[-1])
             pip.run("wheel", f"--wheel-dir={folder}", lacking[-1])
     for name in target.names(folder):
-        builder.ground.files.bring(f"{folder}/{name}", builder.folder / "tools" / name)
+        builder.ground.target.bring(f"{folder}/{name}", builder.folder / "tools" / name)
 
 
 def _builds(builder: WheelBuilder, recipe: Recipe, pinned: Mapping[str, str]) -> tuple[Built, ...]:
@@ -247,10 +247,10 @@ def _builds(builder: WheelBuilder, recipe: Recipe, pinned: Mapping[str, str]) ->
     for name, commit, each in (one for role in kept for one in role):
         made[name, each.path] = Built(name, each.path, each.sha256, commit)
         (builder.folder / "builds" / each.sha256).write_bytes(b"")
-        build_cache.HostFiles().bring(str(each.file), builder.folder / "builds" / each.sha256)
+        shutil.copyfile(each.file, builder.folder / "builds" / each.sha256)
         if next(b for b in recipe.builds if b.name == name).installs:
             inside = f"{builder.ground.target.fresh('built')}/{each.path.rpartition('/')[2]}"
-            builder.ground.files.put(each.file, inside)
+            builder.ground.target.put(each.file, inside)
             _needs(builder, recipe, (inside,))
     return tuple(made.values())
 

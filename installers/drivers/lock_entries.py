@@ -54,7 +54,7 @@ def keep(folder: Path, recipe: Recipe, seen: DriverState) -> Path:
     """The file into the kept lock; where that stands."""
     file = DriverFile(seen.path.name, seen.sha256, seen.version, seen.driver.name)
     lock_notes.add_driver(folder, recipe, file)
-    return lock_notes.path(folder)
+    return lock_notes.path(folder, recipe.name)
 
 
 def unkept(folder: Path, recipe: Recipe, seen: DriverState) -> bool:

@@ -15,12 +15,25 @@ from envcheck.fleet.runner import Did
 from envcheck.report.summary import safe
 from installers.output.plan_text import as_text
 from installers.plan.requirement import Obstacle
+from installers.plan.step import Plan, Step
 from installers.recipes.by_hand import ByHand
 from installers.state import journal
-from installers.steps.model import Plan, Step
 
 TEXT_LIMIT = 4000  # characters of one of its sentences
+PULLING = "image"  # the kind of step by which an image comes from a registry
 WIDEST = 100_000  # columns, so that nothing is folded
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteStep(Step):
+    """A step that another host would do, to be shown; of what `kind` it is and how long it takes, that host says."""
+
+    kind: str
+    reported_s: int
+
+    @property
+    def seconds(self) -> int:
+        return self.reported_s
 
 
 @dataclass(frozen=True)
@@ -40,9 +53,14 @@ class Looked:
         return bool(self.plan and (self.plan.steps or self.removes) and not self.plan.obstacles)
 
     @property
+    def pulls_image(self) -> bool:
+        steps = self.plan.steps if self.plan else ()
+        return any(isinstance(step, RemoteStep) and step.kind == PULLING for step in steps)
+
+    @property
     def state(self) -> str:
         if self.plan is None:
-            return "refused" if self.code == errors.USAGE else "unreached"
+            return "refused" if self.code == errors.USAGE or self.document else "unreached"
         if self.plan.obstacles:
             return "blocked"
         return "planned" if self.able else "by-hand" if self.plan.by_hand else "ready"
@@ -86,12 +104,13 @@ def looked(did: Did) -> Looked:
         return Looked(did.host, errors.UNFIT, why=reason(did))
     said = document(did.text)
     try:
-        if said is not None:
+        if said is not None and said["recipe"] is not None:
             removes = tuple(_text(each) for each in said.get("removes", ()))
             return Looked(did.host, did.code, plan_of(said), removes, document=said)
     except (KeyError, TypeError, ValueError, AttributeError):
         pass
-    return Looked(did.host, did.code or errors.UNTOLD, why=reason(did) or "what it answered is no plan")
+    why = reason(did) or "what it answered is no plan"
+    return Looked(did.host, did.code or errors.UNTOLD, why=why, document=said if did.code else None)
 
 
 def reason(did: Did) -> str:
@@ -126,12 +145,24 @@ def plan_of(said: Mapping[str, Any]) -> Plan:
         boxed=_text(said.get("boxed", "")),
         left_out=_texts(said["left_out"]),
         mind=_texts(said["mind"]),
+        job=said["job"],
+        assumed_host=_text(said["assumed_host"]),
+        reason=_text(said["reason"]),
     )
 
 
-def _step(said: Mapping[str, Any]) -> Step:
-    name, title, why, changes, undo = (_text(said[key]) for key in ("name", "title", "why", "changes", "undo"))
-    return Step(name, title, why, changes, undo, int(said["size_mib"]), root=_text(said["root_why"]))
+def _step(said: Mapping[str, Any]) -> RemoteStep:
+    title, why, changes, undo = (_text(said[key]) for key in ("title", "why", "changes", "undo"))
+    return RemoteStep(
+        title,
+        why,
+        changes,
+        undo,
+        int(said["size_mib"]),
+        root=_text(said["root_why"]),
+        kind=_text(said["name"]),
+        reported_s=int(said["seconds"]),
+    )
 
 
 def _text(value: object) -> str:

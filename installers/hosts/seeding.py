@@ -40,7 +40,7 @@ def node(text: str, hosts: Sequence[str]) -> SeedNode:
 
 def others(node: SeedNode, seen: Sequence[Looked]) -> list[str]:
     """Hosts that lack the image, but for the one that is named."""
-    lacking = [one.host for one in seen if one.able and one.plan and any(s.name == "image" for s in one.plan.steps)]
+    lacking = [one.host for one in seen if one.able and one.pulls_image]
     return [host for host in lacking if host != node.name]
 
 

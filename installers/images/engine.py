@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +80,17 @@ def connect(engine: Engine, answer_s: float = ANSWER_S) -> docker.DockerClient:
     except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as err:
         problem = refused(engine.url, err)
         raise StepError(problem.message, problem.next_step) from None
+
+
+@contextlib.contextmanager
+def connected(answer_s: float = ANSWER_S) -> Iterator[tuple[Engine, docker.DockerClient]]:
+    """What this user's engine is like, and a client of it that is closed at the end; StepError as of `connect`."""
+    host = look()
+    client = connect(host, answer_s)
+    try:
+        yield host, client
+    finally:
+        client.close()
 
 
 def _client(api: str, answer_s: float) -> docker.DockerClient:

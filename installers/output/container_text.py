@@ -10,7 +10,7 @@ from typing import Any
 from envcheck.core.language import label, say
 from envcheck.core.language.width import columns as wide
 from envcheck.core.secrets import blank_value, redact
-from installers.containers.spec_from_recipe import ContainerPlan
+from installers.containers.host_paths import ContainerPlan
 from installers.recipes.container_spec import Spec
 from installers.recipes.docker_cli import device_word, port_word, size_word, ulimit_word
 from installers.recipes.recipe import Mount
@@ -37,7 +37,9 @@ def as_values(drawn: ContainerPlan) -> dict[str, Any]:
     """The whole of it; secrets among the variables blanked."""
     return asdict(drawn.spec) | {
         "environment": _environment(drawn.spec),
-        "cards": drawn.cards,
+        "cards": drawn.container.grant.words,
+        "as_published": drawn.container.as_published,
+        "verified": drawn.container.is_verified,
         "makes_folders": list(drawn.folders),
     }
 

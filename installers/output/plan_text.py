@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envcheck.core.language import label, say
@@ -15,18 +16,14 @@ from envcheck.core.language.width import wrap
 from envcheck.core.signals import unheard
 from envcheck.core.units import MIB, mib
 from envcheck.core.version import SCHEMA_VERSION
-from installers.output import container_text
+from envcheck.job.select import NoFittingRecipeError
+from installers.plan.step import Plan, Step
 from installers.state.progress import Event
-from installers.steps.model import Plan, Step, root
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-# Seconds of the deeds, on two cores: venv 4, container 1, a proof with 16 cards 60 (all measured); what is fetched
-# takes its size at the rate of an office line, and a build what its recipe allows at most.
-TAKES_S = {"environment": 4, "container": 1, "clear": 1, "clone": 30, "library": 5, "packages": 20, "proof": 60}
-RATE_MIB_S = 10
 MARGIN = " " * 15  # in front of what belongs to a step
 
 
@@ -47,17 +44,10 @@ def folded(lines: Iterable[str], width: int | None = None) -> str:
     return "\n".join(line for text in lines for line in _folded(text, columns))
 
 
-def takes_s(step: Step) -> int:
-    """Roughly how long; a build's deadline is the most that it may take."""
-    if step.build:
-        return step.build.deadline_s
-    return TAKES_S.get(step.name, 0) + step.size_mib // RATE_MIB_S
-
-
 def _long(step: Step) -> str:
     """ "" for what is over in a moment."""
-    seconds = takes_s(step)
-    if step.build or seconds < 30:
+    seconds = step.seconds
+    if step.tells_time or seconds < 30:
         return ""
     told = f"{max(1, round(seconds / 60))} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
     return say(", some {}").format(told)
@@ -72,7 +62,7 @@ def _folded(text: str, columns: int) -> list[str]:
 
 
 def _root(step: Step) -> str:
-    return say(root(step)) if step.root else label(root(step))
+    return say(step.root_words) if step.root else label(step.root_words)
 
 
 def row(head: str, text: str) -> str:
@@ -83,7 +73,11 @@ def row(head: str, text: str) -> str:
 def _lines(plan: Plan, columns: int | None) -> Iterator[str]:
     """A container's lists are cut to fit `columns`."""
     where = say(" in the container {}" if plan.boxed else " in {}")
+    if plan.assumed_host:
+        yield say(plan.assumed_host)
     yield f"{plan.recipe}{where.format(plan.boxed or plan.folder)}"
+    if plan.reason:
+        yield row(label("chosen"), say(plan.reason))
     for fact in plan.satisfied:
         yield row(label("already so"), say(fact))
     for number, step in enumerate(plan.steps, 1):
@@ -92,8 +86,7 @@ def _lines(plan: Plan, columns: int | None) -> Iterator[str]:
         yield row(say("step {}").format(number), say(step.title))
         yield f"{MARGIN}{say('why: {}; changes: {}').format(say(step.why), changes)}"
         yield f"{MARGIN}{say('root: {}; undo: {}').format(_root(step), say(step.undo))}"
-        if step.drawn:
-            yield from (MARGIN + line for line in container_text.lines(step.drawn, columns and columns - 15))
+        yield from (MARGIN + line for line in step.lines(columns and columns - 15))
     for hand in plan.by_hand:
         whose = say(" (by root)") if hand.root else ""
         yield row(label("by hand"), f"{label(hand.name)}{whose}{say(': ')}{say(hand.why)}")
@@ -116,6 +109,9 @@ def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = 
         "recipe": plan.recipe,
         "folder": str(plan.folder),
         "boxed": plan.boxed,
+        "job": plan.job,
+        "assumed_host": plan.assumed_host,
+        "reason": plan.reason,
         "satisfied": list(plan.satisfied),
         "steps": [_step_values(step) for step in plan.steps],
         "by_hand": [asdict(hand) for hand in plan.by_hand],
@@ -130,10 +126,19 @@ def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = 
 def _step_values(step: Step) -> dict[str, Any]:
     return (
         {key: getattr(step, key) for key in ("name", "title", "why", "changes", "undo", "size_mib")}
-        | {"seconds": takes_s(step), "root": bool(step.root), "root_why": step.root}
-        | {"packages": [package.name + package.specifier for package in step.packages]}
-        | ({"container": container_text.as_values(step.drawn)} if step.drawn else {})
+        | {"seconds": step.seconds, "root": bool(step.root), "root_why": step.root, "packages": []}
+        | step.values()
     )
+
+
+def unfit_values(err: NoFittingRecipeError) -> dict[str, Any]:
+    """The document of --json where no recipe fits this machine: there is no plan."""
+    return as_values(Plan("", Path(), ()), "failed") | {
+        "recipe": None,
+        "folder": None,
+        "unfit": [{"recipe": name, "why": why} for name, why in err.unfit],
+        "error": {"message": err.message, "next_step": err.next_step, "code": err.code},
+    }
 
 
 class Screen:

@@ -17,7 +17,7 @@ from installers.recipes.recipe import Library
 
 
 @dataclass(frozen=True)
-class Place:
+class HostFacts:
     """`interpreter` is the Python for a new environment; `in_the_way` a file where a folder would have to be.
 
     `lacking` names the system libraries that were asked for and that the loader does not find.  Of the folders that are
@@ -35,10 +35,10 @@ class Place:
     closed: frozenset[str] = frozenset()
 
 
-def read(folder: Path, libraries: Iterable[Library] = (), others: Iterable[str] = ()) -> Place:
+def read(folder: Path, libraries: Iterable[Library] = (), others: Iterable[str] = ()) -> HostFacts:
     """The host as seen from `folder`, which need not exist yet; `others` are folders that are written as well."""
     near, written = nearest(folder), (str(folder), *others)
-    return Place(
+    return HostFacts(
         interpreter=getattr(sys, "_base_executable", "") or sys.executable,  # not of the environment envcheck runs in
         python=platform.python_version(),
         makes_environments=_makes_environments(),

@@ -19,6 +19,11 @@ class Need:
     obstacle: str = ""
     remedy: str = ""
 
+    @property
+    def step_words(self) -> tuple[str, str, str, str]:
+        """Title, reason, changes and undo of the step that puts it in place."""
+        return self.title, self.why or self.obstacle, self.changes or "nothing", self.undo
+
 
 @dataclass(frozen=True)
 class Satisfied:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 from installers.recipes.recipes_file import load
 
 OURS = Path(__file__).parent
 FILES_LIMIT = 200  # of one folder
+TOY = "tiny"  # the model of our smoke tests
 TALKS = ("chat", "infer", "server")  # methods that train nothing: envcheck infer's
-Offer = tuple[Recipe, Job]
+Offer = tuple[Recipe, RecipeJob]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Shape:
     nodes: int | None = None
     cards: int | None = None
 
-    def is_of(self, job: Job) -> bool:
+    def is_of(self, job: RecipeJob) -> bool:
         """The job has so many nodes and cards already."""
         return self.nodes in (None, job.nodes) and self.cards in (None, job.processes)
 
@@ -47,6 +48,11 @@ def load_all(folder: Path | None = None) -> tuple[Recipe, ...]:
 def is_ours(recipe: Recipe) -> bool:
     """Whether it came with envcheck; a user's own is said to be one."""
     return Path(recipe.file).parent == OURS
+
+
+def is_toy(recipe: Recipe) -> bool:
+    """It trains the small model that shows whether training works at all."""
+    return recipe.models[0] == TOY
 
 
 def by_name(recipes: Iterable[Recipe], name: str) -> Recipe:
@@ -89,26 +95,14 @@ def select(
     in a job of mixed hardware is offered only where nothing else fits, or where it, the recipe or its framework was
     asked for by name; a variant only where no job without one fits, and then the first of the recipe's.
     """
-    offers = possible(recipes, model, method, device, framework, shape or Shape())
+    return select_only(possible(recipes, model, method, device, framework, shape or Shape()))
+
+
+def select_only(offers: list[Offer]) -> Offer:
+    """The one job; UsageError with the options in which several differ."""
     if len(offers) != 1:
         raise UsageError(f"{len(offers)} jobs fit this request; say which one", f"{_choice(offers)}:\n{_table(offers)}")
     return offers[0]
-
-
-def select_recipe(
-    recipes: Sequence[Recipe], model: str | None, method: str | None, device: str | None, framework: str | None
-) -> Recipe:
-    """The one recipe that the request means, whichever of its jobs: what is installed is the same for all of them.
-
-    A device alone means the vendor's usual one.
-    """
-    offers = possible(recipes, model, method, device, framework)
-    if model is None and method is None and framework is None:
-        offers = [offer for offer in offers if offer[0].usual] or offers
-    fitting = list(dict.fromkeys(recipe.name for recipe, _ in offers))
-    if len(fitting) != 1:
-        raise UsageError(f"{len(fitting)} recipes fit this request", f"choose by --recipe: {', '.join(fitting)}")
-    return offers[0][0]
 
 
 def possible(
@@ -121,7 +115,7 @@ def possible(
 ) -> list[Offer]:
     """The jobs that the request may mean; UsageError where there is none.
 
-    `shape` is None where the command knows neither variants nor roles as such: then none is advised.
+    `shape` is None where the machine chooses among variants and roles: then none is advised.
     """
     told, shape = shape is not None, shape or Shape()
     offers = [(recipe, job) for recipe in recipes for job in recipe.jobs]
@@ -215,7 +209,7 @@ def _choice(offers: list[Offer]) -> str:
 
 
 def _table(offers: Iterable[Offer], variants: bool = True) -> str:
-    """`variants`: for a command that takes --variant; without it jobs that differ in nothing else are one."""
+    """`variants`: name them; without that jobs that differ in nothing else are one."""
     rows = [
         f"    {recipe.name:<25} --model {recipe.models[0]} --method {job.method}"
         f"{f' --variant {job.variant}' if job.variant and variants else ''} --device {device_of((recipe, job))}"

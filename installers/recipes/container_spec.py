@@ -75,7 +75,7 @@ class Spec:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What tells our containers from a stranger's; a line for a person to paste bears none."""
+        """What tells our containers from a stranger's; one without a recipe bears none."""
         return {RECIPE_LABEL: self.recipe, DIGEST_LABEL: self.digest} if self.recipe else {}
 
 

@@ -163,11 +163,11 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Job:
+class RecipeJob:
     """One method of a recipe, or one variant (zero3, ddp) or one node role of it.
 
     `launcher` and `arguments` are ordered; their {tokens} (installers.recipes.recipe_rules.TOKENS) are filled in by
-    launch.job.command.  `processes` is per node, `rank` this role's node in a job of several roles.
+    envcheck.job.command.  `processes` is per node, `rank` this role's node in a job of several roles.
     `parallel` holds tensor, pipeline, sharding, data; `steps` max, warmup, save, eval.  `requires` are files without
     which the job cannot run, `caution` is what to know beforehand.  `own_data` are the options that --data sets,
     and `own_files` what it wants beside them (name → text; {data} is written as JSON has it); `config` names the YAML
@@ -290,7 +290,7 @@ class Recipe:
     framework: str
     models: tuple[str, ...]
     hardware: Hardware
-    jobs: tuple[Job, ...]
+    jobs: tuple[RecipeJob, ...]
     driver_minimum: str | None = None
     firmware_minimum: str | None = None
     toolkit_minimum: str | None = None
@@ -320,7 +320,7 @@ class Recipe:
     file: str = ""
 
 
-def wanted(recipe: Recipe, job: Job) -> Wanted:
+def wanted(recipe: Recipe, job: RecipeJob) -> Wanted:
     """What the job asks of one machine; the job's own figures win over the recipe's."""
     hardware = recipe.hardware
     return Wanted(
@@ -328,8 +328,10 @@ def wanted(recipe: Recipe, job: Job) -> Wanted:
         method=job.method,
         device=job.device or recipe.device,
         nodes=job.nodes,
+        processes=job.processes,
         cards=hardware.cards if job.cards is None else job.cards,
         memory_gib=hardware.memory_gib if job.memory_gib is None else job.memory_gib,
+        free_gib=None if hardware.memory_gib is None else job.memory_gib,  # else it is the size of the job's cards
         architectures=hardware.architectures,
         driver_minimum=job.driver_minimum or recipe.driver_minimum,
         toolkit_minimum=recipe.toolkit_minimum,
@@ -340,7 +342,6 @@ def wanted(recipe: Recipe, job: Job) -> Wanted:
         image=next(iter(recipe.image.references.values()), None) if recipe.image else None,
         packages=tuple((p.name, p.specifier) for p in recipe.packages),
         environment={**recipe.environment, **job.environment},
-        sources={key: note.source for key, note in recipe.notes.items()},
     )
 
 

@@ -6,7 +6,8 @@ import dataclasses
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from envcheck.core.language import exact, label, say
@@ -58,20 +59,24 @@ def _cards(recipe: Recipe) -> Iterator[str]:
         yield "-" if cards is None else f"{job.nodes}x{cards}" if job.nodes > 1 else str(cards)
 
 
-def as_page(recipe: Recipe, width: int = WIDTH) -> str:
+def as_page(recipe: Recipe, width: int = WIDTH, here: Iterable[str] = ()) -> str:
     """Everything that the recipe says, with sources, and what the published document said where that was a trap.
 
-    A source beside a heading is that of every value below which names none of its own.
+    A source beside a heading is that of every value below which names none of its own.  `here` are lines about the
+    recipe's job on this machine, which come first.
     """
-    return "\n".join(_page(recipe, max(width, 40)))
+    return "\n".join(_page(recipe, max(width, 40), here))
 
 
-def _page(recipe: Recipe, width: int) -> Iterator[str]:
+def _page(recipe: Recipe, width: int, here: Iterable[str]) -> Iterator[str]:
     yield from _wrapped(f"{recipe.name}{say(': ')}{exact(recipe.title)}", "", "    ", width)
     yield from _wrapped(say("models: {}").format(", ".join(recipe.models)), "", "    ", width)
     yield say("file: {}").format(recipe.file)
     for short, words in recipe.documents.items():
         yield from _wrapped(f"{short}{say(': ')}{exact(words)}", "", "    ", width)
+    yield from ("", say("on this machine"))
+    for line in here:
+        yield from _wrapped(line.strip(), "  ", "      ", width)
     sections: dict[str, list[tuple[str, Leaf]]] = {}
     for leaf in leaves(recipe):
         head, key = _split(leaf.key)
@@ -145,11 +150,10 @@ def _wrapped(text: str, first: str, other: str, width: int) -> list[str]:
     return wrap(text, width, first, other) or [first]
 
 
-def as_json(recipes: Iterable[Recipe]) -> str:
+def as_json(recipes: Iterable[Recipe], more: Mapping[str, Any] = MappingProxyType({})) -> str:
     """One document; `notes` holds source, seed_value and reason by key."""
-    return json.dumps(
-        {"schema": SCHEMA_VERSION, "recipes": [_values(recipe) for recipe in recipes]}, indent=1, default=str
-    )
+    found = {"schema": SCHEMA_VERSION, "recipes": [_values(recipe) for recipe in recipes], **more}
+    return json.dumps(found, indent=1, default=str)
 
 
 def _values(recipe: Recipe) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from envcheck.core.errors import UsageError
 from envcheck.vendors import VENDORS
 from installers.recipes import build_rules, checkout_rules, container_rules
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 
-# What {token} may stand in arguments, environment, and paths; launch.job.command knows where each value comes from.
+# What {token} may stand in arguments, environment, and paths; envcheck.job.command knows where each value comes from.
 TOKENS = frozenset(
     (
         *("config",),
@@ -39,7 +39,7 @@ def check(recipe: Recipe) -> None:
             raise UsageError(f"{recipe.file}: {key}: {wrong}")
 
 
-def job_key(job: Job) -> str:
+def job_key(job: RecipeJob) -> str:
     """The key under which the notes of a job stand."""
     return ".".join(filter(None, ("jobs", job.method, job.variant, job.role)))
 

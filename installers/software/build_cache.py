@@ -14,34 +14,14 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from envcheck.core import paths as places
 from installers.recipes.recipe import Build
 from installers.state import checksums
+from installers.targets.target import Target
 
 LIMIT = 1 << 20  # characters of a list
 SCHEMA = 1
-
-
-class Files(Protocol):
-    """How files get out of a target and into it; paths of the target's own side are texts."""
-
-    def bring(self, path: str, target: Path) -> None: ...
-
-    def put(self, source: Path, path: str) -> None:
-        """Folders on the way are made."""
-
-
-class HostFiles:
-    """For a target on this host."""
-
-    def bring(self, path: str, target: Path) -> None:
-        shutil.copyfile(path, target)
-
-    def put(self, source: Path, path: str) -> None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, path)
 
 
 @dataclass(frozen=True)
@@ -79,7 +59,7 @@ def find(name: str, root: Path | None = None) -> tuple[Kept, ...]:
         return ()
 
 
-def put(name: str, paths: Sequence[str], base: str, files: Files, root: Path | None = None) -> tuple[Kept, ...]:
+def put(name: str, paths: Sequence[str], base: str, target: Target, root: Path | None = None) -> tuple[Kept, ...]:
     """Keep these files, given below `base` in the target."""
     home = root or folder()
     fresh = home / f"{name}.{os.getpid()}.new"
@@ -88,7 +68,7 @@ def put(name: str, paths: Sequence[str], base: str, files: Files, root: Path | N
     try:
         said = []
         for number, path in enumerate(paths):
-            files.bring(f"{base}/{path}", fresh / str(number))
+            target.bring(f"{base}/{path}", fresh / str(number))
             said.append((path, checksums.sha256(fresh / str(number))))
         (fresh / "files.json").write_text(json.dumps({"schema": SCHEMA, "files": said}), encoding="utf-8")
         shutil.rmtree(home / name, ignore_errors=True)

@@ -11,7 +11,7 @@ import posixpath
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -26,7 +26,7 @@ from installers.recipes.build_rules import filled
 from installers.recipes.checkout_rules import COMMIT
 from installers.recipes.recipe import Build, Checkout, Recipe, Tool
 from installers.software import build_cache, packages
-from installers.software.build_cache import Files, HostFiles, Kept
+from installers.software.build_cache import Kept
 from installers.state import checksums
 from installers.targets.target import Target, VenvTarget, answer, last_lines
 
@@ -58,13 +58,12 @@ class LockedFiles(Protocol):
 
 @dataclass(frozen=True)
 class BuildSite:
-    """Where it is built; `files` carries results to this host's cache and from it.
+    """Where it is built; results are kept in this host's `cache`, None for the usual one.
 
     `supply` says which results alone may be installed, where there is a lock, and has them where there is a bundle.
     """
 
     target: Target
-    files: Files = field(default_factory=HostFiles)
     cache: Path | None = None
     supply: LockedFiles | None = None
 
@@ -227,7 +226,7 @@ def perform(
     if kept:
         say(f"{build.name} was built before, and is taken from {kept[0].file.parent}")
         for each in kept:
-            ground.files.put(each.file, posixpath.join(build.checkout, each.path))
+            ground.target.put(each.file, posixpath.join(build.checkout, each.path))
     else:
         if state.missing or ground.lock:
             planned = need(build, state)
@@ -236,7 +235,7 @@ def perform(
                 planned.obstacle or f"{build.name} of the bundle is damaged", planned.remedy or "take it anew"
             )
         _run_all(ground.target, build, state, say)
-        kept = build_cache.put(state.key, _made(ground.target, build), build.checkout, ground.files, ground.cache)
+        kept = build_cache.put(state.key, _made(ground.target, build), build.checkout, ground.target, ground.cache)
         say(f"kept in {kept[0].file.parent}")
     wheel = _install(ground, build, kept[0], say, limits, note) if build.installs else None
     made: dict[str, object] = {"package": wheel.name, "version": wheel.version} if wheel else {}

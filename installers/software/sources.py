@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from envcheck.core.errors import EnvcheckError
@@ -18,16 +19,31 @@ from installers.targets.target import Target
 
 @dataclass(frozen=True)
 class Sources:
-    """What stands there, by directory and by the build's name; empty where nobody could look yet."""
+    """What stands there, by directory and by the build's name; empty where nobody could look yet.
+
+    `versions` are the clones' commits and the sums of what was built, by path: what a proof saw of them is compared.
+    """
 
     clones: Mapping[str, Clone] = field(default_factory=dict)
     builds: Mapping[str, BuildState] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def look(recipe: Recipe, ground: BuildSite, role: str) -> Sources:
     """Changes nothing."""
     clones = {each.directory: checkouts.there(ground.target, each) for each in recipe.checkouts}
-    return Sources(clones, states(recipe, ground, role, {d: clone.commit for d, clone in clones.items()}))
+    commits = {directory: clone.commit for directory, clone in clones.items() if clone.commit}
+    made = sums(ground.target, builds.of_role(recipe, role))
+    return Sources(clones, states(recipe, ground, role, commits), {**commits, **made})
+
+
+def sums(target: Target, wanted: Iterable[Build]) -> dict[str, str]:
+    """SHA-256 by path of the files that these builds left, as it was noted then."""
+    return {
+        posixpath.join(build.checkout, made.path): made.sha256
+        for build in wanted
+        for made in builds.results(target, [build])
+    }
 
 
 def states(recipe: Recipe, ground: BuildSite, role: str, commits: Mapping[str, str]) -> dict[str, BuildState]:

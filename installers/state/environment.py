@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import enum
-import hashlib
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion
 
 from envcheck.core.errors import UsageError
+from envcheck.job.requirements.software_versions import find_version, is_allowed
+from installers.recipes import recipe_digest
 from installers.recipes.recipe import Package, Recipe
 from installers.state import state_file as mark
-
-PROOF = 1  # raised when the proof asks for more, so that old marks no longer count
+from installers.state.state_file import TEARING, Proof
 
 
 class FolderKind(str, enum.Enum):
@@ -103,41 +100,48 @@ def _packages(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
 
 def fits(package: Package, packages: Mapping[str, str]) -> bool:
     """Whether the installed version is one that the recipe takes; pre-releases count where the recipe names one."""
-    version = packages.get(canonicalize_name(package.name.partition("[")[0]))
-    return version is not None and within(version, package.specifier)
+    return is_allowed(find_version(package.name, packages), package.specifier) is True
 
 
 def within(version: str, specifier: str) -> bool:
-    try:
-        return SpecifierSet(specifier).contains(version, prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
-        return False
+    return is_allowed(version, specifier) is True
 
 
-def digest(recipe: Recipe) -> str:
-    """A hash of all that decides what is installed and what is proved."""
-    lists = (recipe.packages, recipe.checkouts, recipe.builds)
-    image = dict(recipe.image.references) if recipe.image else {}
-    wanted = [PROOF, recipe.python, *([asdict(each) for each in listed] for listed in lists), recipe.verify, image]
-    wanted += [dict(recipe.environment), recipe.scripts, recipe.device, recipe.hardware.cards]
-    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]
+def proven(recipe: Recipe, env: Environment, sources: Mapping[str, str] | None = None) -> bool:
+    """Whether the recipe's last good proof was of what it asks for now, and saw what is there now.
 
-
-def proven(recipe: Recipe, env: Environment) -> bool:
-    """The last good proof was of this recipe and of the very versions that are there now."""
+    A version that changed counts, unless another recipe in the same environment needs that package and this one does
+    not.  `sources` are commits and sums by path (see Proof), as far as they are known.
+    """
     ours = env.mark
-    if not ours or ours.doing or ours.digest != digest(recipe) or not env.works or env.torn:
+    if not ours or ours.doing in TEARING or not env.works or env.torn:
         return False
-    return bool(ours.proven) and all(env.packages.get(name) == version for name, version in ours.proven.items())
+    proof = ours.proofs.get(recipe.name, Proof())
+    if not proof.packages or proof.digest != recipe_digest.digest(recipe) or proof.python not in ("", env.python):
+        return False
+    foreign = _needed_by_others(recipe.name, ours)
+    changed = {name for name, version in proof.packages.items() if env.packages.get(name) != version}
+    moved = (path for path, known in proof.sources.items() if (sources or {}).get(path, known) != known)
+    return not changed - foreign and not any(moved)
 
 
-def ready(recipe: Recipe, folder: Path) -> list[str]:
-    """What is missing before the recipe can run there, in words; empty when it was provisioned and proved."""
+def _needed_by_others(recipe: str, ours: mark.EnvironmentState) -> set[str]:
+    """Packages that other recipes need and this one does not; none where nobody could tell what this one needs."""
+    own = ours.proofs[recipe]
+    others = {name for other, proof in ours.proofs.items() if other != recipe for name in proof.needs}
+    return others - set(own.needs or own.packages)
+
+
+def ready(recipe: Recipe, folder: Path, sources: Mapping[str, str] | None = None) -> list[str]:
+    """What is missing before the recipe can run there, in words; empty when it was provisioned and proved.
+
+    `sources` are as for `proven`.
+    """
     env = read(folder)
     if env.kind is not FolderKind.ENVIRONMENT or not env.works:
         return [f"there is no virtual environment at {folder}"]
     missing = [p for p in recipe.packages if not fits(p, env.packages)]
     words = [f"{p.name}{p.specifier} is not installed in {folder}" for p in missing]
-    if not words and not proven(recipe, env):
+    if not words and not proven(recipe, env, sources):
         words.append(f"{folder} has not been proved to work, or was changed since")
     return words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO
@@ -11,6 +12,7 @@ from typing import IO
 from envcheck.core.secrets import redact
 from installers.state import state_file
 
+Entry = Mapping[str, object]
 LIMIT = 64 << 20  # characters; a line has a few hundred
 
 
@@ -59,6 +61,12 @@ def made(environment: Path) -> list[dict[str, object]]:
         elif entry.get("event") == "undone":
             left.pop(deed, None)
     return list(left.values())
+
+
+def split_deed(entry: Entry) -> tuple[str, str]:
+    """What kind of thing was made, and which: ("folder", "/a/b")."""
+    kind, _, which = str(entry.get("deed")).partition(" ")
+    return kind, which
 
 
 def _entry(line: str) -> dict[str, object] | None:

@@ -1,7 +1,7 @@
 """What envcheck leaves in an environment that it works on: .envcheck/state.json, replaced whole or not at all.
 
-The mark says whose the folder is, which step was begun, and what was proved; a step that was begun and not ended is
-how the next run learns that this one was cut off.
+The mark says whose the folder is, which step was begun, and what the proof of each recipe there saw; a step that was
+begun and not ended is how the next run learns that this one was cut off.
 
 A mark makes a folder ours only where it was made: it holds the folder's real path, and outside of our own home an id
 that a note of ours below that home must confirm.  A folder that was copied, moved or got from a stranger is not ours.
@@ -15,13 +15,14 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from envcheck.core import paths
 
-SCHEMA = 1
+SCHEMA = 2
+OLD_SCHEMA = 1  # one recipe in each environment; read, and written as the new one
 LIMIT = 1 << 20  # characters; ours hold a few thousand
 TEARING = ("clear", "environment", "packages", "library", "undo")  # steps that leave a mess when they are cut off
 EMPTYING = ("clear", "environment", "undo")  # those of them that leave an environment without its pyvenv.cfg
@@ -34,39 +35,101 @@ def folder_of(environment: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class EnvironmentState:
-    """`made`: the folder is ours to remove; `doing`: a step begun; `proven`: every version at the last good proof.
+class Proof:
+    """What the last good proof of a recipe saw; `digest` is of what the recipe asked for, "" since a step of it began.
 
+    `packages` are all versions that were there, `needs` the names of those that the recipe needs, empty where nobody
+    could tell.  `sources` are commits by the clone's folder and sums by the built file's path.
+    """
+
+    digest: str = ""
+    python: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EnvironmentState:
+    """`made`: the folder is ours to remove; `doing`: a step begun; `proofs`: of each recipe that was provisioned there.
+
+    `as_published`: its container was made, or begun, with the document's own options.
     `elsewhere`: it was made at another place, and came here without us.
     """
 
     made: bool
-    recipe: str
+    proofs: Mapping[str, Proof] = field(default_factory=dict)
     doing: str = ""
-    digest: str = ""
-    proven: Mapping[str, str] = field(default_factory=dict)
     added: tuple[str, ...] = ()
+    as_published: bool = False
     elsewhere: bool = False
+
+    @property
+    def recipes(self) -> str:
+        """Their names, for people."""
+        return ", ".join(sorted(self.proofs))
+
+    def was_proved(self, recipe: str) -> bool:
+        """Once; whether that still counts is another question."""
+        return bool(self.proofs.get(recipe, Proof()).packages)
+
+
+def begin(mark: EnvironmentState, recipe: str, doing: str) -> EnvironmentState:
+    """The mark when a step of the recipe begins: its own proof counts no more, nor anybody's in what is emptied.
+
+    What the proofs of other recipes saw tells whether the step touched them.
+    """
+    kept = {} if doing in EMPTYING else mark.proofs
+    own = replace(kept.get(recipe, Proof()), digest="")
+    return replace(mark, doing=doing, proofs={**kept, recipe: own})
 
 
 def load(environment: Path) -> EnvironmentState | None:
     """The mark, or None where there is none or none that can be understood (such a folder is not ours)."""
     try:
         said = _said(environment)
-        if said["schema"] != SCHEMA or not isinstance(said["made"], bool):
+        if said["schema"] not in (SCHEMA, OLD_SCHEMA) or not isinstance(said["made"], bool):
             return None
         here = _here(environment, said)
         return EnvironmentState(
             made=said["made"] and here,
-            recipe=str(said["recipe"]),
+            proofs=_only_proof(said) if said["schema"] == OLD_SCHEMA else _proofs(said["proofs"]),
             doing=str(said["doing"]),
-            digest=str(said["digest"]),
-            proven={str(k): str(v) for k, v in said["proven"].items()},
             added=tuple(str(name) for name in said["added"]),
+            as_published=said.get("as_published") is True,
             elsewhere=said["made"] and not here,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _proofs(said: Mapping[str, Any]) -> dict[str, Proof]:
+    return {
+        str(recipe): Proof(
+            digest=str(proof["digest"]),
+            python=str(proof["python"]),
+            packages=_texts(proof["packages"]),
+            needs=tuple(str(name) for name in proof["needs"]),
+            sources=_texts(proof["sources"]),
+        )
+        for recipe, proof in said.items()
+    }
+
+
+def _only_proof(said: Mapping[str, Any]) -> dict[str, Proof]:
+    """Of the old layout, where a step that was begun made the proof void without a word."""
+    digest = "" if said["doing"] else str(said["digest"])
+    return {str(said["recipe"]): Proof(digest, packages=_texts(said["proven"]))}
+
+
+def _texts(said: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(text) for key, text in said.items()}
+
+
+def is_as_published(environment: Path) -> bool:
+    """Whether the environment's container was asked for with the document's own options."""
+    mark = load(environment)
+    return mark is not None and mark.as_published
 
 
 def save(environment: Path, mark: EnvironmentState) -> None:

@@ -1,4 +1,4 @@
-"""A clone that we made is noted before it is begun, and taken back as long as nobody has worked in it."""
+"""A clone of ours is taken back as we left it; whatever somebody did in it keeps it."""
 
 from __future__ import annotations
 
@@ -10,62 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.core.errors import EnvcheckError
-from installers.containers import container
-from installers.recipes.recipe import Checkout
 from installers.software import checkouts
 from installers.software.checkouts import Git
-from installers.state import journal
-from installers.steps.work import Work
 from installers.targets.target import VenvTarget
 
 # What our own steps leave in a clone: an editable installation's notes, and what Python compiles.
-KNOWN = 200  # entries that a build leaves beside what was cloned
 CONFIGURED = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|symlinks)"
     r"|remote\.origin\.(url|fetch)|envcheck\.\w+|extensions\.(objectformat|partialclone)"
 )
 LEFT = re.compile(r"\.egg-info/|(?:^\S\S |/)__pycache__/|\.pyc\"?$")
-
-
-def begun(work: Work, checkout: Checkout) -> None:
-    """Noted where there is none yet; one that was there before us is the user's."""
-    clone = checkouts.there(work.target, checkout)
-    if clone.absent or clone.making:
-        boxed = work.recipe.container.name if work.client and work.recipe.container else ""
-        whole = posixpath.join(work.target.own, checkout.directory)
-        host = _mounted(work, whole, boxed) if boxed else whole
-        more = {"host": host, "boxed": boxed, "commit": ""}
-        journal.write(work.folder, "clone", "made", deed=f"clone {checkout.directory}", **more)
-
-
-def ended(work: Work, checkout: Checkout, commit: str) -> None:
-    """The commit at which we leave a clone of ours."""
-    if _entry(work, checkout.directory):
-        journal.write(work.folder, "clone", "made", deed=f"clone {checkout.directory}", commit=commit)
-
-
-def untracked(work: Work, directory: str) -> frozenset[str]:
-    """What lies in a clone beside its files."""
-    told = Git(work.target, directory).run("status", "--porcelain", "--ignored", "--ignore-submodules=all")
-    return frozenset(line[3:] for line in told.out.splitlines() if line.startswith(("?? ", "!! ")))
-
-
-def built(work: Work, directory: str, before: frozenset[str]) -> None:
-    """What a build of ours put into a clone of ours."""
-    entry = _entry(work, directory)
-    if new := sorted(untracked(work, directory) - before)[:KNOWN] if entry else []:
-        known = entry.get("built") if entry else None
-        all_of_it = [*(known if isinstance(known, list) else ()), *new]
-        journal.write(work.folder, "build", "made", deed=f"clone {directory}", built=all_of_it)
-
-
-def _entry(work: Work, directory: str) -> dict[str, object] | None:
-    return next((entry for entry in journal.made(work.folder) if entry.get("deed") == f"clone {directory}"), None)
-
-
-def _mounted(work: Work, path: str, name: str) -> str:
-    assert work.client
-    return on_host(path, (container.look(work.client.api, name) or {}).get("Mounts") or ())
 
 
 def on_host(path: str, mounts: Iterable[Mapping[str, Any]]) -> str:

@@ -1,37 +1,51 @@
-"""The step that fetches a model's weights: one hub after the other, taken up where it was cut, checked at the end."""
+"""A model's weights, where they are asked for: one hub after the other, taken up where it was cut, then checked."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import ClassVar
 
 from envcheck.core.errors import StepError
 from envcheck.core.units import GIB, MIB, gib
 from installers.bundle import weights, weights_fetch
-from installers.bundle.sources import Supply
 from installers.bundle.weights_fetch import Fetch
 from installers.bundle.weights_plan import WeightsState
-from installers.recipes.recipe import Recipe
+from installers.plan.step import Step
+from installers.state.journal import Entry
 from installers.state.progress import Event, Report
-from installers.steps.model import Step
+from installers.steps.shell_script import ScriptTarget, not_written
+from installers.steps.target_state import DesiredState, TargetState
 from installers.steps.work import Work
 
 POLL_S = 5.0  # the folder of a large model has some hundred files, on a disk that has enough to do
 
 
-def steps(recipe: Recipe, seen: WeightsState, supply: Supply) -> Iterator[Step]:
-    if not supply.fetch or (seen.checked and seen.checked.whole):
+@dataclass(frozen=True, kw_only=True)
+class FetchWeights(Step):
+    """`weights` is where they go, and from which hubs they come."""
+
+    name: ClassVar[str] = "weights"
+    changes_environment: ClassVar[bool] = False
+
+    weights: WeightsState
+
+
+def plan(desired: DesiredState, current: TargetState, planned: Sequence[Step]) -> Iterator[FetchWeights]:
+    """Nothing of their size is fetched unasked."""
+    recipe, seen = desired.recipe, current.weights
+    if not desired.supply.fetch or (seen.checked and seen.checked.whole):
         return
     assert recipe.weights
     size = recipe.weights.size_gib
     first, hubs = seen.fetches[0], " or ".join(each.hub for each in seen.fetches)
     where = seen.path or "the hub's own cache" + (", which goes with the container" if seen.boxed else "")
     left = max(0, round(((size or 0) * GIB - seen.there_bytes) / MIB))
-    yield Step(
-        "weights",
+    yield FetchWeights(
         f"fetch the weights of {first.repository} from {hubs}",
         f"{seen.there_bytes / GIB:.1f} GiB of them are there" if seen.there_bytes else "they are not there",
         f"fills {where}",
@@ -41,8 +55,9 @@ def steps(recipe: Recipe, seen: WeightsState, supply: Supply) -> Iterator[Step]:
     )
 
 
-def perform(seen: WeightsState, work: Work) -> str:
-    last = StepError("no hub is named", "")
+def apply(step: FetchWeights, work: Work) -> str:
+    """One hub after the other, until one has them; StepError of the last."""
+    last, seen = StepError("no hub is named", ""), step.weights
     total = work.recipe.weights.size_gib if work.recipe.weights else None
     with Growing(seen, int((total or 0) * GIB), work.report):
         for each in seen.fetches:
@@ -53,6 +68,20 @@ def perform(seen: WeightsState, work: Work) -> str:
                 if each != seen.fetches[-1]:
                     work.say(f"{err.message}; trying the next hub")
     raise last
+
+
+def verify(step: FetchWeights, work: Work) -> str | None:
+    """Nothing more: every file was checked against its index, as each hub is tried until its files are whole."""
+    return None
+
+
+def undo(entry: Entry, folder: Path) -> str:
+    """Nothing: weights are the user's, who asked for them."""
+    return ""
+
+
+def script(step: FetchWeights, at: ScriptTarget) -> Iterator[str]:
+    return not_written()
 
 
 def _fetched(fetch: Fetch, work: Work) -> str:

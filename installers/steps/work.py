@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from installers.bundle import lock_notes
 from installers.bundle.sources import Supply
-from installers.plan.host_facts import Place
+from installers.locks.lockfile import Wheel
+from installers.plan.host_facts import HostFacts
 from installers.recipes.recipe import Recipe
 from installers.seeds.seed import Seed
 from installers.software.builds import BuildSite
@@ -24,7 +27,7 @@ class Work:
 
     recipe: Recipe
     folder: Path
-    place: Place
+    host: HostFacts
     ground: BuildSite
     report: progress.Report
     client: docker.DockerClient | None = None
@@ -43,6 +46,16 @@ class Work:
     @property
     def own(self) -> Path:
         return state_file.folder_of(self.folder)
+
+    @property
+    def engine(self) -> docker.DockerClient:
+        """The engine's client, for steps of a container."""
+        assert self.client
+        return self.client
+
+    def note_wheels(self, wheels: Sequence[Wheel]) -> None:
+        """What pip is about to put in comes into the lock before it does: a run that is cut off later knows of it."""
+        lock_notes.add_wheels(self.folder, self.terms.recipe, wheels)
 
     def say(self, text: str) -> None:
         self.report(progress.Event("say", text))

@@ -44,7 +44,7 @@ SAYINGS = (
     (
         r'could not select device driver "([^"]*)"',
         "the engine cannot give cards to a container ({0})",
-        "install the vendor's container toolkit, or leave out --least-privilege",
+        "install the vendor's container toolkit, or give --as-published",
     ),
     (
         r"unresolvable CDI devices (.+)",
@@ -56,7 +56,11 @@ SAYINGS = (
         "the image has no program {0}",
         "the image is not the recipe's, or it is damaged: docker image inspect",
     ),
-    (r"apply caps: (operation not permitted)", "this machine does not grant all capabilities", "try --least-privilege"),
+    (
+        r"apply caps: (operation not permitted)",
+        "this machine does not grant all capabilities",
+        "leave out --as-published",
+    ),
 )
 
 

@@ -7,39 +7,34 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from envcheck.core.errors import StepError
 from installers.targets.container_errors import asked
-from installers.targets.exec_target import ContainerTarget
+
+if TYPE_CHECKING:
+    from docker import APIClient
 
 CHUNK = 1 << 20
 BLOCK = tarfile.BLOCKSIZE
 
 
-class ContainerFiles:
-    """installers.software.build_cache.Files for a container."""
+def bring_file(api: APIClient, container: str, path: str, to: Path) -> None:
+    """The regular file at `path`; nothing else that the container may answer with."""
+    stream, _ = asked(lambda: api.get_archive(container, path, chunk_size=CHUNK))
+    with tarfile.open(fileobj=cast("IO[bytes]", _Readable(iter(stream))), mode="r|") as archive:
+        entry = archive.next()
+        packed = archive.extractfile(entry) if entry and entry.isreg() else None
+        if packed is None:
+            raise StepError(f"{path} in {container} is no file", "look there")
+        with to.open("wb") as out:
+            shutil.copyfileobj(packed, out, CHUNK)
 
-    def __init__(self, target: ContainerTarget) -> None:
-        self._target = target
 
-    def bring(self, path: str, target: Path) -> None:
-        """The regular file at `path`, to `target`; nothing else that the container may answer with."""
-        stream, _ = asked(lambda: self._target.api.get_archive(self._target.container, path, chunk_size=CHUNK))
-        with tarfile.open(fileobj=cast("IO[bytes]", _Readable(iter(stream))), mode="r|") as archive:
-            entry = archive.next()
-            packed = archive.extractfile(entry) if entry and entry.isreg() else None
-            if packed is None:
-                raise StepError(f"{path} in {self._target.container} is no file", "look there")
-            with target.open("wb") as out:
-                shutil.copyfileobj(packed, out, CHUNK)
-
-    def put(self, source: Path, path: str) -> None:
-        folder, _, name = path.rpartition("/")
-        made = self._target.run(("mkdir", "-p", folder), timeout_s=60.0, env={})
-        if made.status != 0:
-            raise StepError(f"{folder} cannot be made in {self._target.container}", "look there")
-        asked(lambda: self._target.api.put_archive(self._target.container, folder, _packed(source, name)))
+def put_file(api: APIClient, container: str, source: Path, path: str) -> None:
+    """Into a folder that is there."""
+    folder, _, name = path.rpartition("/")
+    asked(lambda: api.put_archive(container, folder, _packed(source, name)))
 
 
 def _packed(source: Path, name: str) -> Iterator[bytes]:

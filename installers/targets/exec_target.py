@@ -11,7 +11,7 @@ import json
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +24,7 @@ from envcheck.core.process import CommandResult
 from installers import programs
 from installers.state import state_file
 from installers.state.environment import Environment, FolderKind
+from installers.targets import exec_files
 from installers.targets.container_errors import AGAIN, asked
 from installers.targets.target import LIMIT
 
@@ -199,6 +200,24 @@ class ContainerTarget:
 
     def names(self, folder: str) -> list[str]:
         return sorted(self._whole(folder, LIST, folder).splitlines())
+
+    def bring(self, path: str, to: Path) -> None:
+        exec_files.bring_file(self.api, self.container, path, to)
+
+    def put(self, source: Path, path: str) -> None:
+        folder = path.rpartition("/")[0]
+        if self._plain("mkdir", "-p", folder).status != 0:
+            raise StepError(f"{folder} cannot be made in {self.container}", "look there")
+        exec_files.put_file(self.api, self.container, source, path)
+
+    @contextlib.contextmanager
+    def lend(self, source: Path, name: str) -> Iterator[str]:
+        """A copy, which goes again."""
+        folder = self.fresh(name)
+        for path in sorted(source.iterdir()) if source.is_dir() else (source,):
+            self.put(path, f"{folder}/{path.name}")
+        yield folder if source.is_dir() else f"{folder}/{source.name}"
+        self.fresh(name)
 
     def _whole(self, what: str, script: str, *words: str) -> str:
         """All that the script says; "" where it fails."""

@@ -6,8 +6,11 @@ lock).
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -81,6 +84,16 @@ class Target(Protocol):
     def names(self, folder: str) -> list[str]:
         """What lies in a folder, sorted; nothing where there is no folder."""
 
+    def bring(self, path: str, to: Path) -> None:
+        """Its file, whatever the size, to this host."""
+
+    def put(self, source: Path, path: str) -> None:
+        """A file of this host into it; folders on the way are made."""
+
+    def lend(self, source: Path, name: str) -> AbstractContextManager[str]:
+        """A file or a folder of this host, for a while, as its commands see it; in the folder `name` of `own` where
+        they do not see this host's."""
+
 
 def answer(target: Target, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str]) -> tuple[int, str]:
     """A question's status and what it says, without what a container's start files may say before it.
@@ -140,3 +153,13 @@ class VenvTarget(OnHost):
 
     def fresh(self, name: str) -> str:
         return emptied(self.notes / name)
+
+    def bring(self, path: str, to: Path) -> None:
+        shutil.copyfile(path, to)
+
+    def put(self, source: Path, path: str) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, path)
+
+    def lend(self, source: Path, name: str) -> AbstractContextManager[str]:
+        return contextlib.nullcontext(str(source))

@@ -9,28 +9,28 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from envcheck.core.model import Finding, Status
-from launch.gates import cards, degrees, files, memory, network, place, variables, waive
+from launch.gates import cards, files, job_requirements, network, place, steps, variables, waive
 from launch.gates.context import GateContext
 from launch.gates.waive import GateWaiver
 
 Gate = Callable[[GateContext], Finding]
 
 GATES: dict[str, Gate] = {
-    "environment": place.environment,
+    "environment": job_requirements.environment,
     "lock": place.locked,
     "doctor": place.doctor,
-    "devices": cards.devices,
+    "devices": job_requirements.devices,
     "world": cards.world,
     "visible": cards.visible_list,
     "topology": cards.topology,
     "mixed": cards.mixed,
-    "degrees": degrees.degrees,
-    "steps": degrees.steps,
-    "bubble": degrees.bubble,
-    "memory": memory.device_memory,
-    "host": memory.host_memory,
-    "shm": memory.shm,
-    "disk": files.disk,
+    "degrees": job_requirements.degrees,
+    "steps": steps.steps,
+    "bubble": steps.bubble,
+    "memory": job_requirements.memory,
+    "host": job_requirements.host_memory,
+    "shm": job_requirements.shm,
+    "disk": job_requirements.disk,
     "folder": place.writable,
     "alone": place.alone,
     "data": files.data,

@@ -9,7 +9,7 @@ from envcheck.core.facts import VendorFacts
 from envcheck.core.model import Device, Finding, Remedy, Status
 from envcheck.vendors import VENDORS
 from launch.gates.context import GateContext
-from launch.job.environment import clean
+from launch.targets.clean_environment import clean
 
 LISTS = ("--gpus", "--npus", "--xpus", "--devices")  # of paddle.distributed.launch
 
@@ -79,20 +79,3 @@ def used(s: GateContext) -> tuple[Device, ...]:
     if said is not None and said.replace(",", "").isdecimal() and all(said.split(",")):
         devices = tuple(devices[int(n)] for n in said.split(",") if int(n) < len(devices))
     return devices[: s.job.processes]
-
-
-def parted(device: Device) -> bool:
-    """NVIDIA's MIG is on: what is started there gets an instance and not the card."""
-    return str(device.mig_mode).lower().startswith("enabled")
-
-
-def number(device: Device) -> int | None:
-    """What the tool calls it."""
-    return next((n for n in (device.index, device.phy_id, device.npu) if n is not None), None)
-
-
-def holders(v: VendorFacts, device: Device) -> str:
-    """Who holds memory of the card, with how much; "" where nobody can tell."""
-    found = [p for p in v.processes or () if p.device == (device.index if device.npu is None else device.npu)]
-    found = [p for p in found if p.chip is None or device.chip is None or p.chip == device.chip]
-    return ", ".join(f"{p.name or 'a process'} (pid {p.pid}, {p.memory_mib} MiB)" for p in found[:4])

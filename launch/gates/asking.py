@@ -6,17 +6,23 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from envcheck.core.facts import Facts
-from installers.recipes.recipe import Job, Recipe
+from envcheck.job.command import TrainingCommand
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.gates.network import span
-from launch.job.command import TrainingCommand
-from launch.job.stage import StageQuestion
+from launch.targets.stage import StageQuestion
 
 FILES = (".jsonl", ".json", ".parquet", ".txt", ".csv", ".tsv", ".arrow", ".gz", ".zst", ".bin", ".npy")
 CONFIG, REGISTRY = "config.json", "dataset_info.json"  # the latter is LLaMA-Factory's list of data sets
 
 
 def asked(
-    recipe: Recipe, job: Job, made: TrainingCommand, device: str, facts: Facts, runs: Path, port: int | None = None
+    recipe: Recipe,
+    job: RecipeJob,
+    made: TrainingCommand,
+    device: str,
+    facts: Facts,
+    runs: Path,
+    port: int | None = None,
 ) -> StageQuestion:
     """`port` is the one that the launcher would open here."""
     data = tuple(path for path in made.data if is_file(path, made.requires))

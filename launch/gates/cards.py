@@ -1,52 +1,18 @@
-"""The devices of the job: enough of them, a clean list of them, cards that may work together."""
+"""The devices of the job: a clean list of them, cards that may work together."""
 
 from __future__ import annotations
 
 import math
 import re
 
-from envcheck.core.facts import VendorFacts
 from envcheck.core.findings import plural
 from envcheck.core.model import Finding, Status, Topology
 from envcheck.vendors import VENDORS
-from launch.gates.answers import answer, environment, number, ok, parted, skip, used, vendor, visible
+from launch.gates.answers import answer, environment, ok, skip, used, vendor, visible
 from launch.gates.context import GateContext
 
 NAMED = re.compile(r"(GPU|MIG)-[\w-]+(,(GPU|MIG)-[\w-]+)*")  # UUIDs name what they mean
 NUMBERS = re.compile(r"\d{1,4}(,\d{1,4})*")
-
-
-def devices(s: GateContext) -> Finding:
-    """As many devices, or processors, as the job starts processes: chips and dies, as the tool lists them; whole ones,
-    which MIG does not cut, where there are several."""
-    needs = max(s.job.cards or 0, s.job.processes)
-    if s.device == "cpu":
-        cores = s.facts.host.cpu_count if s.facts.host else None
-        seen = f"{needs} processes on {'an unknown number of' if cores is None else cores} processors"
-        good = None if cores is None else cores >= needs
-        return answer("gate.devices", good, seen, "It will run, slowly.", bad=Status.WARN)
-    found, kind = vendor(s), VENDORS[s.device]
-    has = len(found.devices) if found else 0
-    chips = f" ({kind.chips_per_card} on a card)" if kind.chips_per_card > 1 else ""
-    seen = f"{has} {kind.title} {'device' if has == 1 else 'devices'}{chips}, the job wants {needs}"
-    if has < needs and found and _cut(found):
-        words = "Look why the vendor's tool does not answer in full."
-        why, commands = f"{seen}; the tool's answer is not whole", kind.commands.get("list", ())
-        return answer("gate.devices", None, why, words, *commands)
-    if has >= needs > 1 and (cut := [number(device) for device in used(s) if parted(device)]):
-        words = "Turn MIG off (a reset follows), or take a job of one card."
-        why = f"{seen}; MIG cuts {len(cut)} of them, and instances do not train together"
-        commands = tuple(c.replace("{id}", ",".join(map(str, cut))) for c in kind.commands.get("whole", ()))
-        return answer("gate.devices", False, why, words, *commands)
-    words = f"Run it on a machine with {needs} of them; see its command with --dry-run."
-    return answer("gate.devices", has >= needs, seen, words, f"envcheck doctor --device {s.device}")
-
-
-def _cut(found: VendorFacts) -> bool:
-    """The tool stopped in the middle, or said nothing although the cards are there."""
-    if found.document and found.document.truncated:
-        return True
-    return not found.devices and bool(found.pci or found.nodes)
 
 
 def world(s: GateContext) -> Finding:

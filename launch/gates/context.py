@@ -15,25 +15,25 @@ from pathlib import Path
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.facts import Facts
 from envcheck.core.model import Finding
+from envcheck.job.command import TrainingCommand
 from installers.bundle import lock_notes
-from installers.locks import lockfile
 from installers.locks.lockfile import Lock
-from installers.recipes.recipe import Job, Recipe
-from launch.job.command import TrainingCommand
-from launch.job.stage import Stage, StageFacts
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.planner import LaunchPlan
+from launch.targets.stage import Stage, StageFacts
 
 
 @dataclass(frozen=True)
 class GateContext:
-    """`sight` is what was found on the `stage`; `runs_error`, `port_error` and `holder` (who trains there already) are
-    None where all is well; `options` are those with which a command means this job again, `more` what train alone
-    knows; `plan` is the planner's, `lock` what provision left, `lock_error` why it cannot be read; `master` is the
-    address of node 0, `host` the one of this node, where somebody said it; `rank` the number of this node, which
-    `leads` where it is 0; `own_master` and `own_host`: that address is this machine's, None: nobody knows."""
+    """`job` is the recipe's own record of the job; `sight` is what was found on the `stage`; `runs_error`,
+    `port_error` and `holder` (who trains there already) are None where all is well; `options` are those with which a
+    command means this job again, `more` what train alone knows; `plan` is the planner's, `lock` what provision left,
+    `lock_error` why it cannot be read; `master` is the address of node 0, `host` the one of this node, where somebody
+    said it; `rank` the number of this node, which `leads` where it is 0; `own_master` and `own_host`: that address is
+    this machine's, None: nobody knows."""
 
     recipe: Recipe
-    job: Job
+    job: RecipeJob
     command: TrainingCommand
     device: str
     runs: Path
@@ -107,13 +107,10 @@ def _write_test(folder: Path) -> str | None:
     return None
 
 
-def locked(folder: Path) -> tuple[Lock | None, str]:
-    """The lock that provision left in the environment's folder, and why it cannot be read."""
-    path = lock_notes.path(folder)
-    if not path.is_file():
-        return None, ""
+def locked(folder: Path, recipe: str) -> tuple[Lock | None, str]:
+    """The lock that provision left of the recipe in the environment's folder, and why it cannot be read."""
     try:
-        return lockfile.load(path), ""
+        return lock_notes.read(folder, recipe), ""
     except EnvcheckError as err:
         return None, err.message
 

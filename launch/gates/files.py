@@ -1,55 +1,18 @@
-"""Disk, data, and the model's folder."""
+"""Data, and the model's folder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
 from envcheck.core.model import Finding, Remedy, Status
-from envcheck.core.units import GIB, MIB, gib
+from envcheck.core.units import gib
+from envcheck.job.command import TrainingCommand
 from launch.gates.answers import answer, ok, skip, unseen
 from launch.gates.asking import CONFIG, is_file
 from launch.gates.context import GateContext
-from launch.job.command import TrainingCommand
 from launch.rendering.rows import rows
 
-OUTPUT_BYTES = 200 * MIB  # logs, record and checkpoints of the smallest model, with room to spare
-MOST_SAVES = 1000
 NEAR_ONE = 1e-3  # 0.333, 0.333 and 0.334 are a whole
-
-
-def disk(s: GateContext) -> Finding:
-    """There is room for logs, and for as many checkpoints as are kept, by the planner or else as the recipe says."""
-    wants, why = _wanted_bytes(s)
-    has = s.sight.free_bytes
-    if has is None and (hidden := unseen("gate.disk", s)):
-        return hidden
-    place = s.recipe.runs if s.stage.container and s.recipe.runs else str(s.runs)
-    seen = f"{'unknown' if has is None else gib(has)} free at {place}, the run wants {gib(wants)}"
-    words = "Make room, name another folder with --runs, or keep fewer checkpoints by save_total_limit."
-    good = None if has is None else has >= wants
-    return answer("gate.disk", good, seen, words, f"df -h {place}", evidence=(why,) if why else ())
-
-
-def _wanted_bytes(s: GateContext) -> tuple[int, str]:
-    each = _checkpoint_bytes(s)
-    if each is None:
-        return max(OUTPUT_BYTES, int((s.job.disk_gib or 0) * GIB)), ""
-    kept = saves(s)
-    return OUTPUT_BYTES + kept * each, f"{kept} checkpoints of {gib(each)} each on this node, by the planner"
-
-
-def _checkpoint_bytes(s: GateContext) -> int | None:
-    """This node's share of one checkpoint; the weights that the planner counts besides are gate.model's affair."""
-    return int(s.plan.disk - 2.0 * s.plan.job.model.params) if s.plan else None
-
-
-def saves(s: GateContext) -> int:
-    """Checkpoints that stand at once: one at least, at the end."""
-    most, every = s.job.steps.get("max"), s.job.steps.get("save")
-    made = -(-most // every) if most and every else 1
-    limit = next(iter(rows(s.job.arguments).get("save_total_limit", ())), "")
-    kept = min(made, int(limit)) if limit.isascii() and limit.isdecimal() and int(limit) else made
-    return max(1, min(kept, MOST_SAVES))
 
 
 def data(s: GateContext) -> Finding:
@@ -188,9 +151,9 @@ def model(s: GateContext) -> Finding:
     gone = [folder for folder, said in found if said is None]
     if gone:
         words = "Fetch the model from its hub into that folder."
-        return answer(
-            "gate.model", False, f"there is no model in {', '.join(gone)}", words, f"envcheck provision {s.options}"
-        )
+        fetch = " --fetch-weights" if s.recipe.weights else ""  # without it provision only says that they are missing
+        seen = f"there is no model in {', '.join(gone)}"
+        return answer("gate.model", False, seen, words, f"envcheck provision {s.options}{fetch}")
     flaws = [(folder, flaw) for folder, said in found for flaw in (said or {}).get("flaws", ())]
     if not flaws:
         told = [f"{folder}: {said['shards']} files, {gib(said['size_bytes'])}" for folder, said in found if said]

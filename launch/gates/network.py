@@ -8,11 +8,11 @@ from envcheck.core import versions
 from envcheck.core.facts import Facts
 from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.model import Finding, Status
+from envcheck.job.command import TrainingCommand
 from envcheck.vendors import VENDORS
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.gates.answers import answer, blocked, ok, skip, unseen
 from launch.gates.context import GateContext
-from launch.job.command import TrainingCommand
 from launch.programs.place_probe import PORT_RANGE
 
 MOST = 65535
@@ -72,7 +72,7 @@ def _kernel_ports(s: GateContext) -> Finding:
     return answer("gate.ports", free >= wanted, seen, words, "ss -ant | wc -l", fix)
 
 
-def span(recipe: Recipe, job: Job, command: TrainingCommand, device: str, facts: Facts) -> Span | None:
+def span(recipe: Recipe, job: RecipeJob, command: TrainingCommand, device: str, facts: Facts) -> Span | None:
     """The collectives' ports of a job of several processes; where the toolkit's version is unknown, the most."""
     kind = VENDORS[device]
     if not kind.port_env or job.nodes * job.processes < 2:

@@ -9,26 +9,12 @@ from envcheck.core.key_value import driver_version
 from envcheck.core.model import Finding, Remedy, Status
 from installers.locks import lockfile_use
 from installers.locks.lockfile import Image, Lock
-from installers.recipes.catalogue import TALKS
-from launch.gates import memory
-from launch.gates.answers import answer, blocked, skip, unseen, vendor
+from launch.gates.answers import answer, skip, unseen, vendor
 from launch.gates.context import GateContext
 
-
-def environment(s: GateContext) -> Finding:
-    """The recipe's software is installed and was proved."""
-    if s.sight.obstacle and not s.sight.missing:
-        return blocked("gate.environment", "gate.container", f"{s.stage.title} could not be looked into")
-    seen = "; ".join(s.sight.missing) or f"{s.recipe.name} is installed and proved"
-    words, commands = "Install what is missing.", [f"envcheck provision {s.options}"]
-    if s.job.method not in TALKS:  # infer installs nothing
-        words = "Install what is missing, or let train do it with --provision."
-        commands += [f"envcheck train {s.options} --provision {s.more}".rstrip()]
-    return answer("gate.environment", not s.sight.missing, seen, words, *commands)
-
-
-# Checks of doctor that a gate judges better, by the very job and place.
+# What a gate of its own tells: the job's requirements by the very same judge, the rest by the very job and place.
 ELSEWHERE = {
+    "job.device": "devices",
     "job.cards": "devices",
     "job.memory": "memory",
     "job.degrees": "degrees",
@@ -61,7 +47,6 @@ def of_job(found: Iterable[Finding], device: str, boxed: bool) -> Iterator[Findi
 
 # Areas whose doubts are told at the start; not the toolkit: the one that the job has was proved, here or in its box.
 OF_CARDS = ("driver", "devices", "links")
-OF_HOLDERS = ("devices.processes", "devices.memory", "devices.utilization")  # gate.memory names them where it is closed
 
 
 def doctor(s: GateContext) -> Finding:
@@ -84,7 +69,6 @@ def _checks(found: Iterable[Finding]) -> int:
 def _unfailed(s: GateContext) -> Finding:
     """What doctor warns of, or cannot tell, of the cards themselves is said and closes nothing."""
     open_ = [f for f in s.doctor if f.status in (Status.WARN, Status.UNKNOWN) and f.name not in ELSEWHERE]
-    open_ = [f for f in open_ if f.name not in OF_HOLDERS or not memory.tells_holders(s)]
     doubts = [f for f in open_ if f.name.partition(".")[0] in OF_CARDS]
     seen = f"{_checks(s.doctor)} checks, none failed"
     if not doubts:

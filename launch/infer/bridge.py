@@ -25,7 +25,7 @@ from envcheck.core.signals import heard_by
 from installers.images import engine
 from installers.targets.container_errors import asked
 from installers.targets.exec_target import END, SHELL
-from launch.job.environment import MARK
+from launch.targets.clean_environment import MARK
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
+from envcheck.job.here import collect_environments_here
+from envcheck.job.resolve import resolve_method
 from installers.recipes import catalogue
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.infer import kits, offers, weights
-from launch.job.choose_job import choose_job
-from launch.job.request import Request
 from launch.rendering import user_options
 from launch.runs import known, request_note
 from launch.runs.run_state import Run
+from launch.targets.request import TrainRequest
 
 _PATH = re.compile(r"[^\x00-\x1f{}]{1,4096}")
 
@@ -23,7 +24,7 @@ _PATH = re.compile(r"[^\x00-\x1f{}]{1,4096}")
 class ChatOptions:
     """`run` names a run, "latest" the newest with a checkpoint; `checkpoint` is the number of its step."""
 
-    request: Request
+    request: TrainRequest
     run: str | None = None
     checkpoint: int | None = None
     adapter: str | None = None
@@ -36,9 +37,9 @@ class ChosenChat:
     """`adapter` is what it talks with, "" for the model as published; `container` the one of the run, None where it is
     no run that is talked with; `of` is that run's id."""
 
-    request: Request
+    request: TrainRequest
     recipe: Recipe
-    job: Job
+    job: RecipeJob
     adapter: str = ""
     of: str = ""
     container: str | None = None
@@ -55,9 +56,9 @@ def choose(wish: ChatOptions) -> ChosenChat:
     return _by_run(wish, _found(wish.run, wish.request))
 
 
-def _found(name: str, request: Request) -> Run:
+def _found(name: str, request: TrainRequest) -> Run:
     """ "latest" is the newest run that left something: talks are on record, too."""
-    folder = request.runs.expanduser().absolute() if request.runs != Request().runs else None
+    folder = request.runs.expanduser().absolute() if request.runs != TrainRequest().runs else None
     if name == "latest":
         left = [run for run in known.every(folder) if weights.checkpoints(run)]
         if left:
@@ -81,7 +82,7 @@ def _by_name(wish: ChatOptions) -> ChosenChat:
     return _chosen(wish, wish.request, wish.adapter or "", bool(wish.adapter), None)
 
 
-def _chosen(wish: ChatOptions, asked: Request, path: str, adapted: bool, run: Run | None) -> ChosenChat:
+def _chosen(wish: ChatOptions, asked: TrainRequest, path: str, adapted: bool, run: Run | None) -> ChosenChat:
     if path and not _PATH.fullmatch(path):
         raise UsageError(
             f"{path[:200]!r} is no path that a command can name", "give the folder of a checkpoint: .../checkpoint-500"
@@ -94,7 +95,7 @@ def _chosen(wish: ChatOptions, asked: Request, path: str, adapted: bool, run: Ru
     if job in kits.jobs(recipe):
         job = kits.asked(narrowed, recipe, job)
     else:
-        recipe, job = choose_job(narrowed)
+        recipe, job = resolve_method(narrowed, [recipe], collect_environments_here(narrowed))
     if path:
         job = user_options.filled(job, "adapter" if adapted else "model_path", path)
     container = None if run is None else run.text("container")

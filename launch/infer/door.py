@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.core.errors import StepError
+from envcheck.job.command import PROGRAMS, TrainingCommand
 from installers.targets.exec_target import OWN
-from launch.job.command import PROGRAMS, TrainingCommand
-from launch.job.environment import CleanEnvironment
-from launch.job.stage import Stage
 from launch.run import launcher
 from launch.run.process_tree import end_survivors
+from launch.targets.clean_environment import CleanEnvironment
+from launch.targets.stage import Stage
 
 JOB = ".door.json"
 

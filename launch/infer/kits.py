@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any
 
 from installers.recipes.catalogue import TALKS
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.catalogue.tables import beside
-from launch.job.request import Request
 from launch.rendering import schema, user_options
 from launch.rendering.rows import arguments, rows
+from launch.targets.request import TrainRequest
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def _read(table: Mapping[str, Any]) -> ChatKit:
     return ChatKit(**plain)
 
 
-def jobs(recipe: Recipe) -> tuple[Job, ...]:
+def jobs(recipe: Recipe) -> tuple[RecipeJob, ...]:
     """Those of the recipe's framework, on its device."""
     trained = next((job for job in recipe.jobs if job.method not in TALKS), None)
     if trained is None:
@@ -57,11 +57,11 @@ def jobs(recipe: Recipe) -> tuple[Job, ...]:
     )
 
 
-def _job(kit: ChatKit, recipe: Recipe, trained: Job) -> Job:
+def _job(kit: ChatKit, recipe: Recipe, trained: RecipeJob) -> RecipeJob:
     said = rows(trained.arguments)
     kept = arguments({name: said[name] for name in kit.keep if name in said})
     preloaded = recipe.environment.get("LD_PRELOAD")
-    return Job(
+    return RecipeJob(
         method=kit.method,
         title=kit.title,
         launcher=kit.launcher,
@@ -76,7 +76,7 @@ def _job(kit: ChatKit, recipe: Recipe, trained: Job) -> Job:
     )
 
 
-def asked(request: Request, recipe: Recipe, job: Job) -> Job:
+def asked(request: TrainRequest, recipe: Recipe, job: RecipeJob) -> RecipeJob:
     """The job with the user's own options, judged as those of a recipe's job are."""
     own = user_options.read(request.settings, request.extra)
     if not own:

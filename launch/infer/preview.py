@@ -1,16 +1,20 @@
-"""What would run: nothing is looked at or changed."""
+"""What would run: nothing is changed."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from envcheck.core.version import SCHEMA_VERSION
+from envcheck.job.command import render_job
+from envcheck.job.here import collect_facts_here
+from envcheck.job.resolve import resolve_offer
+from envcheck.job.script import script
+from envcheck.job.values import fill_values
 from installers.recipes.catalogue import device_of
+from installers.recipes.docker_cli import HERE
 from launch.infer.chat_options import ChatOptions, choose
 from launch.infer.session import asking
-from launch.job.choose_job import fill_values
-from launch.job.command import render
-from launch.job.script import script
 from launch.preview import as_text, as_values, sound
 
 
@@ -19,7 +23,9 @@ def preview(wish: ChatOptions, as_script: bool) -> str:
     sound(wish.request)
     chosen = choose(wish)
     job = chosen.job if wish.ask is None else asking(chosen.job)
-    made = render(chosen.recipe, job, fill_values(chosen.request, chosen.recipe, None))
+    facts, folder = collect_facts_here(chosen.request), HERE if as_script else str(Path.cwd())
+    resolved = resolve_offer(chosen.request, (chosen.recipe, job), facts, folder)
+    made = render_job(resolved, fill_values(chosen.request, chosen.recipe, None))
     if not wish.request.as_json:
         return script(made) if as_script else as_text(made)
     head = {

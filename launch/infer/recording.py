@@ -14,14 +14,15 @@ from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.secrets import blank_words
 from envcheck.core.version import SCHEMA_VERSION, __version__
+from envcheck.job import command
 from installers.recipes.catalogue import device_of
 from launch.gates.context import GateContext
 from launch.infer import chat_text, dialogue
 from launch.infer.chat_options import ChosenChat
 from launch.infer.dialogue import DialogueOutcome
 from launch.infer.talks import ChatProgram
-from launch.job import command, environment
 from launch.run import record
+from launch.targets import clean_environment
 
 CODES = {
     "finished": errors.FIT,
@@ -38,7 +39,7 @@ class Begun:
     chosen: ChosenChat
     seen: GateContext
     made: command.TrainingCommand
-    tidy: environment.CleanEnvironment
+    tidy: clean_environment.CleanEnvironment
     run: Path
     talk: ChatProgram | None
     question: str

@@ -14,7 +14,10 @@ from envcheck.core.errors import EnvcheckError, StepError, UsageError
 from envcheck.core.model import Finding
 from envcheck.core.signals import heard_by, interrupt
 from envcheck.core.version import SCHEMA_VERSION
-from installers.recipes.recipe import Job
+from envcheck.job import command
+from envcheck.job.here import collect_facts_here
+from envcheck.job.resolve import resolve_offer
+from installers.recipes.recipe import RecipeJob
 from launch import gates
 from launch.gates import context, waive
 from launch.gates.context import GateContext
@@ -24,13 +27,13 @@ from launch.infer.chat_options import ChatOptions, ChosenChat, choose
 from launch.infer.dialogue import DialogueOutcome
 from launch.infer.recording import Begun
 from launch.infer.talks import ChatProgram
-from launch.job import command, environment
 from launch.rendering import user_options
 from launch.rendering.rows import Rows, rows
 from launch.run import record, run_text
 from launch.run.choose import filled
 from launch.runs import known
 from launch.session import look
+from launch.targets import clean_environment
 
 COLUMNS = 8192  # of the terminal of a question: readline breaks a line that is longer
 
@@ -54,7 +57,9 @@ def _infer(wish: ChatOptions) -> int:
     request, runs = chosen.request, chosen.request.runs.expanduser().absolute()
     waivers = waive.asked(request.waive, request.because, gates.GATES)
     with context.folder_lock(runs) as (runs_error, holder):
-        seen = look(request, chosen.recipe, chosen.job, runs, runs_error, holder)
+        facts = collect_facts_here(request)
+        job = resolve_offer(request, (chosen.recipe, chosen.job), facts, str(Path.cwd()))
+        seen = look(request, job, facts, runs, runs_error, holder)
         _same_place(chosen, seen)
         seen = beside_its_server(seen)
         talk, question = _talk(wish, seen)
@@ -65,7 +70,7 @@ def _infer(wish: ChatOptions) -> int:
         return _run(wish, chosen, seen, found, waived, talk, question)
 
 
-def asking(job: Job) -> Job:
+def asking(job: RecipeJob) -> RecipeJob:
     """The job with what makes its program ask: a question needs somebody who waits for it."""
     talk = talks.of((*job.launcher, *job.arguments), {})
     said = rows(job.arguments)
@@ -126,7 +131,7 @@ def _run(
     run = recording.new_folder(seen)
     known.remember(seen.runs)
     made = command.render(seen.recipe, seen.job, filled(chosen.request, seen.recipe, seen.stage, run))
-    tidy = environment.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
+    tidy = clean_environment.clean(seen.sight.environment, made, seen.device, seen.stage.mark(run))
     context.sign(seen.runs)
     begun = Begun(chosen, seen, made, tidy, run, talk, question)
     said = {**recording.begin(begun), "gates": record.findings(found), "waived": list(waived)}

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from launch.catalogue.architecture import Moe
 from launch.memory.adapted import adapter_cast, attention_adapters, mlp_adapters, quantised_inputs
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.memory.quantised import lifted
 from launch.memory.saved import C, Saved
 
 
-def norm_copy(job: Job) -> float:
+def norm_copy(job: PlannedJob) -> float:
     """Bytes per element of the normalised copy that a trained scale needs."""
     m, k = job.model, job.kernels
     if m.norm == "layernorm":
@@ -22,12 +22,12 @@ def norm_copy(job: Job) -> float:
     return k.norm_copy_fp32 if m.fp32_scale else k.norm_copy
 
 
-def keeps(job: Job) -> bool:
+def keeps(job: PlannedJob) -> bool:
     """Whether products keep their inputs: for a trained operand's gradient; under Paddle for a frozen one's, too."""
     return job.trains_all or job.kernels.frozen_inputs
 
 
-def norms(job: Job, count: int, outputs: int = 1) -> Saved:
+def norms(job: PlannedJob, count: int, outputs: int = 1) -> Saved:
     """Per norm: input as saved, normalised copy if trained, 4 for its scale; of `outputs` the matrices need the result.
 
     Backward: residual 2 h and, where it computes in fp32, five fp32 tensors (counted on torch), else two of 2 h; the
@@ -41,7 +41,7 @@ def norms(job: Job, count: int, outputs: int = 1) -> Saved:
     return Saved(whole=count * (m.hidden * each + 4.0), gradient=m.hidden * (C + chain - released))
 
 
-def attention(job: Job) -> Saved:
+def attention(job: PlannedJob) -> Saved:
     """q and output 2 a d each, keys and values 2 k d each (a where repeated), fp32 row statistics 4 a.
 
     Backward: residual 2 h and the gradients of all four; of a score matrix `score_gradient`, when the output is gone
@@ -63,7 +63,7 @@ def attention(job: Job) -> Saved:
     return Saved(divided=kept, gradient=C * m.hidden + grads, score=score(job))
 
 
-def _latent(job: Job) -> Saved:
+def _latent(job: PlannedJob) -> Saved:
     """2 a (2 (dn + dr) + 2 dv) + 4 a heads as they enter and leave the kernel; the latents rank q + rank kv, normalised
     as a layer's input is.
 
@@ -82,7 +82,7 @@ def _latent(job: Job) -> Saved:
     return Saved(whole=latent, divided=heads + ordered, gradient=C * m.hidden + grads, score=score(job))
 
 
-def score(job: Job) -> float:
+def score(job: PlannedJob) -> float:
     """Without a flash kernel a s elements per token: 2 a s kept by a fused softmax, 6 a s where softmax runs in fp32
     and is cast back; dropout adds its mask and output, 3 a s (the 5 a s of arXiv 2205.05198), soft capping what tanh
     returned, 2 a s.  Selective recompute drops it.
@@ -90,37 +90,37 @@ def score(job: Job) -> float:
     return _matrix(job, job.kernels.score + C * job.model.caps_scores)
 
 
-def _plain_gradient(job: Job) -> float:
+def _plain_gradient(job: PlannedJob) -> float:
     """What the softmax's backward pass adds, less the output, kept for its projection's gradient and gone by then."""
     return _matrix(job, job.kernels.score_gradient) - C * job.model.out_size * keeps(job)
 
 
-def _matrix(job: Job, each: float) -> float:
+def _matrix(job: PlannedJob, each: float) -> float:
     if job.flash or job.recompute.kind == "selective":
         return 0.0
     return (each + 3.0 * (job.dropout > 0)) * job.model.heads * job.seq_len
 
 
-def _mlp_bytes(job: Job) -> float:
+def _mlp_bytes(job: PlannedJob) -> float:
     """Bytes per element of an MLP's width: gate, activation, up, and the product where the last matrix is trained."""
     k, gated = job.kernels, job.model.gated
     keep, trained = (k.mlp_keep, k.mlp_trained) if gated else (k.plain_keep, k.plain_trained)
     return keep + trained * keeps(job)
 
 
-def _mlp_gradient(job: Job) -> float:
+def _mlp_gradient(job: PlannedJob) -> float:
     """Bytes per element of an MLP's width at its backward peak: gradients of product, activation and up (of activation
     and input without a gate), less the product, which is gone by then."""
     k, gated = job.kernels, job.model.gated
     return (3 if gated else 2) * C - (k.mlp_trained if gated else k.plain_trained) * keeps(job)
 
 
-def dense_mlp(job: Job) -> Saved:
+def dense_mlp(job: PlannedJob) -> Saved:
     m = job.model
     return Saved(divided=_mlp_bytes(job) * m.ffn, gradient=C * m.hidden + _mlp_gradient(job) * m.ffn)
 
 
-def mixture(job: Job, moe: Moe) -> Saved:
+def mixture(job: PlannedJob, moe: Moe) -> Saved:
     """k (MLP bytes x fe + copies of h) + shared + 4 nE for the router's fp32 probabilities + `choice` k for the
     indices and weights of choosing, sorting and undoing that.
 
@@ -158,13 +158,13 @@ def mixture(job: Job, moe: Moe) -> Saved:
     )
 
 
-def _router_input(job: Job, moe: Moe) -> float:
+def _router_input(job: PlannedJob, moe: Moe) -> float:
     """Routers with a correction bias cast their input to fp32 (DeepSeek-V3, GLM-4.5, ERNIE 4.5), which autocast brings
     back: a copy of 2 h for their own gradient.  gpt-oss's bias is a plain one, its router has no copy."""
     return C * job.model.hidden * (moe.router_bias and not moe.expert_bias and keeps(job))
 
 
-def layer(job: Job, moe_layer: bool) -> Saved:
+def layer(job: PlannedJob, moe_layer: bool) -> Saved:
     """One layer's set; of four norms (Gemma 2, GLM-4) the last stands behind the MLP, where a recomputed layer's
     backward pass begins while all of its set is there."""
     m = job.model
@@ -177,7 +177,7 @@ def layer(job: Job, moe_layer: bool) -> Saved:
     return whole + norms(job, 1, outputs=0) if behind else whole
 
 
-def positions(job: Job) -> float:
+def positions(job: PlannedJob) -> float:
     """Bytes of cosines and sines, one table for the batch and all layers: 2 x 2 d s (transformers' RotaryEmbedding;
     d of latent attention is its rotated part).  The rotation's backward pass needs them."""
     m = job.model
@@ -185,7 +185,7 @@ def positions(job: Job) -> float:
     return 0.0 if m.learned_positions else 2 * C * turned * job.seq_len / job.layout.cp
 
 
-def masks(job: Job) -> float:
+def masks(job: PlannedJob) -> float:
     """Bytes of the causal mask of a micro batch: recomputed layers are called with it again, so that it stays; `mask`
     b s^2 where attention is a plain product, two where only some layers have a window (transformers' masking_utils,
     counted on torch)."""
@@ -193,7 +193,7 @@ def masks(job: Job) -> float:
     return (1 + job.model.some_windows) * job.kernels.mask * job.seq_len * job.tokens * again
 
 
-def edges(job: Job, first: bool, last: bool) -> float:
+def edges(job: PlannedJob, first: bool, last: bool) -> float:
     """Per token what the ends of the model add: the normalisation in front of the head; less the very first one under
     adapters, since a frozen embedding's output needs no gradient and nothing is kept for it."""
     m, k = job.model, job.kernels
@@ -206,7 +206,7 @@ def edges(job: Job, first: bool, last: bool) -> float:
     return (norms(job, 1).kept if last else 0.0) - spared
 
 
-def backward(job: Job, layer_gradient: float, working: float, last: bool) -> float:
+def backward(job: PlannedJob, layer_gradient: float, working: float, last: bool) -> float:
     """Per token the most that the backward pass holds over all that is kept and the layer being recomputed: at the
     last normalisation, which has no residual, or in a layer, when that normalisation's tensors are gone."""
     final = norms(job, 1)
@@ -215,7 +215,7 @@ def backward(job: Job, layer_gradient: float, working: float, last: bool) -> flo
     return max(0.0, final.gradient - C * job.model.hidden - working, layer_gradient - final.kept)
 
 
-def checkpoint(job: Job) -> float:
+def checkpoint(job: PlannedJob) -> float:
     """Full recompute keeps a layer's input alone: 2 h per token (4 h where the residual stream is fp32), divided by T
     with sequence parallelism."""
     stream = 2 * C if lifted(job) else C

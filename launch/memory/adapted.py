@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.memory.saved import C, Saved
 
 
-def attention_adapters(job: Job) -> Saved:
+def attention_adapters(job: PlannedJob) -> Saved:
     """What trained adapters keep: of every module its own copy of the input, in the type that its first factor computes
     in (`adapter_input` bytes), and the 2 r between the factors.  A fused matrix has one pair, hence one copy."""
     m, each, targets = job.model, job.kernels.adapter_input, job.adapter.targets
@@ -22,7 +22,7 @@ def attention_adapters(job: Job) -> Saved:
     return Saved(whole=whole + C * job.adapter.rank * (modules + out), divided=each * m.out_size * out)
 
 
-def mlp_adapters(job: Job, moe_layer: bool) -> Saved:
+def mlp_adapters(job: PlannedJob, moe_layer: bool) -> Saved:
     """The same of the MLP, or of a token's experts."""
     m, each = job.model, job.kernels.adapter_input
     if job.trains_all or not job.adapter.rank or job.adapter.targets not in ("all-linear", "mlp"):
@@ -35,13 +35,13 @@ def mlp_adapters(job: Job, moe_layer: bool) -> Saved:
     return Saved(whole=whole, divided=each * width)
 
 
-def narrowed(job: Job, params: float) -> float:
+def narrowed(job: PlannedJob, params: float) -> float:
     """16-bit copies, 2 bytes a parameter, with which autocast computes adapters that are kept in fp32 (counted on
     torch)."""
     return C * params * (job.framework.adapter_weight == 4.0)
 
 
-def adapter_cast(job: Job, moe_layer: bool) -> Saved:
+def adapter_cast(job: PlannedJob, moe_layer: bool) -> Saved:
     """Where a recomputed layer ends with an adapter that is kept in fp32: PEFT's fp32 copy of its input 4 f, the
     product 2 f, and 2 h each of residual, norm's output, result, incoming gradient and that times the adapter's scale;
     none of these is saved.  A norm behind the MLP lets recompute go on: the adapter's product, 2 h more, and, where
@@ -55,7 +55,7 @@ def adapter_cast(job: Job, moe_layer: bool) -> Saved:
     return Saved(gradient=(C + 4.0) * width + (5 * C + on) * m.hidden)
 
 
-def quantised_inputs(job: Job) -> Saved:
+def quantised_inputs(job: PlannedJob) -> Saved:
     """bitsandbytes' 4-bit product keeps its 16-bit input although the weight is frozen: outputs of the norms, and the
     product in front of the last matrix (litgpt-tables-012 against -011)."""
     if job.trains_all or "nf4" not in job.quant or not job.framework.quantised_inputs:

@@ -6,7 +6,7 @@ A share is what the readings of the research note leave unexplained of that term
 from __future__ import annotations
 
 from launch.memory import GIB
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.memory.phases import Phase
 
 # Share of the term.  States follow from counts and were read within 1 %; quantised ones depend on packing.
@@ -36,17 +36,17 @@ CONTEXT_SHARE = 0.4
 SCORES_UP = 0.2
 
 
-def share(job: Job, term: str) -> float:
+def share(job: PlannedJob, term: str) -> float:
     """By how much of itself the term may be off; of activations the framework says so."""
     return job.framework.spread if term == "activations" else SHARES[term]
 
 
-def low(job: Job, phase: Phase) -> float:
+def low(job: PlannedJob, phase: Phase) -> float:
     """The least that the phase's tensors may take."""
     return sum(size * (1 - share(job, name)) for name, size in phase.terms)
 
 
-def high(job: Job, phase: Phase) -> float:
+def high(job: PlannedJob, phase: Phase) -> float:
     """The most, fragmentation of gathered parameters included."""
     total = sum(
         size * (1 + (SCORES_UP if name == "attention scores" else share(job, name))) for name, size in phase.terms
@@ -56,6 +56,6 @@ def high(job: Job, phase: Phase) -> float:
     return total
 
 
-def widest(job: Job, phase: Phase) -> str:
+def widest(job: PlannedJob, phase: Phase) -> str:
     """The term that leaves most open."""
     return max(phase.terms, key=lambda term: term[1] * share(job, term[0]))[0]

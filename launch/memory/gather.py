@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from launch.memory.holdings import Holding
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.memory.quantised import per_parameter
 
 C = 2.0
 
 
-def unsharded(job: Job, holding: Holding, block: float) -> float:
+def unsharded(job: PlannedJob, holding: Holding, block: float) -> float:
     """ZeRO-3: 2 min(N, live parameters); FSDP: 2 (units x block + embedding and head, the root unit).  Quantised
     blocks are gathered as they are stored.  Inside a pipeline weights stay whole, and gradients add up whole in fp32
     (FSDP2's unsharded_accumulated_grad), until the last micro batch."""
@@ -24,7 +24,7 @@ def unsharded(job: Job, holding: Holding, block: float) -> float:
     return 0.0
 
 
-def accumulated(job: Job, holding: Holding) -> float:
+def accumulated(job: PlannedJob, holding: Holding) -> float:
     """Between micro batches FSDP does not reduce (no_sync of accelerate's and Fabric's trainers): whole gradients add
     up on each card, 2 N bytes.  Parameters that are offloaded take their gradients along."""
     whole = (
@@ -33,7 +33,7 @@ def accumulated(job: Job, holding: Holding) -> float:
     return C * holding.total if whole else 0.0
 
 
-def saving(job: Job, holding: Holding, block: float) -> float:
+def saving(job: PlannedJob, holding: Holding, block: float) -> float:
     """A 16-bit checkpoint is put together unit by unit on the card and leaves for the host at once: of ZeRO-3 a module
     (at most a block, the embedding or the head; stage3_gather_16bit_weights_on_model_save), of FSDP a block beside
     the root unit (FULL_STATE_DICT with offload_to_cpu).  Others write what they hold."""
@@ -43,7 +43,7 @@ def saving(job: Job, holding: Holding, block: float) -> float:
     return C * (block + sum(edges)) if job.sharding == "fsdp" else 0.0
 
 
-def held_inputs(job: Job, inputs: float) -> float:
+def held_inputs(job: PlannedJob, inputs: float) -> float:
     """PyTorch's first FSDP watches frozen units by hooks on their inputs, which keeps those inputs a second time until
     the backward pass ends (FSDP1, _register_post_backward_reshard_only_hook; seen as exactly one more set of
     checkpoints for Llama-3-8B and Llama-2-70B with LoRA, fms-acceleration's tables, and not without FSDP)."""
@@ -51,7 +51,7 @@ def held_inputs(job: Job, inputs: float) -> float:
     return inputs if watched else 0.0
 
 
-def buckets(job: Job, trained: float, gradients: float) -> float:
+def buckets(job: PlannedJob, trained: float, gradients: float) -> float:
     """Communication buckets, 2 bytes an entry: ZeRO-3 never more than there is to reduce, ZeRO-1/2 in full; plain data
     parallel holds the gradients once more (PyTorch DistributedDataParallel, gradient_as_bucket_view)."""
     if job.sharding == "zero3":
@@ -62,7 +62,7 @@ def buckets(job: Job, trained: float, gradients: float) -> float:
     return job.framework.ddp_copies * gradients if plain else 0.0
 
 
-def subgroup(job: Job, trained: float) -> float:
+def subgroup(job: PlannedJob, trained: float) -> float:
     """DeepSpeed's step works on sub-groups whose gradients it turns to fp32: 4 min(N/D, sub-group)."""
     if job.sharding == "zero3":
         return 4.0 * min(trained / job.layout.dense_shards, job.framework.subgroup)

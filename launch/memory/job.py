@@ -73,7 +73,7 @@ class Adapter:
 
 
 @dataclass(frozen=True)
-class Job:
+class PlannedJob:
     """A training job.  `method` is the base (full, lora); `reference` a frozen second model is held (DPO, KTO).
 
     `meter` and `rank` say which reading is wanted: allocated, reserved, smi; of the worst card or of the last stage.

@@ -8,12 +8,12 @@ returned: 2 (counted on torch); fused losses cap a chunk at a time.
 
 from __future__ import annotations
 
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 
 C = 2.0  # bytes of a 16-bit element
 
 
-def rows_at_once(job: Job) -> float:
+def rows_at_once(job: PlannedJob) -> float:
     """Tokens whose logits exist together under a chunked loss: all, at most n, or tokens x h/V."""
     chunk = job.framework.fused_chunk
     if chunk < 0:
@@ -21,7 +21,7 @@ def rows_at_once(job: Job) -> float:
     return min(job.tokens, float(chunk)) if chunk else job.tokens
 
 
-def loss(job: Job) -> float:
+def loss(job: PlannedJob) -> float:
     """bytes x V / T per token of a micro batch; chunked: of the tokens at work, beside a gradient of 2 h per token and
     one of the head where that is trained."""
     f, vocab = job.framework, job.model.vocab / job.layout.tp

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from launch.memory import GIB
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 
 
-def communicators(job: Job) -> int:
+def communicators(job: PlannedJob) -> int:
     """World, and one for each degree above 1; pipeline neighbours count two."""
     x = job.layout
     if x.cards <= 1 or x.layer_split:
@@ -14,7 +14,7 @@ def communicators(job: Job) -> int:
     return 1 + (x.tp > 1) + 2 * (x.pp > 1) + (x.dense_shards > 1) + (x.ep > 1) + (x.cp > 1)
 
 
-def context(job: Job) -> float:
+def context(job: PlannedJob) -> float:
     """Outside the framework's allocator: kernels and context, the first collective by the peers that it connects in the
     node, further communicators."""
     d, count = job.device, communicators(job)
@@ -23,17 +23,17 @@ def context(job: Job) -> float:
     return (d.context_gib + extra) * GIB
 
 
-def usable(job: Job) -> float:
+def usable(job: PlannedJob) -> float:
     """What tensors may take: the card, less what is in use when idle, less the context."""
     return (job.memory_gib - job.device.idle_gib) * GIB - context(job)
 
 
-def workspace(job: Job) -> float:
+def workspace(job: PlannedJob) -> float:
     """What matrix and other libraries take from the allocator as scratch, more on some cards."""
     return (job.framework.workspace_gib + job.device.workspace_gib) * GIB
 
 
-def slack(job: Job, static: float, dynamic: float, kept: float, varying: float) -> float:
+def slack(job: PlannedJob, static: float, dynamic: float, kept: float, varying: float) -> float:
     """Cache and fragmentation: (growth - 1) x what comes and goes; lengths that vary leave the largest blocks, those of
     the loss and of score matrices, in many sizes: (varying growth - 1) x varying.
 
@@ -50,7 +50,7 @@ def slack(job: Job, static: float, dynamic: float, kept: float, varying: float) 
     return max(0.0, min(wanted, 0.98 * usable(job) - static - dynamic))
 
 
-def reading(job: Job, static: float, dynamic: float, kept: float, varying: float) -> dict[str, float]:
+def reading(job: PlannedJob, static: float, dynamic: float, kept: float, varying: float) -> dict[str, float]:
     """The parts that the job's meter adds to the tensors, by name."""
     parts = {"workspace": workspace(job)}
     if job.meter == "allocated":

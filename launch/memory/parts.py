@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from launch.memory import activations, adapted, adapters, gather, holdings, pipeline, quantised, states
 from launch.memory import loss as losses
 from launch.memory.holdings import Holding
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.memory.states import States
 
 
@@ -42,7 +42,7 @@ class Blocks:
     gradient: float
 
 
-def blocks(job: Job, stage: int) -> Blocks:
+def blocks(job: PlannedJob, stage: int) -> Blocks:
     """What the layers of a stage keep for one micro batch."""
     m, x = job.model, job.layout
     start = holdings.first_layer(m.layers, x.pp, stage)
@@ -69,14 +69,14 @@ def blocks(job: Job, stage: int) -> Blocks:
     )
 
 
-def recomputed(job: Job, layers: int) -> int:
+def recomputed(job: PlannedJob, layers: int) -> int:
     """How many of a stage's layers keep their input alone."""
     if job.recompute.kind == "full":
         return layers
     return min(layers, job.recompute.layers) if job.recompute.kind == "block" else 0
 
 
-def adapter_states(job: Job, stage: int) -> tuple[States, float]:
+def adapter_states(job: PlannedJob, stage: int) -> tuple[States, float]:
     """States of the adapters and of modules trained in full beside them, and how many parameters that is."""
     f, x = job.framework, job.layout
     dense, experts = adapters.adapters(job.model, x, job.adapter, stage, f.fused_adapters)
@@ -90,7 +90,7 @@ def adapter_states(job: Job, stage: int) -> tuple[States, float]:
     return States(adapters=weights, adapter_steps=steps), dense + experts
 
 
-def saved_modules(job: Job, holding: Holding, last: bool) -> tuple[States, float]:
+def saved_modules(job: PlannedJob, holding: Holding, last: bool) -> tuple[States, float]:
     """Embedding and head trained in full beside adapters: the frozen copy stays, a trained one of each comes on top,
     also where the frozen ones are tied."""
     count = 0.0
@@ -104,13 +104,13 @@ def saved_modules(job: Job, holding: Holding, last: bool) -> tuple[States, float
     return States(weights=count * weight, moments=count * (f.saved_module - weight) / shards), count
 
 
-def beside(job: Job, stage: int) -> float:
+def beside(job: PlannedJob, stage: int) -> float:
     """Parameters of one card that are trained beside a frozen base."""
     holding = holdings.holding(job.model, job.layout, stage)
     return adapter_states(job, stage)[1] + saved_modules(job, holding, stage == job.layout.pp - 1)[1]
 
 
-def parts(job: Job, stage: int) -> Parts:
+def parts(job: PlannedJob, stage: int) -> Parts:
     """Everything that stage `stage` may hold."""
     holding = holdings.holding(job.model, job.layout, stage)
     scratch = few = 0.0
@@ -154,7 +154,7 @@ def parts(job: Job, stage: int) -> Parts:
     )
 
 
-def base(job: Job, holding: Holding) -> States:
+def base(job: PlannedJob, holding: Holding) -> States:
     """The frozen base under adapters, quantised or not."""
     if not job.quant:
         return states.frozen(job, holding.total)

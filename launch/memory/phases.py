@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from launch.memory import GIB, meter
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.memory.parts import Parts, parts
 from launch.memory.states import States
 
@@ -28,7 +28,7 @@ class Phase:
         return sum(size for _, size in self.terms)
 
 
-def resident(job: Job, kept: States, stepping: bool) -> States:
+def resident(job: PlannedJob, kept: States, stepping: bool) -> States:
     """What of the states is on the card.
 
     Plain offload takes the optimizer's away, and where the framework reloads brings all back for the step; tensor-wise
@@ -49,13 +49,13 @@ def resident(job: Job, kept: States, stepping: bool) -> States:
     )
 
 
-def compute_states(job: Job, p: Parts) -> States:
+def compute_states(job: PlannedJob, p: Parts) -> States:
     """Outside the step; before the first one there are no moments yet."""
     kept = resident(job, p.states, stepping=False)
     return replace(kept, moments=0.0, adapter_steps=0.0) if job.first_iteration else kept
 
 
-def phases(job: Job, stage: int) -> tuple[Phase, ...]:
+def phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
     """The phases of one stage, in order."""
     p = parts(job, stage)
     now, step = compute_states(job, p), resident(job, p.states, stepping=True)
@@ -100,44 +100,44 @@ def phases(job: Job, stage: int) -> tuple[Phase, ...]:
     )
 
 
-def comes_and_goes(job: Job) -> bool:
+def comes_and_goes(job: PlannedJob) -> bool:
     """Whether gradients are not there in the forward pass: set to None after the step, one micro batch each.  ZeRO
     keeps its own partitions in one flat buffer."""
     plain = job.framework.overlap_gradients and not job.sharding.startswith("zero")
     return plain and (job.grad_accum or 1) == 1 and job.trains_all
 
 
-def after(job: Job, p: Parts, now: States) -> States:
+def after(job: PlannedJob, p: Parts, now: States) -> States:
     """What stands while a checkpoint is written: offloaded states are away again and the first step's moments exist;
     gradients were set to None where they come and go, and stay where they have a buffer of their own."""
     kept = resident(job, p.states, stepping=False)
     return replace(kept, gradients=0.0 if job.framework.overlap_gradients else now.gradients)
 
 
-def temporaries(job: Job, p: Parts) -> float:
+def temporaries(job: PlannedJob, p: Parts) -> float:
     """An unfused optimizer's scratch, a share of the moments; DeepSpeed and Paddle bring fused ones."""
     if job.sharding.startswith("zero") or "optimizer" in job.offload or "tensorwise" in job.offload:
         return 0.0
     return job.framework.step * (p.states.moments if job.trains_all else p.scratch)
 
 
-def loader(job: Job) -> float:
+def loader(job: PlannedJob) -> float:
     """b s^2 bytes of attention mask for each chunk of the pipeline."""
     return job.framework.mask_bytes * job.layout.vpp * job.seq_len * job.seq_len * job.micro_batch
 
 
-def buffers(job: Job) -> float:
+def buffers(job: PlannedJob) -> float:
     """What the framework keeps for itself, more with experts, and what its loader and chunks hold."""
     f = job.framework
     return (f.buffer_gib + f.expert_buffer_gib * (job.model.moe is not None)) * GIB + loader(job)
 
 
-def standing(job: Job, p: Parts) -> float:
+def standing(job: PlannedJob, p: Parts) -> float:
     """What is on the card after an optimizer step: states as they then are, buffers, masks of the data loader."""
     return resident(job, p.states, stepping=True).total + loader(job) + meter.workspace(job)
 
 
-def load(job: Job, p: Parts) -> States:
+def load(job: PlannedJob, p: Parts) -> States:
     """Shards of the checkpoint, or the whole model on every card where it is loaded before sharding; then adapters."""
     if job.framework.loads_whole and job.sharding == "fsdp":
         return States(weights=2.0 * job.model.params)
@@ -155,7 +155,7 @@ def state_terms(kept: States) -> tuple[tuple[str, float], ...]:
     )
 
 
-def read(job: Job, phase: Phase) -> Phase:
+def read(job: PlannedJob, phase: Phase) -> Phase:
     """The phase as the job's meter shows it."""
     coming = sum(size for name, size in phase.terms if name in COMING)
     kept = sum(size for name, size in phase.terms if name in ("activations", "checkpoints"))

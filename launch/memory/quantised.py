@@ -11,7 +11,7 @@ import re
 
 from envcheck.core.errors import UsageError
 from launch.memory.holdings import Holding
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 
 BYTES = {
     "nf4": 0.516,  # torchao: one int8 scaler for 64 weights, one fp32 for 256 of those
@@ -48,7 +48,7 @@ def per_parameter(quant: str) -> float:
     return int(bits[0]) / 8 + 0.03
 
 
-def lifted(job: Job) -> bool:
+def lifted(job: PlannedJob) -> bool:
     """Whether PEFT's preparation casts embedding, head and norms to fp32, and with the embedding's output the residual
     stream.  Not under FSDP, whose flat parameters have one type, nor by programs that load the base themselves."""
     return job.quant in LIFTED and job.framework.lift == 4.0 and job.sharding != "fsdp"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launch.memory.holdings import Holding
-from launch.memory.job import Job, Precision
+from launch.memory.job import PlannedJob, Precision
 
 # Which of (weight, gradient, optimizer) each scheme divides by the shards.  Stage 2 of Paddle divides gradients in some
 # versions only (Framework.shards_gradients).  ZeRO: arXiv 1910.02054; dist_opt: Megatron's distributed optimizer guide.
@@ -66,7 +66,7 @@ def sharded(params: float, precision: Precision, scheme: str, shards: int, gradi
     )
 
 
-def full(job: Job, holding: Holding) -> States:
+def full(job: PlannedJob, holding: Holding) -> States:
     """Everything trained: dense parameters over T P's data group, experts over their own."""
     layout, f = job.layout, job.framework
     dense = holding.dense + holding.embedding + holding.head
@@ -75,7 +75,7 @@ def full(job: Job, holding: Holding) -> States:
     return states + frozen(job, holding.vision)
 
 
-def frozen(job: Job, params: float, shards: int | None = None) -> States:
+def frozen(job: PlannedJob, params: float, shards: int | None = None) -> States:
     """Weights that are not trained: 2 bytes (or what they are kept in), divided only where weights are."""
     whole = params * job.precision.weight
     if job.precision.weight == 4.0 and not job.trains_all:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.planner import legal, speed, verdict
 from launch.planner.reductions import ORDER, Way, cheap, largest, options, single
 from launch.planner.verdict import LaunchPlan
@@ -39,7 +39,7 @@ def rank(said: Iterable[str]) -> int:
     return max(ORDER.index(option) for option in said if option in ORDER)
 
 
-def fitting(job: Job, limit: int = 8) -> tuple[Change, ...]:
+def fitting(job: PlannedJob, limit: int = 8) -> tuple[Change, ...]:
     """Changes after which it fits, the least loss of speed first: single ones; pairs where no single one does but a
     dear one; three together where no cheap pair does, either."""
     ways = [way for way in single(job) if not any(legal.refusals(way[2]))]
@@ -52,7 +52,7 @@ def fitting(job: Job, limit: int = 8) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda change: change.cost)[:limit])
 
 
-def _pairs(ways: Iterable[Way], more: Callable[[Job, int], Iterator[Way]]) -> Iterator[Way]:
+def _pairs(ways: Iterable[Way], more: Callable[[PlannedJob, int], Iterator[Way]]) -> Iterator[Way]:
     """Each way with one of `more` after it, each combination once."""
     for one, said, middle in ways:
         for two, again, last in more(middle, rank(said)):
@@ -71,7 +71,7 @@ def _hopeful(ways: Iterable[Way]) -> Iterator[Way]:
             yield from kind
 
 
-def _fit(ways: Iterable[Way], job: Job) -> list[Change]:
+def _fit(ways: Iterable[Way], job: PlannedJob) -> list[Change]:
     """Of each kind the first that fits, which is the smallest change of it."""
     seen: dict[tuple[str, ...], Change] = {}
     for what, said, other in ways:
@@ -81,7 +81,7 @@ def _fit(ways: Iterable[Way], job: Job) -> list[Change]:
     return list(seen.values())
 
 
-def slower(job: Job, other: Job) -> float:
+def slower(job: PlannedJob, other: PlannedJob) -> float:
     """The other's time over the job's for the same tokens: shorter samples are no faster training."""
     size = speed.samples(job)
     tokens = job.seq_len / other.seq_len
@@ -99,7 +99,7 @@ class Room:
     fewer: Mapping[str, str]
 
 
-def room(job: Job) -> Room:
+def room(job: PlannedJob) -> Room:
     top = job.model.max_positions or 1 << 20
     step = max(64, 2 * job.layout.cp * job.layout.tp)
 
@@ -115,13 +115,13 @@ def room(job: Job) -> Room:
     return Room(max(longest, job.seq_len), batch, fewest.layout.cards, fewer(job, fewest))
 
 
-def fewer(job: Job, least: Job) -> dict[str, str]:
+def fewer(job: PlannedJob, least: PlannedJob) -> dict[str, str]:
     """What to add to the job's command for the least cards."""
     names = [n for n in ("cards", "pp", "ep") if getattr(job.layout, n) != getattr(least.layout, n)]
     return {f"--{n}": f"{getattr(least.layout, n)}" for n in names}
 
 
-def least_cards(job: Job) -> Job:
+def least_cards(job: PlannedJob) -> PlannedJob:
     """The same job on the fewest cards: with these degrees, or fewer stages, expert ranks and replicas."""
     x = job.layout
     stages = range(1, x.pp + 1) if "pp" in job.framework.degrees else (x.pp,)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from envcheck.core.errors import UntoldError
 from launch.memory import GIB, meter
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.planner import FITS, NOT, UNTOLD, LaunchPlan
 
 FACTORS = (0.8, 1.25)
@@ -81,7 +81,7 @@ def learn(place: Path) -> Correction:
     return fit(runs)
 
 
-def seen(job: Job, by: Correction) -> Job:
+def seen(job: PlannedJob, by: Correction) -> PlannedJob:
     """The job on a card so large that it fits there exactly where it fits on its own when corrected: what is asked of
     other jobs like it (changes, room) then holds for corrected ones."""
     usable = meter.usable(job)

@@ -20,6 +20,15 @@ def judged(plan: LaunchPlan) -> Iterator[tuple[CardMemory, str]]:
         yield card, judge(plan.job, plan.low, plan.high, usable, plan.deciding)[0]
 
 
+def judge_idle(plan: LaunchPlan, idle_gib: float) -> Iterator[tuple[CardMemory, str, str]]:
+    """Each card with its verdict as in `judged`, and with the one that it would have did nobody else hold more of it
+    than a driver keeps of an idle card."""
+    decides = plan.job.memory_gib - plan.job.device.idle_gib
+    for card, now in judged(plan):
+        usable = plan.usable + (card.memory_gib - min(card.used_gib, idle_gib) - decides) * GIB
+        yield card, now, judge(plan.job, plan.low, plan.high, usable, plan.deciding)[0]
+
+
 def fullest(plan: LaunchPlan) -> CardMemory | None:
     """The card that decides, where one of those that the job uses is fuller than the others."""
     used = sorted((card for card in plan.cards if card.taken), key=lambda card: card.free_gib)

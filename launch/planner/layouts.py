@@ -1,4 +1,4 @@
-"""A layout for a job of which none was said: that of a recipe of ours, else the fastest that fits."""
+"""A layout for a job of which none was said: that of a recipe's job, else the fastest that fits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.core.errors import UsageError
-from launch.memory.job import Job
-from launch.planner import words
+from installers.recipes.catalogue import Offer
+from launch.memory.job import PlannedJob
+from launch.planner import recipe_layout, words
 from launch.planner.resolve import PARALLEL, Machine, build, pick_model
 
 KEPT = ("offload", "recompute", "micro_batch", "grad_accum")  # what the search would vary, too
@@ -18,13 +19,13 @@ KEPT = ("offload", "recompute", "micro_batch", "grad_accum")  # what the search 
 SAID = ("tp", "pp", "vpp", "ep", "cp", "sharding")
 
 
-def laid_out(machine: Machine, model_name: str, method: str, asked: Mapping[str, Any]) -> Job:
-    """The job; where no degree was said that of a recipe of ours, else the fastest layout that fits."""
+def laid_out(
+    machine: Machine, model_name: str, method: str, asked: Mapping[str, Any], offer: Offer | None = None
+) -> PlannedJob:
+    """The job; where no degree was said in the layout of the recipe's job in `offer`, else in the fastest that fits."""
     if any(asked.get(name) for name in SAID):
         return build(machine, model_name, method, asked)
-    from launch.planner import recipe_layout
-
-    ours = recipe_layout.of(model_name, method, machine.device.vendor, asked.get("framework"), machine.cards)
+    ours = recipe_layout.spread_layout(*offer, machine.cards) if offer else {}
     if ours and ours["pp"] <= pick_model(model_name).layers:
         recipe = ours.pop("recipe")
         with suppress(UsageError):  # what was said besides may not go with the recipe's layout
@@ -45,7 +46,7 @@ def laid_out(machine: Machine, model_name: str, method: str, asked: Mapping[str,
     return replace(found, assumed=(*kept, f"layout: {why}, {search.words(found)}"))
 
 
-def unsaid(job: Job, asked: Mapping[str, Any]) -> dict[str, str]:
+def unsaid(job: PlannedJob, asked: Mapping[str, Any]) -> dict[str, str]:
     """The layout that was taken where none was said, as options: with them a command means this job and no other."""
     if job.layout.cards == 1 or any(asked.get(name) for name in SAID):
         return {}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from launch.memory.adapters import TARGETS
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.memory.quantised import LIFTED
 from launch.planner.words import SAID
 
@@ -27,7 +27,7 @@ def listed(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers[:12]))
 
 
-def refusals(job: Job) -> Iterator[str]:
+def refusals(job: PlannedJob) -> Iterator[str]:
     """Everything that stands against the job, before any memory is counted."""
     yield from sizes(job)
     yield from degrees(job)
@@ -39,7 +39,7 @@ def refusals(job: Job) -> Iterator[str]:
     yield from methods(job)
 
 
-def sizes(job: Job) -> Iterator[str]:
+def sizes(job: PlannedJob) -> Iterator[str]:
     x = job.layout
     named = {
         "--tp": x.tp, "--pp": x.pp, "--vpp": x.vpp, "--ep": x.ep, "--cp": x.cp, "--cards": x.cards,
@@ -57,7 +57,7 @@ def sizes(job: Job) -> Iterator[str]:
         yield f"--memory-gib {job.memory_gib:g}: GiB of one card, as 64"
 
 
-def degrees(job: Job) -> Iterator[str]:
+def degrees(job: PlannedJob) -> Iterator[str]:
     """Parallelism that the framework offers, and heads that divide."""
     x, f = job.layout, job.framework
     for name in ("tp", "pp", "vpp", "ep", "cp"):
@@ -71,7 +71,7 @@ def degrees(job: Job) -> Iterator[str]:
         yield from widths(job)
 
 
-def widths(job: Job) -> Iterator[str]:
+def widths(job: PlannedJob) -> Iterator[str]:
     """What tensor parallelism cuts: heads, MLPs, and the vocabulary where the framework does not pad it."""
     x, m = job.layout, job.model
     legal = divisors(m.heads, m.kv_heads)
@@ -85,7 +85,7 @@ def widths(job: Job) -> Iterator[str]:
         yield f"--etp {x.expert_tp} does not divide the expert width {m.moe.ffn}"
 
 
-def offloads(job: Job) -> Iterator[str]:
+def offloads(job: PlannedJob) -> Iterator[str]:
     """Where each kind of offload exists."""
     f, away = job.framework, job.offload
     if away and not job.device.pcie_gbs:
@@ -104,7 +104,7 @@ def offloads(job: Job) -> Iterator[str]:
         yield f"--offload activations: {f.name} does not offload them"
 
 
-def layers(job: Job) -> Iterator[str]:
+def layers(job: PlannedJob) -> Iterator[str]:
     x, m = job.layout, job.model
     if x.pp > m.layers:
         yield f"--pp {x.pp}: the model has {m.layers} layers"
@@ -118,7 +118,7 @@ def layers(job: Job) -> Iterator[str]:
         yield f"--grad-accum {job.grad_accum}: chunks (--vpp {x.vpp}) need a multiple of --pp {x.pp}"
 
 
-def cards(job: Job) -> Iterator[str]:
+def cards(job: PlannedJob) -> Iterator[str]:
     x = job.layout
     if x.cards % (x.tp * x.pp * x.cp) and not x.layer_split:
         yield f"--cards {x.cards} is no multiple of tp x pp x cp = {x.tp * x.pp * x.cp}"
@@ -128,7 +128,7 @@ def cards(job: Job) -> Iterator[str]:
         yield f"--ep {x.ep}: {x.cards} cards are no multiple of pp x ep x etp = {x.pp * x.ep * x.expert_tp}"
 
 
-def experts(job: Job) -> Iterator[str]:
+def experts(job: PlannedJob) -> Iterator[str]:
     x, moe = job.layout, job.model.moe
     if x.ep == 1:
         return
@@ -138,7 +138,7 @@ def experts(job: Job) -> Iterator[str]:
         yield f"--ep {x.ep} does not divide {moe.experts} experts: {listed(divisors(moe.experts))}"
 
 
-def lengths(job: Job) -> Iterator[str]:
+def lengths(job: PlannedJob) -> Iterator[str]:
     x, m = job.layout, job.model
     if m.max_positions and job.seq_len > m.max_positions:
         yield f"--seq-len {job.seq_len}: {m.name} goes up to {m.max_positions}"
@@ -148,7 +148,7 @@ def lengths(job: Job) -> Iterator[str]:
         yield f"--seq-len {job.seq_len}: context parallelism needs a multiple of 2 x --cp {x.cp}"
 
 
-def methods(job: Job) -> Iterator[str]:
+def methods(job: PlannedJob) -> Iterator[str]:
     a = job.adapter
     if not job.trains_all:
         if not 1 <= a.rank <= job.model.hidden:

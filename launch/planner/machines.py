@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envcheck.core.derived.per_device import is_cut
 from envcheck.core.device_count import count_devices
 from envcheck.core.errors import UntoldError, UsageError
 from envcheck.vendors import VENDORS
 from envcheck.vendors.names import accelerator_choice
 from launch.catalogue import devices, links
 from launch.memory import GIB
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.planner import verdict
 from launch.planner.card_memory import CardMemory
 from launch.planner.resolve import Machine
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 MIB_IN_GIB = 1024.0
 
 
-def plan(facts: Facts | None, job: Job) -> LaunchPlan:
+def plan(facts: Facts | None, job: PlannedJob) -> LaunchPlan:
     """Whether the job fits, and why: on this machine's cards as they are now, or with None as the job describes them.
 
     The job's own card count is kept: the emptiest of the machine's cards are taken, and where they do not suffice
@@ -42,7 +43,7 @@ def plan(facts: Facts | None, job: Job) -> LaunchPlan:
     return answer(machine, placed(machine, job))
 
 
-def answer(machine: Machine, job: Job, hint: str = "") -> LaunchPlan:
+def answer(machine: Machine, job: PlannedJob, hint: str = "") -> LaunchPlan:
     """The answer for a job that was laid out for this machine, with what each of its cards says; `hint` is how the
     caller is told an instance's size, where MIG has cut the cards."""
     plan = replace(verdict.answer(job), cards=machine.each)
@@ -52,7 +53,7 @@ def answer(machine: Machine, job: Job, hint: str = "") -> LaunchPlan:
     return replace(plan, verdict=verdict.UNTOLD, parted=True, reason=f"{why}{hint and f'; {hint}'}")
 
 
-def placed(machine: Machine, job: Job) -> Job:
+def placed(machine: Machine, job: PlannedJob) -> PlannedJob:
     """The job on this machine's cards, with what is in use on them now and with its links."""
     used = machine.device.idle_gib if machine.used_gib is None else machine.used_gib
     assumed = [text for text in job.assumed if not text.startswith("links: ")]
@@ -111,11 +112,16 @@ def of_host(facts: Facts) -> Machine:
     return Machine(devices.of_vendor("cpu"), 1, total / GIB, used)
 
 
-def of_vendor(vendor: VendorFacts, cards: int | None = None) -> Machine | None:
-    """The emptiest `cards` of this vendor's, else all; the fullest of those decides.  None where no size is told."""
+def of_vendor(vendor: VendorFacts, cards: int | None = None, selected: tuple[int, ...] | None = None) -> Machine | None:
+    """The emptiest `cards` of this vendor's, else all; the fullest of those decides.  None where no size is told.
+    `selected`: of the cards at these places in the tool's list alone."""
     name = next((d.name for d in vendor.devices if d.name), None)
     kind = devices.find(f"{vendor.name} {name or ''}")
-    known = [card_of(place, d, kind.idle_gib) for place, d in enumerate(vendor.devices) if d.memory_total_mib]
+    known = [
+        card_of(place, d, kind.idle_gib)
+        for place, d in enumerate(vendor.devices)
+        if d.memory_total_mib and (selected is None or place in selected)
+    ]
     if not known:
         return None
     taken = sorted(known, key=lambda card: -card.free_gib)[:cards]
@@ -132,7 +138,7 @@ def of_vendor(vendor: VendorFacts, cards: int | None = None) -> Machine | None:
         memory_gib=taken[-1].memory_gib,
         used_gib=taken[-1].used_gib,
         each=tuple(replace(card, taken=card.place in places) for card in known),
-        parted=any(str(vendor.devices[place].mig_mode).lower().startswith("enabled") for place in places),
+        parted=any(is_cut(vendor.devices[place]) for place in places),
     )
 
 

@@ -1,25 +1,19 @@
-"""The layout that a recipe of ours has for a model, method and device, as the planner's options."""
+"""The layout that a recipe's job has, as the planner's options."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envcheck.core.errors import EnvcheckError
-from installers.recipes import catalogue
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 
 # Argument of the recipes' programs: our option.
 NUMBERS = {"max_seq_len": "seq_len", "cutoff_len": "seq_len", "max_length": "seq_len", "lora_rank": "lora_rank"}
 NUMBERS |= {"gradient_accumulation_steps": "grad_accum", "per_device_train_batch_size": "micro_batch"}
 
 
-def of(model: str, method: str, device: str, framework: str | None, cards: int) -> dict[str, Any]:
+def spread_layout(recipe: Recipe, job: RecipeJob, cards: int) -> dict[str, Any]:
     """Options of the recipe's job on that many cards, with fewer or more stages where its own do not divide them; empty
-    where there is none."""
-    try:
-        recipe, job = catalogue.select(catalogue.load_all(None), model, method, device, framework)
-    except EnvcheckError:
-        return {}
+    where it has no degrees, or they do not divide the cards."""
     found = options(job)
     if found["tp"] * found["pp"] == 1 or cards % found["tp"]:
         return {}
@@ -30,16 +24,16 @@ def of(model: str, method: str, device: str, framework: str | None, cards: int) 
     return {**found, "recipe": name}
 
 
-def options(job: Job) -> dict[str, Any]:
+def options(job: RecipeJob) -> dict[str, Any]:
     """The job's degrees and arguments as the planner's options."""
     return {"tp": job.parallel.get("tensor", 1), "pp": job.parallel.get("pipeline", 1), **arguments(job)}
 
 
-def named(recipe: Recipe, job: Job) -> str:
+def named(recipe: Recipe, job: RecipeJob) -> str:
     return f"{recipe.name} ({job.title})"
 
 
-def arguments(job: Job) -> dict[str, Any]:
+def arguments(job: RecipeJob) -> dict[str, Any]:
     """Length, rank, accumulation and offload among a job's arguments."""
     words = [word.replace("=", " ") for word in job.arguments]
     flat = " ".join(words).split()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from launch.memory.job import Job, Recompute
+from launch.memory.job import PlannedJob, Recompute
 from launch.memory.quantised import LIFTED
 from launch.planner import legal, verdict
 from launch.planner.words import SAID
@@ -17,46 +17,48 @@ ORDER = ("--recompute", "--micro-batch", "--sharding", "--offload", "--fused-los
 SHORTEST = 512  # tokens: shorter samples than that are another job
 
 
-Way = tuple[str, Mapping[str, str], Job]
+Way = tuple[str, Mapping[str, str], PlannedJob]
 
 
 def options(said: Mapping[str, str]) -> str:
     return " ".join(f"{name} {value}".rstrip() for name, value in said.items())
 
 
-def single(job: Job, after: int = -1) -> Iterator[Way]:
+def single(job: PlannedJob, after: int = -1) -> Iterator[Way]:
     """Every single change that needs less memory, of each kind the smallest first: words, options, job.  Those alone
     whose option stands behind place `after` of ORDER."""
     yield from cheap(job, after)
     yield from chosen(job, after, (("--seq-len", shorter), ("--cards", more_cards), ("--quant", bases)))
 
 
-def cheap(job: Job, after: int = -1) -> Iterator[Way]:
+def cheap(job: PlannedJob, after: int = -1) -> Iterator[Way]:
     """Those that leave samples, hardware and base as they are."""
     yield from chosen(job, after, (("--recompute", recomputes), ("--micro-batch", batches)))
     yield from chosen(job, after, (("--sharding", shardings), ("--offload", offloads), ("--fused-loss", chunked)))
     yield from degrees(job, after)
 
 
-def chosen(job: Job, after: int, kinds: Iterable[tuple[str, Callable[[Job], Iterator[Way]]]]) -> Iterator[Way]:
+def chosen(
+    job: PlannedJob, after: int, kinds: Iterable[tuple[str, Callable[[PlannedJob], Iterator[Way]]]]
+) -> Iterator[Way]:
     for option, ways in kinds:
         if ORDER.index(option) > after:
             yield from ways(job)
 
 
-def chunked(job: Job) -> Iterator[Way]:
+def chunked(job: PlannedJob) -> Iterator[Way]:
     if not job.fused_loss and job.framework.fused_chunk:
         yield "a chunked loss", {"--fused-loss": ""}, replace(job, fused_loss=True)
 
 
-def recomputes(job: Job) -> Iterator[Way]:
+def recomputes(job: PlannedJob) -> Iterator[Way]:
     order = ("none", "selective", "full")
     for kind in order[order.index(job.recompute.kind) + 1 :] if job.recompute.kind in order else ():
         which = "all layers" if kind == "full" else "what is cheap"
         yield f"recompute {which}", {"--recompute": kind}, replace(job, recompute=Recompute(kind))
 
 
-def batches(job: Job) -> Iterator[Way]:
+def batches(job: PlannedJob) -> Iterator[Way]:
     """Halves of the micro batch, with as many more of them to a step where their number was said."""
     batch = job.micro_batch
     while batch % 2 == 0:
@@ -66,7 +68,7 @@ def batches(job: Job) -> Iterator[Way]:
         yield f"micro batch {batch}", said, replace(job, micro_batch=batch, grad_accum=more)
 
 
-def shardings(job: Job) -> Iterator[Way]:
+def shardings(job: PlannedJob) -> Iterator[Way]:
     """Every scheme that divides more, where there are ranks to divide over."""
     known = job.framework.sharded
     last = "zero3" if "zero3" in known else "fsdp"
@@ -76,7 +78,7 @@ def shardings(job: Job) -> Iterator[Way]:
             yield f"shard more ({SAID[scheme]})", {"--sharding": SAID[scheme]}, replace(job, sharding=scheme)
 
 
-def offloads(job: Job) -> Iterator[Way]:
+def offloads(job: PlannedJob) -> Iterator[Way]:
     """One kind more on the host; Paddle's two forms of the optimizer's exclude each other."""
     kinds = ("tensorwise", "optimizer") if job.framework.reload else ("optimizer",)
     for kind in (*kinds, "activations", "params"):
@@ -86,7 +88,7 @@ def offloads(job: Job) -> Iterator[Way]:
             yield f"{kind} offload to the host", {"--offload": said}, replace(job, offload=kept | {kind})
 
 
-def degrees(job: Job, after: int = -1) -> Iterator[Way]:
+def degrees(job: PlannedJob, after: int = -1) -> Iterator[Way]:
     """The same cards laid out with one degree raised, to the next values that divide."""
     x, m, has = job.layout, job.model, job.framework.degrees
     each = {
@@ -105,7 +107,7 @@ def degrees(job: Job, after: int = -1) -> Iterator[Way]:
             yield f"{name} {value} on the same cards", {f"--{name}": f"{value}"}, other
 
 
-def shorter(job: Job) -> Iterator[Way]:
+def shorter(job: PlannedJob) -> Iterator[Way]:
     """The longest samples that fit; where none do, halves of the length for combinations."""
     step = max(64, 2 * job.layout.cp * job.layout.tp)
     least = -(-max(SHORTEST, job.seq_len // 16) // step)
@@ -120,7 +122,7 @@ def shorter(job: Job) -> Iterator[Way]:
         yield f"samples of {length} tokens", {"--seq-len": f"{length}"}, replace(job, seq_len=length)
 
 
-def more_cards(job: Job) -> Iterator[Way]:
+def more_cards(job: PlannedJob) -> Iterator[Way]:
     """More cards, spent on shards where the scheme has some, else on stages, else on shards of a new scheme."""
     x = job.layout
     for factor in (2, 3, 4, 8):
@@ -138,7 +140,7 @@ def more_cards(job: Job) -> Iterator[Way]:
             yield f"{count} cards, pp {pp}", {"--cards": f"{count}", "--pp": f"{pp}"}, other
 
 
-def bases(job: Job) -> Iterator[Way]:
+def bases(job: PlannedJob) -> Iterator[Way]:
     """Quantised bases of the framework, under adapters, that the device has kernels for."""
     if job.trains_all or job.quant:
         return

@@ -13,7 +13,7 @@ from launch.catalogue.architecture import Model
 from launch.catalogue.devices import Device
 from launch.catalogue.frameworks import Framework
 from launch.memory import quantised
-from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
+from launch.memory.job import Adapter, Layout, PlannedJob, Precision, Recompute
 from launch.memory.states import moments
 from launch.planner import legal, words
 from launch.planner.card_memory import CardMemory
@@ -71,14 +71,14 @@ def precision(f: Framework, optimizer: str = "adamw") -> Precision:
     return Precision(f.weight, f.gradient, master, moments(optimizer, f.weight, master))
 
 
-def build(machine: Machine, model_name: str, method: str, asked: Mapping[str, Any]) -> Job:
+def build(machine: Machine, model_name: str, method: str, asked: Mapping[str, Any]) -> PlannedJob:
     """The job; `asked` holds the options that were given, by name."""
     job = draft(machine, model_name, method, asked)
     refuse(job)
     return job
 
 
-def draft(machine: Machine, model_name: str, method: str, asked: Mapping[str, Any]) -> Job:
+def draft(machine: Machine, model_name: str, method: str, asked: Mapping[str, Any]) -> PlannedJob:
     """The job as it was asked for, whether or not the framework would take it."""
     model = pick_model(model_name)
     words.checked("method", method, METHODS)
@@ -92,7 +92,7 @@ def draft(machine: Machine, model_name: str, method: str, asked: Mapping[str, An
     layout = Layout(tp, pp, vpp, ep, asked.get("etp"), cp, machine.cards)
     tuner = method.rpartition("-")[2]
     trains_all = not tuner.startswith(words.TUNERS)
-    job = Job(
+    job = PlannedJob(
         model=model,
         framework=f,
         device=machine.device if machine.used_gib is None else replace(machine.device, idle_gib=machine.used_gib),
@@ -122,7 +122,7 @@ def draft(machine: Machine, model_name: str, method: str, asked: Mapping[str, An
     return job
 
 
-def refuse(job: Job) -> None:
+def refuse(job: PlannedJob) -> None:
     """Raise what the framework would refuse, all of it in one message."""
     against = list(legal.refusals(job))
     if against:

@@ -10,7 +10,7 @@ from typing import Any
 from envcheck.core.errors import UsageError
 from launch.catalogue import devices, frameworks
 from launch.catalogue.frameworks import Framework
-from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
+from launch.memory.job import Adapter, Layout, PlannedJob, Precision, Recompute
 from launch.memory.states import moments
 from launch.planner import shapes
 
@@ -167,7 +167,7 @@ def trained(row: Row) -> dict[str, Any]:
     }
 
 
-def job(row: Row) -> Job:
+def job(row: Row) -> PlannedJob:
     """The whole row."""
     f = framework(row)
     kind = row.get("seq_kind") or ""
@@ -176,7 +176,7 @@ def job(row: Row) -> Job:
     model, laid = shapes.of_row(row), layout(row)
     if laid.pp > model.layers:
         raise UsageError(f"row {row.get('id', '?')}: pp is {laid.pp}", f"{model.name} has {model.layers} layers")
-    return Job(
+    return PlannedJob(
         model=model,
         framework=f,
         device=device,

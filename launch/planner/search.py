@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from launch.memory import GIB, holdings, meter
-from launch.memory.job import Job, Layout, Recompute
+from launch.memory.job import Layout, PlannedJob, Recompute
 from launch.planner import NOT, LaunchPlan, legal, speed, verdict
-from launch.planner.speed import Step
+from launch.planner.speed import StepTime
 from launch.planner.words import SAID
 
 
@@ -17,7 +17,7 @@ class Found:
     """One layout: its plan, the time of a step of so many samples, whether it is the asked one."""
 
     plan: LaunchPlan
-    step: Step
+    step: StepTime
     samples: int
     own: bool = False
 
@@ -30,7 +30,7 @@ class Found:
         return words(self.plan.job)
 
 
-def words(job: Job) -> str:
+def words(job: PlannedJob) -> str:
     """The layout as options."""
     x = job.layout
     parts = [f"--{n} {getattr(x, n)}" for n in ("tp", "pp", "vpp", "ep", "cp") if getattr(x, n) > 1]
@@ -41,7 +41,7 @@ def words(job: Job) -> str:
     return " ".join(parts)
 
 
-def degrees(job: Job) -> Iterator[Layout]:
+def degrees(job: PlannedJob) -> Iterator[Layout]:
     """Degrees that divide heads, layers, experts and cards; tensor parallelism stays inside a node."""
     m, cards, has = job.model, job.layout.cards, job.framework.degrees
     inside = job.device.cards_per_node
@@ -58,7 +58,7 @@ def degrees(job: Job) -> Iterator[Layout]:
                     yield layout
 
 
-def variants(job: Job) -> Iterator[Job]:
+def variants(job: PlannedJob) -> Iterator[PlannedJob]:
     """The job over layouts, sharding, recompute and offload, one micro batch; what would be refused left out."""
     offloads = [frozenset[str](), frozenset({"tensorwise" if job.framework.reload else "optimizer"})]
     samples = speed.samples(job)
@@ -77,7 +77,7 @@ def variants(job: Job) -> Iterator[Job]:
                     yield from (replace(plain, recompute=Recompute(kind)) for kind in ("none", "full"))
 
 
-def hopeless(job: Job) -> bool:
+def hopeless(job: PlannedJob) -> bool:
     """Whether the weights of the largest stage alone are too much: a quick test before the whole plan."""
     held = max(holdings.holding(job.model, job.layout, s).total for s in {0, job.layout.pp - 1})
     divided = job.layout.dense_shards if job.sharding in ("zero3", "fsdp") else 1
@@ -91,7 +91,7 @@ def hopeless(job: Job) -> bool:
     return held * each / divided > meter.usable(job)
 
 
-def search(job: Job, limit: int = 10) -> tuple[Found, ...]:
+def search(job: PlannedJob, limit: int = 10) -> tuple[Found, ...]:
     """The fastest way of each of the best layouts that fit; the asked one is marked, and kept wherever it ranks."""
     samples = speed.samples(job)
     timed = sorted(variants(job), key=lambda other: (speed.step(other, samples).total, len(words(other))))
@@ -111,7 +111,7 @@ def search(job: Job, limit: int = 10) -> tuple[Found, ...]:
     return tuple(sorted(best, key=lambda found: (found.plan.verdict == NOT, found.step.total)))
 
 
-def smallest(job: Job) -> Job:
+def smallest(job: PlannedJob) -> PlannedJob:
     """The layout that needs least, for where none fits: its distance from the card is the one worth knowing."""
     ways = [job]
     for layout in degrees(job):
@@ -122,7 +122,7 @@ def smallest(job: Job) -> Job:
     return min(legal_ways, key=lambda way: verdict.answer(way).deciding.total, default=job)
 
 
-def batched(job: Job, micro_batch: int, samples: int) -> Job | None:
+def batched(job: PlannedJob, micro_batch: int, samples: int) -> PlannedJob | None:
     """The job with that micro batch, and where a step's samples were said with as many micro batches as make them up;
     None where they cannot."""
     each = job.layout.replicas * micro_batch
@@ -131,7 +131,7 @@ def batched(job: Job, micro_batch: int, samples: int) -> Job | None:
     return None
 
 
-def larger_batch(job: Job, samples: int) -> Job:
+def larger_batch(job: PlannedJob, samples: int) -> PlannedJob:
     """Twice the micro batch while that is faster and fits."""
     while job.layout.replicas * job.micro_batch * 2 <= samples:
         other = batched(job, 2 * job.micro_batch, samples)
@@ -143,7 +143,7 @@ def larger_batch(job: Job, samples: int) -> Job:
     return job
 
 
-def same(one: Job, other: Job) -> bool:
+def same(one: PlannedJob, other: PlannedJob) -> bool:
     return (one.layout, one.sharding, one.offload, one.recompute, one.micro_batch) == (
         other.layout,
         other.sharding,

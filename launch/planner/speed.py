@@ -17,7 +17,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from launch.memory import holdings
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 
 SAMPLES = 128  # sequences of one step where --grad-accum does not say, the same for every variant that is compared
 EFFICIENCY = 0.4  # of dense 16-bit peak; 0.3 to 0.5 are reported for these models (Megatron-LM, PaLM appendix B)
@@ -27,7 +27,7 @@ HOST_GBS = 20.0  # what a card moves to and from host memory, PCIe 4 x16 in prac
 
 
 @dataclass(frozen=True)
-class Step:
+class StepTime:
     """Seconds of one optimizer step over the same number of tokens, by cause."""
 
     compute: float
@@ -44,17 +44,17 @@ class Step:
         return float(sum(astuple(self)))
 
 
-def samples(job: Job) -> int:
+def samples(job: PlannedJob) -> int:
     """Sequences of one step: what the job accumulates over all its replicas, else SAMPLES."""
     return job.layout.replicas * job.micro_batch * job.grad_accum if job.grad_accum else SAMPLES
 
 
-def micro_batches(job: Job, samples: int) -> int:
+def micro_batches(job: PlannedJob, samples: int) -> int:
     """Micro batches of a replica per step when the whole job sees at least `samples` sequences."""
     return max(1, math.ceil(samples / (job.layout.replicas * job.micro_batch)))
 
 
-def work(job: Job) -> float:
+def work(job: PlannedJob) -> float:
     """Floating-point operations per token, all cards together."""
     m = job.model
     matrices, scores = recomputed(job)
@@ -64,14 +64,14 @@ def work(job: Job) -> float:
     return ((passes + 2.0 * matrices) * m.active_params + attention) * (1.3 if job.quant else 1.0)
 
 
-def recomputed(job: Job) -> tuple[float, float]:
+def recomputed(job: PlannedJob) -> tuple[float, float]:
     """Parts of the forward pass that are done twice: of all matrices, of attention's scores."""
     layers = holdings.stage_layers(job.model.layers, job.layout.pp)[0]
     part = {"full": 1.0, "block": min(1.0, job.recompute.layers / layers)}.get(job.recompute.kind, 0.0)
     return part, 1.0 if job.recompute.kind == "selective" else part
 
 
-def link(job: Job, ranks: int, apart: int = 1) -> float:
+def link(job: PlannedJob, ranks: int, apart: int = 1) -> float:
     """Bytes a second that a card sends within its group of `ranks` cards, each `apart` from the next.
 
     Over the machine's own links, the device's usual ones where those are not known, its share of the network beyond."""
@@ -81,14 +81,14 @@ def link(job: Job, ranks: int, apart: int = 1) -> float:
     return 1e9 * ((d.links.gbs(ranks, apart) or d.net_gbs) if d.links else d.link_gbs)
 
 
-def step(job: Job, samples: int) -> Step:
+def step(job: PlannedJob, samples: int) -> StepTime:
     """The time of one step of `samples` sequences."""
     x = job.layout
     count = micro_batches(job, samples)
     tokens = count * x.replicas * x.cp * job.tokens
     uneven = holdings.stage_layers(job.model.layers, x.pp)[0] * x.pp / job.model.layers
     compute = uneven * work(job) * tokens / (x.cards * job.device.tflops * 1e12 * EFFICIENCY)
-    return Step(
+    return StepTime(
         compute=compute,
         bubble=compute * (x.pp - 1) / (count * x.vpp) * (not x.layer_split),
         tensor=count * tensor(job),
@@ -100,20 +100,20 @@ def step(job: Job, samples: int) -> Step:
     )
 
 
-def passed(job: Job) -> float:
+def passed(job: PlannedJob) -> float:
     """Bytes of one activation that a micro batch hands on in each layer of a stage, b s h in 16 bit; those of the
     forward pass once more where it is recomputed."""
     layers = holdings.stage_layers(job.model.layers, job.layout.pp)[0]
     return layers * (1 + recomputed(job)[0] / 2) * job.tokens * job.model.hidden * 2.0
 
 
-def tensor(job: Job) -> float:
+def tensor(job: PlannedJob) -> float:
     """Seconds a micro batch: four all-reduces a layer."""
     x = job.layout
     return 8 * passed(job) * (x.tp - 1) / x.tp / link(job, x.tp) if x.tp > 1 else 0.0
 
 
-def experts(job: Job) -> float:
+def experts(job: PlannedJob) -> float:
     """Seconds a micro batch: each token to its experts and back, forward and backward."""
     x, moe = job.layout, job.model.moe
     if not moe or x.ep == 1:
@@ -122,7 +122,7 @@ def experts(job: Job) -> float:
     return 4 * passed(job) * moe.active * (x.ep - 1) / x.ep / parted / link(job, x.ep, x.expert_tp)
 
 
-def context(job: Job) -> float:
+def context(job: PlannedJob) -> float:
     """Seconds a micro batch: keys and values around the ring of context-parallel ranks."""
     x, m = job.layout, job.model
     if x.cp == 1:
@@ -131,7 +131,7 @@ def context(job: Job) -> float:
     return 2 * passed(job) * width * (x.cp - 1) / link(job, x.cp, x.tp)
 
 
-def stages(job: Job) -> float:
+def stages(job: PlannedJob) -> float:
     """Seconds a micro batch: activations on to the next stage and gradients back, once a chunk."""
     x = job.layout
     if x.pp == 1:
@@ -141,7 +141,7 @@ def stages(job: Job) -> float:
     return 2 * x.vpp * width / min(link(job, 2, apart), link(job, x.pp, apart))
 
 
-def data(job: Job, count: int) -> float:
+def data(job: PlannedJob, count: int) -> float:
     """Seconds a step: gradients of what is trained, and weights that ZeRO-3 and FSDP gather for every micro batch."""
     x = job.layout
     shards = x.dense_shards
@@ -154,7 +154,7 @@ def data(job: Job, count: int) -> float:
     return volume * (shards - 1) / shards * (1 - OVERLAPPED) / link(job, shards, x.tp)
 
 
-def offload(job: Job, count: int) -> float:
+def offload(job: PlannedJob, count: int) -> float:
     """Seconds a step: fp32 states to the host and back, parameters for every micro batch."""
     held = holdings.holding(job.model, job.layout, 0).total / job.layout.dense_shards
     moved = 24.0 * held * (1 if job.trains_all else ADAPTED) if {"optimizer", "tensorwise"} & job.offload else 0.0
@@ -162,7 +162,7 @@ def offload(job: Job, count: int) -> float:
     return moved / (HOST_GBS * 1e9)
 
 
-def said(job: Job) -> Iterator[str]:
+def said(job: PlannedJob) -> Iterator[str]:
     """The step that is meant, and the links that it was timed with."""
     size = samples(job)
     x = job.layout
@@ -176,7 +176,7 @@ def said(job: Job) -> Iterator[str]:
     yield from (text for text in job.assumed if text.startswith("links: "))
 
 
-def document(job: Job) -> dict[str, Any]:
+def document(job: PlannedJob) -> dict[str, Any]:
     """The same for programs."""
     known = job.device.links
     return {

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.core.errors import UsageError
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.planner import LaunchPlan, legal, verdict
 
 DEGREES = ("cards", "tp", "pp", "vpp", "ep", "etp", "cp")
@@ -38,7 +38,7 @@ def axis(said: str) -> tuple[str, list[int]]:
     return name, list(dict.fromkeys(numbers))
 
 
-def at(job: Job, name: str, value: int) -> Job:
+def at(job: PlannedJob, name: str, value: int) -> PlannedJob:
     """The job with one number changed."""
     if name in DEGREES:
         changed: dict[str, Any] = {name: value}
@@ -55,7 +55,7 @@ def at(job: Job, name: str, value: int) -> Job:
     return replace(job, seq_len=value) if name == "seq-len" else replace(job, micro_batch=value)
 
 
-def sweep(job: Job, said: str) -> Iterator[tuple[int, LaunchPlan | str]]:
+def sweep(job: PlannedJob, said: str) -> Iterator[tuple[int, LaunchPlan | str]]:
     """Each value with its plan, or with what stands against it."""
     name, numbers = axis(said)
     if name == "lora-rank" and job.trains_all:

@@ -19,7 +19,7 @@ if __name__ == "__main__":  # run as a file: the packages lie beside its folder;
 from launch.catalogue import devices, frameworks, models
 from launch.catalogue.architecture import Model
 from launch.memory import GIB
-from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
+from launch.memory.job import Adapter, Layout, PlannedJob, Precision, Recompute
 from launch.planner import verdict
 
 MIB_IN_GIB = 1024
@@ -58,7 +58,7 @@ def model(said: argparse.Namespace, environment: Mapping[str, str]) -> Model:
     )
 
 
-def job(said: argparse.Namespace, environment: Mapping[str, str]) -> Job:
+def job(said: argparse.Namespace, environment: Mapping[str, str]) -> PlannedJob:
     """The tuner's candidate; full recompute unless it keeps attention (core_attn)."""
     shape = model(said, environment)
     f = frameworks.frameworks()["paddle"]
@@ -69,7 +69,7 @@ def job(said: argparse.Namespace, environment: Mapping[str, str]) -> Job:
     scheme = ("none", "dist_opt", "zero2", "zero3")[min(said.sharding_stage, 3)] if said.sharding_degree > 1 else "none"
     cards = said.dp_degree * said.sharding_degree * said.mp_degree * said.pp_degree
     lora = environment.get("ENVCHECK_METHOD") == "lora"
-    return Job(
+    return PlannedJob(
         model=shape,
         framework=f,
         device=device,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from launch.memory import GIB, bounds, meter, phases, quantised
-from launch.memory.job import Job, Recompute
+from launch.memory.job import PlannedJob, Recompute
 from launch.memory.parts import beside, parts
 from launch.memory.phases import Phase
 from launch.planner.card_memory import CardMemory
@@ -21,7 +21,7 @@ class LaunchPlan:
     `cards` are those of the machine at hand, none of a described one; `parted`: MIG cuts them, into what is not told.
     """
 
-    job: Job
+    job: PlannedJob
     verdict: str
     reason: str
     phases: tuple[Phase, ...]
@@ -55,7 +55,7 @@ class LaunchPlan:
         return f"{self.deciding.name}, stage {self.deciding.stage}"
 
 
-def answer(job: Job) -> LaunchPlan:
+def answer(job: PlannedJob) -> LaunchPlan:
     """The whole answer for one job on cards as it describes them."""
     every = tuple(p for stage in stages(job) for p in phases.phases(job, stage))
     deciding = max(every, key=lambda p: p.total)
@@ -79,7 +79,7 @@ def answer(job: Job) -> LaunchPlan:
     )
 
 
-def fits(job: Job) -> bool:
+def fits(job: PlannedJob) -> bool:
     """Whether `answer` would say that it fits, without the answer: the first stage that needs too much ends it."""
     if job.adapter.saved and job.sharding in ("zero3", "fsdp"):
         return False
@@ -93,7 +93,7 @@ def fits(job: Job) -> bool:
     )
 
 
-def stages(job: Job) -> range | tuple[int, ...]:
+def stages(job: PlannedJob) -> range | tuple[int, ...]:
     """Stages that can differ: the first two, the last two, and where the uneven share of layers ends."""
     pp = job.layout.pp
     if pp <= 4:
@@ -102,7 +102,7 @@ def stages(job: Job) -> range | tuple[int, ...]:
     return tuple(sorted({0, 1, pp - 2, pp - 1, max(0, edge - 1), min(edge, pp - 1)}))
 
 
-def band(job: Job, every: tuple[Phase, ...]) -> tuple[float, float]:
+def band(job: PlannedJob, every: tuple[Phase, ...]) -> tuple[float, float]:
     """The least and the most that is needed.  Where a framework is known to keep less than its modules say, without
     saying how much, the least is that of full recompute."""
     low = max(bounds.low(job, p) for p in every)
@@ -119,13 +119,13 @@ def band(job: Job, every: tuple[Phase, ...]) -> tuple[float, float]:
     return low / foreign(job), high * foreign(job)
 
 
-def foreign(job: Job) -> float:
+def foreign(job: PlannedJob) -> float:
     """By how many times a model may be off of whose layers some are not modelled: counted as attention, 19 such classes
     of transformers 5 come to 0.6 to 1.8 times their size, Mamba 2 and HRM alone to three times."""
     return 2.0 if job.model.foreign else 1.0
 
 
-def judge(job: Job, low: float, high: float, usable: float, deciding: Phase) -> tuple[str, str]:
+def judge(job: PlannedJob, low: float, high: float, usable: float, deciding: Phase) -> tuple[str, str]:
     """fits where the most fits, does not fit where the least does not, else it cannot be told."""
     roomy = usable + bounds.CONTEXT_SHARE * meter.context(job)
     where = f"{deciding.name} on stage {deciding.stage}"
@@ -143,7 +143,7 @@ def judge(job: Job, low: float, high: float, usable: float, deciding: Phase) -> 
     )
 
 
-def host(job: Job) -> float:
+def host(job: PlannedJob) -> float:
     """Bytes of memory of the fullest node: shards that are being read, or its cards' offloaded states and what is put
     together to be saved, whichever is more.
 
@@ -160,7 +160,7 @@ def host(job: Job) -> float:
     return max(per_node * away + collected, per_node * reading)
 
 
-def disk(job: Job) -> float:
+def disk(job: PlannedJob) -> float:
     """Bytes per node: the weights in 16 bit, which every node reads, and the node's share of one full checkpoint
     (16-bit weights and fp32 states, or the adapters')."""
     n = float(job.model.params)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.catalogue.tables import beside
 from launch.rendering.rows import Rows, arguments, rows
 from launch.rendering.schema import Versions, fits
@@ -85,7 +85,7 @@ def called(name: str) -> tuple[str, ...]:
     return tuple(word for word in dict.fromkeys((*ours, *theirs)) if word != name)
 
 
-def spoken(recipe: Recipe, job: Job, installed: Versions) -> tuple[Job, Dialect | None]:
+def spoken(recipe: Recipe, job: RecipeJob, installed: Versions) -> tuple[RecipeJob, Dialect | None]:
     """The job in the words of what is installed, and whose words they are; None: as the recipe has it."""
     for dialect in dialects():
         if set(dialect.of) & set(job.launcher) and _installed(dialect.needs, installed):
@@ -97,7 +97,7 @@ def _installed(needs: Texts, installed: Versions) -> bool:
     return all(package in installed and fits(installed[package], wanted) for package, wanted in needs.items())
 
 
-def translated(recipe: Recipe, job: Job, dialect: Dialect) -> Job:
+def translated(recipe: Recipe, job: RecipeJob, dialect: Dialect) -> RecipeJob:
     program = next((word for word in job.launcher if word in dialect.programs), "")
     device = dialect.devices.get(job.device or recipe.device, {})
     nodes = dialect.several if job.nodes > 1 else {}

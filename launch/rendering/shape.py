@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.core.errors import UsageError
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.catalogue.tables import beside
 from launch.rendering.rows import arguments, merged, rows
 
 
-def shaped(recipe: Recipe, job: Job, nodes: int | None, cards: int | None) -> Job:
+def shaped(recipe: Recipe, job: RecipeJob, nodes: int | None, cards: int | None) -> RecipeJob:
     """The job on so many nodes of so many cards; UsageError with the counts that would do."""
     wanted = (job.nodes if nodes is None else nodes, job.processes if cards is None else cards)
     if wanted == (job.nodes, job.processes):
@@ -39,7 +39,7 @@ def shaped(recipe: Recipe, job: Job, nodes: int | None, cards: int | None) -> Jo
     return several(ranked(grown)) if wanted[0] > 1 else ranked(grown)
 
 
-def ranked(job: Job) -> Job:
+def ranked(job: RecipeJob) -> RecipeJob:
     """The job with what makes its launcher start a process for each card, where that is a variable."""
     found = next((table for word, table in _tables("ranks").items() if word in job.launcher), None)
     if found is None or job.processes == 1:
@@ -47,11 +47,11 @@ def ranked(job: Job) -> Job:
     return replace(job, environment={**job.environment, **found["environment"]})
 
 
-def _degrees(job: Job) -> str:
+def _degrees(job: RecipeJob) -> str:
     return " x ".join(f"{name} {degree}" for name, degree in job.parallel.items() if name != "data")
 
 
-def several(job: Job) -> Job:
+def several(job: RecipeJob) -> RecipeJob:
     """The job with what its launcher wants to know where there are other nodes; it may know already."""
     for word, table in _tables("several").items():
         if word in job.launcher:

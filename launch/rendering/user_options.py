@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from envcheck.core.errors import UsageError
-from installers.recipes.recipe import Job
+from installers.recipes.recipe import RecipeJob
 from launch.catalogue.tables import beside
 from launch.rendering.dialects import called
 from launch.rendering.rows import Rows, arguments, merged, rows
@@ -102,7 +102,7 @@ def _instead(name: str, near: str | None, known: OptionSchema) -> str:
     return f"did you mean {near}?" if near else "see the upstream's own list of options"
 
 
-def applied(job: Job, given: Rows) -> Job:
+def applied(job: RecipeJob, given: Rows) -> RecipeJob:
     """The job with these options in the place of its own; steps and degrees of the job's data follow them."""
     before = rows(job.arguments)
     for name, values in given.items():
@@ -119,7 +119,7 @@ def _token(values: Sequence[str]) -> str:
     return found[1] if found else ""
 
 
-def filled(job: Job, token: str, value: str) -> Job:
+def filled(job: RecipeJob, token: str, value: str) -> RecipeJob:
     """The job with a token's value wherever it stands: files that are asked for are those of the value."""
 
     def texts(each: Iterable[str]) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def filled(job: Job, token: str, value: str) -> Job:
     )
 
 
-def _synced(job: Job, given: Rows) -> Job:
+def _synced(job: RecipeJob, given: Rows) -> RecipeJob:
     """`steps` and `parallel` say what the options say: gates and planner read them."""
     tables = beside(__file__, "synced")
     steps = _followed(job.steps, given, tables["steps"])
@@ -159,7 +159,7 @@ def _number(name: str, values: Sequence[str]) -> str:
     return text
 
 
-def own_data(job: Job, file: str) -> Job:
+def own_data(job: RecipeJob, file: str) -> RecipeJob:
     """The job on the user's file; what it would read else is no longer asked for."""
     if not job.own_data:
         return job

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from envcheck.core.errors import UsageError
-from installers.recipes.recipe import Job
+from installers.recipes.recipe import RecipeJob
 from launch.catalogue.tables import beside
 from launch.rendering.rows import Rows, rows
 
@@ -46,13 +46,13 @@ def values(given: Rows) -> None:
                 )
 
 
-def whole(job: Job) -> None:
+def whole(job: RecipeJob) -> None:
     """UsageError where the user's options and the job's own do not go together, with what would."""
     _warm_up(job)
     _degrees(job)
 
 
-def _warm_up(job: Job) -> None:
+def _warm_up(job: RecipeJob) -> None:
     most, warm = job.steps.get("max"), job.steps.get("warmup")
     if most is None or warm is None or warm < most:
         return
@@ -62,7 +62,7 @@ def _warm_up(job: Job) -> None:
     raise UsageError(words, step)
 
 
-def _degrees(job: Job) -> None:
+def _degrees(job: RecipeJob) -> None:
     world, product = job.nodes * job.processes, math.prod(job.parallel.values())
     if not job.parallel or (product > 0 and world % product == 0):
         return
@@ -77,7 +77,7 @@ def _degrees(job: Job) -> None:
     raise UsageError(f"{said} = {product}, which does not divide {processes}", step)
 
 
-def _legal(job: Job, world: int) -> Iterator[str]:
+def _legal(job: RecipeJob, world: int) -> Iterator[str]:
     """For each degree the ones that would do while the others stay."""
     for name in job.parallel:
         rest = math.prod(degree for other, degree in job.parallel.items() if other != name)
@@ -89,7 +89,7 @@ def _listed(number: int) -> str:
     return ", ".join([str(n) for n in range(1, number + 1) if number % n == 0][:MOST])
 
 
-def _option(job: Job, table: str, meant: str) -> str:
+def _option(job: RecipeJob, table: str, meant: str) -> str:
     """What the job's program calls it; our word where it has no option for it."""
     names = [name for name, ours in beside(__file__, "synced")[table].items() if ours == meant]
     there = rows(job.arguments)

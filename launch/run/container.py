@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING
 
 from envcheck.core import paths
 from envcheck.core.errors import EnvcheckError, StepError
+from envcheck.core.facts import Facts
+from envcheck.job.command import PROGRAMS, TrainingCommand
 from installers.container_environment import ContainerProvisioner
 from installers.images import engine
 from installers.recipes.recipe import Container, Recipe
 from installers.targets import container_errors
 from installers.targets.exec_target import OWN, ContainerTarget
-from launch.job.command import PROGRAMS, TrainingCommand
-from launch.job.environment import CleanEnvironment
-from launch.job.stage import StageFacts, StageQuestion, answered, question
 from launch.programs import carried
 from launch.run.agent_link import ContainerTraining
 from launch.run.launcher import argv
+from launch.targets.clean_environment import CleanEnvironment
+from launch.targets.stage import StageFacts, StageQuestion, answered, question
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -38,10 +39,11 @@ NONCE = ".here"  # by this file the sitter sees that its folder and ours are one
 
 @dataclass(frozen=True)
 class ContainerStage:
-    """`role` is this node's, in a recipe of several roles."""
+    """`role` is this node's, in a recipe of several roles; `facts` are this machine's, asked where None."""
 
     recipe: Recipe
     role: str = ""
+    facts: Facts | None = None
 
     @property
     def title(self) -> str:
@@ -73,11 +75,11 @@ class ContainerStage:
     def look(self, asked: StageQuestion) -> StageFacts:
         """What provision would still do is missing; without an engine nothing can be told of the inside."""
         try:
-            plan = ContainerProvisioner(self.recipe, self._notes, role=self.role).look()
+            plan = ContainerProvisioner(self.recipe, self._notes, role=self.role, facts=self.facts).look()
             if plan.obstacles:
                 first = plan.obstacles[0]
                 return StageFacts(obstacle=first.why, next_step=first.remedy)
-            missing = tuple(f"not done yet: {step.title}" for step in plan.steps if step.name != "weights")
+            missing = tuple(f"not done yet: {step.title}" for step in plan.unready)
             return StageFacts(missing=missing) if missing else self._inside(asked)
         except EnvcheckError as err:
             return StageFacts(obstacle=err.message, next_step=err.next_step or "")

@@ -14,15 +14,17 @@ import psutil
 
 from envcheck.core import process as runner
 from envcheck.core.errors import StepError
+from envcheck.job.command import TrainingCommand
 from installers.recipes.recipe import Recipe
+from installers.software import sources
 from installers.state import environment
-from launch.job.command import TrainingCommand
-from launch.job.environment import CleanEnvironment
-from launch.job.stage import StageFacts, StageQuestion, answered, question
+from installers.targets.target import VenvTarget
 from launch.programs import container_agent, place_probe
 from launch.run.launcher import argv
 from launch.run.process_tree import ProcessTree, end_survivors
 from launch.run.record import checkpoints
+from launch.targets.clean_environment import CleanEnvironment
+from launch.targets.stage import StageFacts, StageQuestion, answered, question
 
 GRACE_S = 8.0
 
@@ -53,10 +55,17 @@ class HostStage:
         said |= {"marks": {}, "shm_bytes": None, "shm_free_bytes": None, "memory_bytes": None}
         return StageFacts(
             **answered(said),
-            missing=tuple(environment.ready(self.recipe, self.folder)) if self.folder else (),
+            missing=tuple(environment.ready(self.recipe, self.folder, self._versions())) if self.folder else (),
             python=(env.python or "") if env else "",
             packages=env.packages if env else {},
         )
+
+    def _versions(self) -> dict[str, str]:
+        """The clones' commits and the sums of what was built, as far as files tell."""
+        assert self.folder
+        commits = {each.directory: place_probe.commit(Path(each.directory)) for each in self.recipe.checkouts}
+        made = sources.sums(VenvTarget(self.folder), self.recipe.builds)
+        return {**{directory: commit for directory, commit in commits.items() if commit}, **made}
 
     def mark(self, run: Path) -> str:
         return str(run)

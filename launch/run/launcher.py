@@ -12,14 +12,14 @@ from typing import Any, Protocol
 from envcheck.core.model import Finding
 from envcheck.core.secrets import redact
 from envcheck.core.signals import heard_by
-from launch.job import checkpoint_on_stop
-from launch.job.command import TrainingCommand
-from launch.job.environment import CleanEnvironment
-from launch.job.stage import Stage, Training
+from envcheck.job.command import TrainingCommand
 from launch.logs.step import TrainingStep
 from launch.run import first_failure
 from launch.run.process_tree import outlived
 from launch.run.watch import Watch
+from launch.targets import checkpoint_on_stop
+from launch.targets.clean_environment import CleanEnvironment
+from launch.targets.stage import Stage, Training
 
 LOOK_EVERY_S = 0.2
 TEXT_LIMIT = 1 << 20

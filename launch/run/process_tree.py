@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psutil
 
-from launch.job.environment import MARK
 from launch.programs.container_agent import RANKS
+from launch.targets.clean_environment import MARK
 
 
 class ProcessTree:

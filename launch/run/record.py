@@ -27,9 +27,9 @@ from launch.programs import container_agent
 from launch.run.launcher import Ending, argv
 
 if TYPE_CHECKING:
+    from envcheck.job.command import TrainingCommand
     from launch.gates.context import GateContext
-    from launch.job.command import TrainingCommand
-    from launch.job.environment import CleanEnvironment
+    from launch.targets.clean_environment import CleanEnvironment
 
 NAME = "run.json"
 Record = dict[str, Any]

@@ -18,9 +18,9 @@ from envcheck.core.signals import unheard
 from envcheck.core.units import MIB, mib
 from envcheck.explain.localize import spoken
 from envcheck.explain.model import Diagnosis
+from envcheck.job.command import TrainingCommand
 from launch.gates import waive
 from launch.gates.waive import GateWaiver
-from launch.job.command import TrainingCommand
 from launch.logs.fields import ESCAPE
 from launch.run import loss_plot
 from launch.run.first_failure import FirstFailure

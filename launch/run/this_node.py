@@ -16,16 +16,16 @@ from envcheck.core.installed_versions import toolkit_version
 from envcheck.core.key_value import driver_version
 from envcheck.core.signals import heard_by, interrupt
 from envcheck.core.version import __version__
+from envcheck.job.command import TrainingCommand, render
+from envcheck.job.placeholders import split_address
 from envcheck.vendors import VENDORS
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.gates.context import GateContext
-from launch.job.command import TrainingCommand, render
-from launch.job.placeholders import split_address
-from launch.job.request import Request
 from launch.rendezvous.hello import Hello
 from launch.rendezvous.meeting import meet
 from launch.rendezvous.result import RendezvousResult, Say, alone, failed
 from launch.run.choose import filled
+from launch.targets.request import TrainRequest
 
 BY_NODE = ("rank", "host", "output", "log_dir", "python", "data", "interfaces")  # tokens that differ rightly
 # Where nodes meet whose launcher opens no port that its command names: the same on all, as nobody can tell the others a
@@ -34,7 +34,7 @@ MEET_PORT = 29399
 OURS = {"program": "{program}", "data": "{data}"}  # where envcheck itself lies on a node, which may differ, too
 
 
-def settled(request: Request, job: Job) -> Request:
+def settled(request: TrainRequest, job: RecipeJob) -> TrainRequest:
     """With this node's address and rank; where nobody gave it a rank, who owns the master's address is node 0 and the
     others learn theirs when they meet."""
     master = split_address(request.master or "")[0]
@@ -47,7 +47,7 @@ def settled(request: Request, job: Job) -> Request:
     return replace(request, rank=rank, host=host, interfaces=interface(host or ""), found=found)
 
 
-def gather(request: Request, seen: GateContext, auto: bool, say: Say) -> RendezvousResult:
+def gather(request: TrainRequest, seen: GateContext, auto: bool, say: Say) -> RendezvousResult:
     """The nodes of the job, before their launchers start; `auto`: node 0 gives the ranks."""
     master, given = split_address(request.master or "")[0], filled(request, seen.recipe, seen.stage, seen.runs / "run")
     same = {token: text for token, text in given.items() if token not in BY_NODE}

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TextIO
 from envcheck.core.language import label
 from envcheck.core.secrets import redact
 from envcheck.core.signals import unheard
-from launch.job.stage import WorkerProcesses
 from launch.logs import eta
 from launch.logs.reader import LogReader
 from launch.logs.step import TrainingStep, words
 from launch.run.first_failure import WorkerEnd
+from launch.targets.stage import WorkerProcesses
 
 if TYPE_CHECKING:
     from rich.status import Status

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:  # the help of train needs the options alone
-    from launch.job.request import Request
     from launch.runs.run_state import Run
+    from launch.targets.request import TrainRequest
 
 PACKAGE = "launch.backends"
 NAMES = ("slurm", "k8s")
@@ -61,7 +61,7 @@ class PreviewOptions:
 class BackendSession(Protocol):
     """A backend's session.py."""
 
-    def train(self, request: Request, own: Own, shown: PreviewOptions) -> int: ...
+    def train(self, request: TrainRequest, own: Own, shown: PreviewOptions) -> int: ...
 
 
 class Scheduler(Protocol):

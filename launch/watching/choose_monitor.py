@@ -15,15 +15,15 @@ from envcheck.vendors import VENDORS
 from launch.gates.answers import used, visible
 from launch.gates.cards import NUMBERS
 from launch.gates.context import GateContext
-from launch.job.request import Request
 from launch.run.watch import Teller
+from launch.targets.request import TrainRequest
 from launch.watching import rules
 from launch.watching.cards import Sampler
 from launch.watching.monitor import Monitor
 from launch.watching.screen import WatchScreen
 
 
-def build_monitor(request: Request, seen: GateContext, run: Path) -> Monitor:
+def build_monitor(request: TrainRequest, seen: GateContext, run: Path) -> Monitor:
     """Its cards are those of this machine; with an engine elsewhere there are none here, and none is looked at."""
     found = next((v for v in seen.facts.vendors if v.name == seen.device), None)
     vendor = VENDORS[seen.device]
@@ -38,7 +38,7 @@ def _own(seen: GateContext) -> tuple[Device, ...]:
     return () if said is not None and not NUMBERS.fullmatch(said) else used(seen)
 
 
-def choose_teller(request: Request, seen: GateContext, run: Path, monitor: Monitor) -> Teller | WatchScreen:
+def choose_teller(request: TrainRequest, seen: GateContext, run: Path, monitor: Monitor) -> Teller | WatchScreen:
     """What tells a person: one line, or with --watch the whole screen."""
     most = seen.job.steps.get("max")
     if not request.watch or request.detach:

@@ -11,8 +11,9 @@ limits       {open_files_soft, open_files_hard, memlock_soft_bytes, memlock_hard
 environment  {NAME: value} of the variables that training reads, secrets blanked
 network      {hostname_resolves_to: [address] | null, interfaces: {name: {addresses: [..], mtu, up}}}
 clock        {synchronised: true | false | null, time: seconds since 1970}
-packages     {python, executable, packages: {name: version}, environments: {recipe: {python, executable, packages}}}
-              of the python3 on PATH, and of the environments that provision made
+packages     {python, executable, packages: {name: version}, environments: {recipe: {python, executable, packages}},
+              proofs: {recipe: digest}}: of the python3 on PATH, of the environments that provision made, and what it
+              proved there
 caller, paths: permissions.py; processes, kernel, containers, libraries, loader, rdma, bus, rank_table: in their files
 """
 
@@ -42,6 +43,7 @@ from probes.host import (
     loader,
     permissions,
     processes,
+    proofs,
     rdma,
 )
 
@@ -128,7 +130,11 @@ def packages() -> dict[str, Any]:
     made = home / "environments" if home else None
     folders = sorted(made.iterdir()) if made and made.is_dir() else []
     environments = {folder.name: installed.of_environment(folder) for folder in folders if (folder / "bin").is_dir()}
-    return {**installed.of_path_python(), "environments": environments}
+    proved = {
+        folder.name: proofs.of_folder(folder, environments.get(folder.name, {}).get("packages")) for folder in folders
+    }
+    told = {name: digest for name, digest in proved.items() if digest}
+    return {**installed.of_path_python(), "environments": environments, "proofs": told}
 
 
 def _text(path: str) -> str:

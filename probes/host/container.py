@@ -20,9 +20,16 @@ def parse(answer: Answer) -> Engine | None:
     return Engine(
         version=version if isinstance(version, str) and version else None,
         runtimes=tuple(sorted(map(str, runtimes))) if isinstance(runtimes, dict) else (),
+        cdi=_cdi_names(said.get("DiscoveredDevices")),
         root_dir=root if isinstance(root, str) and root else None,
         error=_error(answer, errors, bool(version)),
     )
+
+
+def _cdi_names(devices: object) -> tuple[str, ...]:
+    """[{"Source": "cdi", "ID": "iluvatar.com/gpu=0"}, ...]; engines before 28.2 list none."""
+    found = [each for each in devices if isinstance(each, dict)] if isinstance(devices, list) else []
+    return tuple(sorted(str(each.get("ID")) for each in found if each.get("Source") == "cdi"))
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -64,6 +64,12 @@ def environments(said: Said) -> dict[str, Packages]:
     return {name: found for name, value in _entries(listed) if (found := packages(value))}
 
 
+def proofs(said: Said) -> dict[str, str]:
+    """Digests by recipe."""
+    listed = said.get("proofs") if said else None
+    return (texts(listed) or {}) if isinstance(listed, dict) else {}
+
+
 def _interface(value: object) -> Interface:
     if not isinstance(value, dict):
         return Interface()

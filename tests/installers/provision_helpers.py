@@ -187,6 +187,10 @@ class Machine:
     def own(self) -> Path:
         return self.folder / ".envcheck"
 
+    @property
+    def lock(self) -> Path:
+        return self.own / "recipes" / "little" / "envcheck.lock"
+
     def argv(self, *options: str, recipe: str = "little") -> list[str]:
         base = [sys.executable, "-m", "envcheck", "provision"]
         return [*base, "--recipes", str(self.recipes), "--recipe", recipe, *options]

@@ -12,15 +12,22 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.job.container import CardGrant, JobContainer
 from installers import as_script
-from installers.container_plan import TITLES
+from installers.bundle.weights_plan import WeightsState
 from installers.containers.compare import Action
-from installers.containers.spec_from_recipe import ContainerPlan
+from installers.containers.host_paths import ContainerPlan
+from installers.plan.step import Plan
 from installers.recipes import catalogue
 from installers.recipes.container_spec import as_written
 from installers.recipes.recipe import Build, Container, Mount, Package, Recipe
 from installers.state import environment
-from installers.steps.model import Plan, Step
+from installers.steps.pull_image import PullImage
+from installers.steps.python_packages import InstallPackages
+from installers.steps.run_container import RunContainer
+from installers.steps.source_build import BuildSource
+from installers.steps.verification import VerifyEnvironment
+from installers.steps.weights import FetchWeights
 from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import Machine, serving, stock, wheel
 from tests.installers.test_boxed import Box
@@ -134,7 +141,7 @@ exit 0
 """
 
 
-def boxed(tmp_path: Path, **changes: object) -> tuple[Recipe, Plan]:
+def boxed(tmp_path: Path, action: Action = Action.CREATE) -> tuple[Recipe, Plan]:
     recipe = replace(
         catalogue.by_name(catalogue.load_all(), "tiny-cpu"),
         packages=(Package("first", "==1.0"), Package("second", ">=2", "https://index.example/simple")),
@@ -143,15 +150,15 @@ def boxed(tmp_path: Path, **changes: object) -> tuple[Recipe, Plan]:
         libraries=(),
     )
     assert recipe.container
-    drawn = ContainerPlan(as_written(recipe.container, "image@sha256:" + "1" * 64, str(tmp_path)), "", ("/srv/a b",))
+    name = "image@sha256:" + "1" * 64
+    drawn = ContainerPlan(JobContainer(as_written(recipe.container, name, str(tmp_path)), CardGrant("")), ("/srv/a b",))
     base = ("why not", "something", "not needed")
-    title = str(changes.pop("title", "make and start the container box"))
     steps = (
-        Step("image", "pull image", *base),
-        Step("container", title, *base, drawn=drawn, **changes),  # type: ignore[arg-type]
-        *(Step("packages", f"install {p.name}", *base, packages=(p,)) for p in recipe.packages),
-        Step("weights", "fetch\nrm -rf /tmp/nothing", *base),
-        Step("proof", "prove it", *base),
+        PullImage("pull image", *base, image=None, reference=name),
+        RunContainer("make the container box run", *base, drawn=drawn, action=action),
+        *(InstallPackages(f"install {p.name}", *base, packages=(p,), again=False) for p in recipe.packages),
+        FetchWeights("fetch\nrm -rf /tmp/nothing", *base, weights=WeightsState()),
+        VerifyEnvironment("prove it", *base),
     )
     return recipe, Plan("tiny-cpu", tmp_path, steps, boxed="box")
 
@@ -187,15 +194,12 @@ def test_in_a_container(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
-    (
-        ({"title": TITLES[Action.START][0].format("box")}, ["start box"]),
-        ({"recreate": True}, ["rm --force box", "run --detach"]),
-    ),
+    ("action", "expected"),
+    ((Action.START, ["start box"]), (Action.RECREATE, ["rm --force box", "run --detach"])),
 )
-def test_a_container_that_is_there(changes: dict[str, object], expected: list[str], tmp_path: Path) -> None:
+def test_a_container_that_is_there(action: Action, expected: list[str], tmp_path: Path) -> None:
     """One that is only stopped is started; one that is made anew is removed first."""
-    recipe, plan = boxed(tmp_path, **changes)
+    recipe, plan = boxed(tmp_path, action)
     said = run_with_docker(as_script.script(recipe, plan), tmp_path)[1:]
 
     assert [line[: len(start)] for line, start in zip(said, expected, strict=False)] == expected
@@ -220,7 +224,7 @@ def test_built_from_source(tmp_path: Path) -> None:
         prepend={"PATH": "/opt/it's"},
     )
     (tmp_path / "clonedir").mkdir()
-    step = Step("build", "build demo", "why", "changes", "undo", build=build)
+    step = BuildSource("build demo", "why", "changes", "undo", build=build)
     text = as_script.script(recipe, replace(plan, folder=tmp_path / "venv", boxed="", steps=(step,)))
     clean(text, tmp_path)
     done = subprocess.run(

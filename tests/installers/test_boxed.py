@@ -119,6 +119,20 @@ def box(engine: Engine, python_image: str, tmp_path: Path) -> Iterator[Box]:
         made.remember(python_image)
 
 
+def test_the_published_options_are_remembered(box: Box) -> None:
+    """The derived container is made anew with the document's options only when --recreate says so too; later runs keep
+    them, and --recreate alone goes back."""
+    file = box.folder / "recipes" / "boxed.toml"
+    file.write_text(file.read_text().replace('network = "host"', 'network = "host"\npid = "host"'))
+    seen = []
+    for words in ((), ("--as-published",), ("--as-published", "--recreate"), (), ("--recreate",)):
+        done = box.run("--yes", *words)
+        pid = box.engine.docker("inspect", "-f", "{{.HostConfig.PidMode}}", box.name).stdout.strip()
+        seen.append((done.returncode, pid, "differs from the plan in pid" in done.stderr))
+
+    assert seen == [(0, "", False), (1, "", True), (0, "host", False), (0, "host", False), (0, "", False)]
+
+
 def test_from_nothing_to_proved_and_back(box: Box, python_image: str) -> None:
     """Pulled, started, installed, proved; a second run does nothing; undone, nothing of it is left."""
     box.forget(python_image)

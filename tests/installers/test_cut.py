@@ -92,8 +92,9 @@ def state(machine: Machine) -> dict[str, object]:
         "link": (site / "lender/libs/libnobody-has-this.so.7").resolve().name,
         "clones": clones,
         "weights": sorted((path.name, path.stat().st_size) for path in (top / "models/ernie").iterdir()),
-        "lock": locked(lockfile.load(machine.own / "envcheck.lock"), top / "built"),
-        "mark": {key: mark[key] for key in ("made", "recipe", "doing", "digest", "proven", "added")},
+        "lock": locked(lockfile.load(machine.lock), top / "built"),
+        "mark": {key: mark[key] for key in ("made", "doing", "added")},
+        "proof": mark["proofs"]["little"] | {"sources": sorted(mark["proofs"]["little"]["sources"])},
         "left": sorted(path.name for path in machine.own.iterdir() if path.name not in ("tmp", "pip.log", "venv.log")),
     }
 

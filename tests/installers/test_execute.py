@@ -12,12 +12,23 @@ import pytest
 
 from envcheck.core.errors import StepError
 from installers import execute
+from installers.containers.compare import Action
+from installers.containers.host_paths import ContainerPlan
+from installers.plan.step import Plan
+from installers.provisioner import Provisioner
 from installers.recipes.recipe import Recipe
-from installers.steps import perform
-from installers.steps.model import Plan, Step
+from installers.steps import dispatch
+from installers.steps.run_container import RunContainer
 from installers.steps.work import Work
 
-START = Step("container", "start the container", "it is there and does not run", "starts it", "docker stop")
+START = RunContainer(
+    "start the container",
+    "it is there and does not run",
+    "starts it",
+    "docker stop",
+    drawn=cast("ContainerPlan", None),
+    action=Action.START,
+)
 
 
 class Fading:
@@ -38,10 +49,11 @@ class Fading:
 def test_a_container_that_does_not_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is started once, not for ever, and what happened is said with what to do."""
     started: list[str] = []
-    monkeypatch.setattr(perform, "do", lambda step, work: started.append(step.name) or "runs")
+    monkeypatch.setattr(dispatch, "perform", lambda step, work: started.append(step.name) or "runs")
 
     with pytest.raises(StepError) as refused:
-        execute.provision(Fading(tmp_path / "own"), ask=lambda plan: True, report=lambda event: None)
+        fading = cast("Provisioner", Fading(tmp_path / "own"))
+        execute.provision(fading, ask=lambda plan: True, report=lambda event: None)
 
     assert started == ["container"]
     assert "missing again at once: it is there and does not run" in refused.value.message

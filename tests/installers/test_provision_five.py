@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
 from installers.recipes.container_spec import size_bytes
 from installers.recipes.recipe import Recipe
@@ -33,8 +34,10 @@ OURS = ROOT / "envcheck" / "simulate" / "machines"
 NO_ENGINE = "the container engine is not running"  # a simulated machine has none
 # The simulated 800T A2 has the driver of the page after which it was made; these two want that of their images' CANN.
 OLD_DRIVER = {
-    "qwen-7b-npu-llamafactory": ["driver 24.1.rc1.b030 is here, 25.3.RC1 or newer is wanted"],
-    "qwen-7b-npu-swift": ["driver 24.1.rc1.b030 is here, 25.2.0 or newer is wanted"],
+    "qwen-7b-npu-llamafactory": [
+        "driver 24.1.rc1.b030 is installed; recipe qwen-7b-npu-llamafactory requires 25.3.RC1 or newer"
+    ],
+    "qwen-7b-npu-swift": ["driver 24.1.rc1.b030 is installed; recipe qwen-7b-npu-swift requires 25.2.0 or newer"],
 }
 # ernie-21b-hetero has no image: its packages go into an environment of the Python that runs envcheck, which must be
 # 3.10, and its clones to /workspace, where a user who is not root may not write.
@@ -90,6 +93,10 @@ def test_the_whole_plan(name: str, tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
+# Their documents give the container what is derived: the cards' nodes, and no more rights.
+AS_DOCUMENTED = ("qwen-7b-npu-llamafactory", "qwen-7b-npu-swift")
+
+
 @pytest.mark.parametrize("name", MACHINES)
 def test_what_stands_in_the_way(name: str, tmp_path: Path) -> None:
     """On its own machine nothing is in the way of a set-up but the engine that a simulated machine lacks, or the
@@ -101,27 +108,44 @@ def test_what_stands_in_the_way(name: str, tmp_path: Path) -> None:
     assert [why for why, begins in zip(found, expected, strict=True) if not why.startswith(begins)] == []
     assert code == (1 if expected else 0)
     assert said["obstacle"] == next(iter(said["obstacles"]), None)
-    assert [hand["why"].partition(";")[0] for hand in said["by_hand"]] == OLD_DRIVER.get(name, [])
-    assert said["mind"] == []
+    assert [hand["why"].rpartition(";")[0] for hand in said["by_hand"]] == OLD_DRIVER.get(name, [])
+    doubts = [f"this container is not verified on hardware; if it sees no device: envcheck provision --recipe {name}"]
+    assert [words.partition(" --as")[0] for words in said["mind"]] == (
+        doubts if name in BOXED and name not in AS_DOCUMENTED else []
+    )
+
+
+def container_of(name: str, home: Path, *more: str) -> dict[str, Any]:
+    _, said = planned(name, MACHINES[name], home, *more)
+    made: dict[str, Any] = next(step for step in said["steps"] if step["name"] == "container")["container"]
+    return made
 
 
 @pytest.mark.parametrize("name", BOXED)
 def test_what_the_container_gets(name: str, tmp_path: Path) -> None:
-    """The document has every mount, device, variable and limit that the container is made with."""
-    box = recipe_of(name).container
+    """The document has every mount, device, variable and limit that the container is made with: not privileged, the
+    cards by their nodes where these suffice, else by the vendor's runtime; with --as-published as the vendor's
+    document has it."""
+    recipe = recipe_of(name)
+    box, vendor = recipe.container, VENDORS[recipe.device]
     assert box
-    _, said = planned(name, MACHINES[name], tmp_path)
-    made = next(step for step in said["steps"] if step["name"] == "container")["container"]
+    derived, published = (container_of(name, tmp_path, *more) for more in ((), ("--as-published",)))
+    mounts = [(mount.target, mount.read_only) for mount in box.mounts]
 
-    assert [mount["target"] for mount in made["mounts"]] == [mount.target for mount in box.mounts]
-    assert [mount["read_only"] for mount in made["mounts"]] == [mount.read_only for mount in box.mounts]
-    assert [d.split(":")[0] for d in made["devices"]] == ([] if made["privileged"] else list(box.devices))
-    assert made["environment"] == box.environment
-    assert made["shm_bytes"] == (size_bytes(box.shm_size) if box.shm_size else None)
-    assert [made[key] for key in ("name", "network", "ipc", "pid", "workdir")] == [
-        box.name, box.network, box.ipc, box.pid, box.workdir,
-    ]  # fmt: skip
-    assert len(made["ports"]) == len(box.ports)
+    assert [(mount["target"], mount["read_only"]) for mount in published["mounts"]] == mounts
+    assert [d.split(":")[0] for d in published["devices"]] == ([] if published["privileged"] else list(box.devices))
+    assert (published["environment"], published["pid"]) == (box.environment, box.pid)
+    assert [(m["target"], m["read_only"]) for m in derived["mounts"]] == [m for m in mounts if m[0] != "/dev"]
+    by_nodes = vendor.nodes_suffice
+    assert (derived["privileged"], bool(derived["devices"]), derived["pid"]) == (False, by_nodes, "")
+    assert derived["runtime"] == ("" if by_nodes else vendor.runtime)
+    assert set(derived["environment"]) == {*box.environment, *(() if by_nodes else (vendor.runtime_env,))}
+    for made in (derived, published):
+        assert made["shm_bytes"] == (size_bytes(box.shm_size) if box.shm_size else None)
+        assert [made[key] for key in ("name", "network", "ipc", "workdir")] == [
+            box.name, box.network, box.ipc, box.workdir,
+        ]  # fmt: skip
+        assert len(made["ports"]) == len(box.ports)
 
 
 def test_at_a_terminal(tmp_path: Path) -> None:
@@ -130,9 +154,9 @@ def test_at_a_terminal(tmp_path: Path) -> None:
     box = recipe_of(name).container
     assert box
     short, whole = (provision(name, MACHINES[name], tmp_path, *more).stdout for more in ((), ("--verbose",)))
-    there = [words for words in (*box.devices, *(mount.target for mount in box.mounts)) if words not in whole]
+    there = [words for words in ("/dev/davinci7", *(mount.target for mount in box.mounts)) if words not in whole]
 
-    assert re.search(r"\n {15}devices   /dev/davinci0, .*, and \d+ more\n", short)
+    assert re.search(r"\n {15}mounts\s[^,]*,.*?\sand\s+\d+\s+more\n {15}devices   /dev/davinci0", short, re.DOTALL)
     assert re.search(r"\n {15}shares    ipc of host\n", short)
     assert all(len(line) <= 100 for line in short.splitlines() if " " in line.strip())
     assert there == []
@@ -162,9 +186,9 @@ def small(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("machine", "expected"),
     (
-        ("atlas-800t-a2", ["processor is aarch64, and ernie-300b-npu is for x86_64", "8 Huawei Ascend devices of 64 "]),
-        ("small", ["8 Huawei Ascend devices of 32 GiB are here; ernie-300b-npu wants 16 of 64 GiB"]),
-        ("bi-v150x8", ["cards of Iluvatar CoreX and none of Huawei Ascend; ernie-300b-npu wants 16 of 64 GiB"]),
+        ("atlas-800t-a2", ["supports x86_64 only; this host is aarch64", "needs 16 devices; 8 found"]),
+        ("small", ["this job needs 16 devices; 8 found", "32 GiB of memory; this job needs 16 devices of 64 GiB"]),
+        ("bi-v150x8", ["this job needs Huawei Ascend devices; this machine has none"]),
     ),
 )  # fmt: skip
 def test_the_wrong_machine(machine: str, expected: list[str], tmp_path: Path) -> None:
@@ -196,4 +220,4 @@ def test_no_cards_tell_no_role(tmp_path: Path) -> None:
     done = provision("ernie-21b-hetero", "cpu", tmp_path)
 
     assert done.returncode == 2
-    assert "say --node-role nvidia or --node-role iluvatar" in done.stderr
+    assert "add --node-role iluvatar or --node-role nvidia" in done.stderr

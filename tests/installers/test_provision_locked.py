@@ -43,7 +43,7 @@ def test_again_elsewhere(machine: Machine, index: Index, tmp_path: Path) -> None
 
     assert first.returncode == 0, first.stderr
     assert {wheel.name: wheel.version for wheel in lockfile.load(lock).wheels} == {"alpha": "2.0", "beta": "2.0"}
-    assert lock.read_text() == (machine.own / "envcheck.lock").read_text()
+    assert lock.read_text() == machine.lock.read_text()
 
     wheel(tmp_path / "index", "alpha", "3.0", needs="beta")
     wheel(tmp_path / "index", "beta", "4.0")

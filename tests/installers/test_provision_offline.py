@@ -84,7 +84,7 @@ def test_without_a_network(machine: Machine, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert machine.versions() == "2.0 2.0"
     assert (tmp_path / "clone" / "told.txt").read_text() == "here"
-    kept = lockfile.load(machine.own / "envcheck.lock")
+    kept = lockfile.load(machine.lock)
     assert [(w.name, w.version) for w in kept.wheels] == [("alpha", "2.0"), ("beta", "2.0")]
     assert len(kept.checkouts) == 1
 

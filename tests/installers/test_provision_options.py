@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,10 +14,15 @@ from envcheck.cli import main, provision_modes
 from envcheck.cli.commands.provision import provision
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
+from installers.bundle.sources import Supply
 from installers.images import reference
+from installers.plan.host_facts import HostFacts
+from installers.recipes import catalogue
 from installers.recipes.recipe import Package
-from installers.steps import model
-from installers.steps.model import Where
+from installers.state.environment import Environment, FolderKind
+from installers.steps import python_packages
+from installers.steps.target_state import DesiredState
+from installers.steps.venv_state import VenvState
 from tests.installers.provision_helpers import recipe_file
 
 
@@ -166,7 +172,7 @@ def test_for_a_driver() -> None:
         provision_modes.check(["--device", "--sha256"])
 
 
-@pytest.mark.parametrize("words", [("--recreate",), ("--least-privilege",), ("--registry", "mirror.example.org")])
+@pytest.mark.parametrize("words", [("--recreate",), ("--as-published",), ("--registry", "mirror.example.org")])
 def test_for_a_container(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """What only a container would hear is refused where the recipe has none."""
     code, said = told(capsys, "--recipe", "tiny-cpu", "--dry-run", *words)
@@ -178,7 +184,11 @@ def test_for_a_container(words: tuple[str, ...], capsys: pytest.CaptureFixture[s
 def test_a_password_of_an_index() -> None:
     """A plan is shown and kept: it names the index, not the way in."""
     package = Package("alpha", "", "https://someone:hunter22@index.example.org/simple")
-    step = model.install((package,), {}, Where("/e", "/e/bin/python"), False)
+    recipe = replace(catalogue.by_name(catalogue.load_all(), "tiny-cpu"), packages=(package,))
+    nowhere = VenvState(
+        Environment(Path("/e"), FolderKind.ABSENT), HostFacts("python3", "3.11.2", True, None, True), recipe.python
+    )
+    (step,) = python_packages.plan(DesiredState(recipe, Supply(recipe)), nowhere, ())
 
     assert "index.example.org/simple" in step.title
     assert "hunter22" not in "".join(map(str, (step.title, step.why, step.changes, step.undo)))

@@ -7,17 +7,23 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from envcheck.core.errors import UsageError
 from installers import undo
+from installers.containers import container
+from installers.images import engine, image
+from installers.images.engine import Engine
 from installers.software.checkouts import Git
 from installers.state import environment, journal, state_file, venv_parts
 from installers.state.environment import FolderKind
-from installers.state.state_file import EnvironmentState
+from installers.state.state_file import EnvironmentState, Proof
 from installers.steps import checkout_undo
+from installers.steps.dispatch import BY_NAME
 from installers.targets.target import VenvTarget
 from tests.installers.provision_helpers import Machine, recipe_file, serving, stock
 
@@ -36,7 +42,7 @@ def venv(folder: Path, doing: str = "") -> Path:
     (folder / "pyvenv.cfg").write_text("version = 3.11.2\n")
     (folder / ".gitignore").write_text("# Created by venv; see https://docs.python.org\n*\n")
     (folder / "keep" / "f").write_text("mine")
-    state_file.save(folder, EnvironmentState(made=True, recipe="little", doing=doing))
+    state_file.save(folder, EnvironmentState(made=True, proofs={"little": Proof()}, doing=doing))
     return folder
 
 
@@ -129,6 +135,48 @@ def test_a_torn_line_loses_nothing(tmp_path: Path) -> None:
     journal.write(tmp_path, "container", "made", deed="container c")
 
     assert [entry["deed"] for entry in journal.made(tmp_path)] == ["folder /a", "container c"]
+
+
+@pytest.mark.parametrize("step", ("image", "load", "container", "clone", "build"))
+def test_what_earlier_runs_noted(step: str) -> None:
+    """Whatever step a journal names for what it made, its kind takes that back."""
+    assert step in BY_NAME
+
+
+def test_a_journal_of_an_earlier_run(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Image, folders, bundle and container are taken back, the last first, with what was noted of each."""
+    folder, asked = venv(tmp_path / "v"), []
+    client = SimpleNamespace(api="api")
+    monkeypatch.setattr(engine, "connected", lambda answer_s: nullcontext((Engine("unix:///none"), client)))
+    monkeypatch.setattr(image, "undo", lambda client, which, names: asked.append((which, names)) or "removed")
+    monkeypatch.setattr(image, "lead_back", lambda client, which, names: asked.append(("back to", which)))
+    monkeypatch.setattr(container, "is_strangers", lambda api, name: False)
+    monkeypatch.setattr(container, "remove", lambda api, name: asked.append(("container", name)) or True)
+    (home / "bundles" / "b").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    lines = (
+        {"step": "bundle", "deed": f"parts {home}/bundles/b"},
+        {"step": "load", "deed": "image sha256:1", "names": ["a:1"]},
+        {"step": "image", "deed": "image sha256:2", "names": ["b:1"], "was": "sha256:0"},
+        {"step": "container", "deed": f"folder {tmp_path}/empty"},
+        {"step": "container", "deed": "container box"},
+    )
+    journal.path(folder).write_text("".join(json.dumps({"event": "made", **line}) + "\n" for line in lines))
+
+    assert [line for line in undo.undo(folder) if "keep" not in line] == []
+    assert asked == [
+        ("container", "box"), ("sha256:2", ["b:1"]), ("back to", "sha256:0"), ("sha256:1", ["a:1"]),
+    ]  # fmt: skip
+    assert not (tmp_path / "empty").exists()
+    assert not (home / "bundles" / "b").exists()
+
+
+def test_what_another_version_made(tmp_path: Path) -> None:
+    """A deed of a kind that is not known here is named, and left."""
+    folder = venv(tmp_path / "v")
+    journal.write(folder, "tunnel", "made", deed="tunnel t")
+
+    assert "tunnel t: kept, another version of envcheck made it" in undo.undo(folder)[0]
 
 
 def git(*words: str, where: Path) -> str:

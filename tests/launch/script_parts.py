@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from launch.job.command import BLANKS, TrainingCommand
-from launch.job.script import script as as_script
+from envcheck.job.command import BLANKS, TrainingCommand
+from envcheck.job.script import script as as_script
 
 # What a job platform or an earlier run leaves behind; none of it may reach the program.
 STALE = (

@@ -19,15 +19,15 @@ import psutil
 import pytest
 
 from envcheck.core.version import SCHEMA_VERSION
+from envcheck.job.command import PROGRAMS, render
+from envcheck.job.options import set_steps
 from installers.recipes import catalogue
-from installers.recipes.recipe import Hardware, Job, Recipe
-from launch.job import environment
-from launch.job.choose_job import set_steps
-from launch.job.command import PROGRAMS, render
-from launch.job.environment import MARK
+from installers.recipes.recipe import Hardware, Recipe, RecipeJob
 from launch.logs.step import TrainingStep
 from launch.run import launcher, process_tree
 from launch.run.host import HostStage
+from launch.targets import clean_environment
+from launch.targets.clean_environment import MARK
 from tests.launch.fake_cards import compiled
 
 ROOT = Path(__file__).parents[2]
@@ -278,7 +278,12 @@ def run_npu(recipe: Recipe, python: Path, run: Path) -> launcher.Ending:
     values = {"python": str(python), "output": str(run / "output"), "log_dir": str(run / "log")}
     made = render(recipe, recipe.jobs[0], values)
     return launcher.launch(
-        HostStage(recipe, None), made, environment.clean(os.environ, made, "npu", str(run)), run, lambda step: None, 200
+        HostStage(recipe, None),
+        made,
+        clean_environment.clean(os.environ, made, "npu", str(run)),
+        run,
+        lambda step: None,
+        200,
     )
 
 
@@ -305,12 +310,12 @@ def test_deadline(tmp_path: Path) -> None:
     """A run that does not come to an end is ended, with what it had started in sessions of its own."""
     code = "import subprocess, time; subprocess.Popen(['sleep', '1200'], start_new_session=True); time.sleep(1200)"
     recipe = Recipe(
-        "slow", "", "cpu", "envcheck", ("x",), Hardware("any"), (Job("lora", "", (sys.executable, "-c", code)),)
+        "slow", "", "cpu", "envcheck", ("x",), Hardware("any"), (RecipeJob("lora", "", (sys.executable, "-c", code)),)
     )
     made = render(recipe, recipe.jobs[0], {})
     began = time.monotonic()
     said: list[TrainingStep] = []
-    tidy = environment.clean(os.environ, made, "cpu", str(tmp_path))
+    tidy = clean_environment.clean(os.environ, made, "cpu", str(tmp_path))
     end = launcher.launch(HostStage(recipe, None), made, tidy, tmp_path, said.append, 1.5)
 
     assert (end.how, said) == ("deadline", [])

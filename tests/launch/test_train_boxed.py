@@ -160,7 +160,7 @@ def trainer(
             assert refused.returncode == 1, refused.stderr
             closed = [gate["name"] for gate in json.loads(refused.stdout)["gates"] if gate["status"] == "FAIL"]
             assert closed == ["gate.environment"], refused.stderr
-            done = made.run("provision", "--yes")
+            done = made.run("provision", "--yes", "--as-published")
             assert done.returncode == 0, done.stdout + done.stderr
             yield made
         finally:

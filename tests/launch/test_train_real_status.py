@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from installers.recipes.recipe import Hardware, Job, Recipe
-from launch.job import environment
-from launch.job.command import render
+from envcheck.job.command import render
+from installers.recipes.recipe import Hardware, Recipe, RecipeJob
 from launch.run import launcher, process_tree
 from launch.run.host import HostStage
+from launch.targets import clean_environment
 from tests.launch.real_parts import Paddle
 from tests.tiers import thin_out
 
@@ -46,10 +46,10 @@ LAUNCH = ("{python}", "-m", "paddle.distributed.launch", "--nproc_per_node", "2"
 def trained(paddle: Paddle, run: Path, does: str) -> launcher.Ending:
     (run / "log").mkdir()
     (run / "program.py").write_text(PROGRAM.format(does=does))
-    job = Job("sft", "", (*LAUNCH, str(run / "program.py")), processes=2)
+    job = RecipeJob("sft", "", (*LAUNCH, str(run / "program.py")), processes=2)
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     made = render(recipe, job, {"python": str(paddle.python), "log_dir": str(run / "log")})
-    tidy = environment.clean(os.environ, made, "cpu", str(run))
+    tidy = clean_environment.clean(os.environ, made, "cpu", str(run))
     return launcher.launch(HostStage(recipe, None), made, tidy, run, lambda step: None, 120)
 
 

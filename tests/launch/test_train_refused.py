@@ -100,7 +100,9 @@ def test_gate_devices(tmp_path: Path) -> None:
         pytest.skip("this machine has Iluvatar's tools")
     done = subprocess.run(argv, cwd=tmp_path, env=variables(tmp_path), capture_output=True, text=True, timeout=120)
 
-    refused(done, tmp_path, "gate.devices")
+    refused(done, tmp_path, "gate.doctor")
     said = json.loads(done.stdout)
+    (devices,) = [gate for gate in said["gates"] if gate["name"] == "gate.devices"]
+    assert (devices["status"], devices["blocked_by"]) == ("BLOCKED", "driver.tool")
     assert (said["state"], said["exit"]["code"]) == ("refused", 1)
     assert "FAIL" in {gate["status"] for gate in said["gates"]}

@@ -7,13 +7,14 @@ whoever sees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatch
 from typing import TypeVar
 
-from envcheck.checks.devices import device_memory
+from envcheck.core.derived.device_processes import SHOWN, format_rest, is_on
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.model import Device, Process
+from envcheck.job.requirements import device_memory
 from probes.host import schemas
 from probes.host.schemas import Holding
 
@@ -22,7 +23,6 @@ ROOM = "job.memory"  # of a job that they leave no room: worse than that they ar
 NOBODY = ""  # no check tells it
 CAUSES = (NOBODY, GHOSTS, LEFTOVERS, ROOM, PROCESSES)  # of several on one device the first that is somebody counts
 STUCK = {"Z": "ended, but nobody has collected it", "D": "stuck in the driver", "T": "stopped"}
-SHOWN = 4  # processes in a sentence
 T = TypeVar("T")
 
 
@@ -62,14 +62,14 @@ def cause(facts: Facts, v: VendorFacts) -> Callable[[Process], str]:
     """The check that tells of a listed process."""
     lost, left = set(ghosts(facts, v)), left_over(facts, v) if _same_numbers(facts) else set()
     whole = not (v.document and v.document.truncated)  # else devices.processes tells only that much
-    full = device_memory.crowded(facts, v)
+    full = device_memory.find_crowded(facts, v)
 
     def of(process: Process) -> str:
         if process.pid in lost:
             return GHOSTS
         if process.pid in left:
             return LEFTOVERS
-        return ROOM if any(on(process, d) for d in full) else PROCESSES if whole else NOBODY
+        return ROOM if any(is_on(process, d) for d in full) else PROCESSES if whole else NOBODY
 
     return of
 
@@ -79,7 +79,7 @@ def load_cause(facts: Facts, v: VendorFacts) -> Callable[[Device], str]:
     told = [(process, of(process)) for of in [cause(facts, v)] for process in v.processes or ()]
 
     def of_device(device: Device) -> str:
-        here = {name for process, name in told if on(process, device)}
+        here = {name for process, name in told if is_on(process, device)}
         return next((name for name in CAUSES[1:] if name in here), NOBODY)
 
     return of_device
@@ -90,7 +90,7 @@ def memory_cause(facts: Facts, v: VendorFacts) -> Callable[[Device], str]:
     why = load_cause(facts, v)
 
     def of_device(device: Device) -> str:
-        sizes = [process.memory_mib for process in v.processes or () if on(process, device)]
+        sizes = [process.memory_mib for process in v.processes or () if is_on(process, device)]
         beyond = (device.memory_used_mib or 0) - sum(size or 0 for size in sizes)
         return why(device) if None in sizes or beyond <= v.vendor.idle_memory_mib else NOBODY
 
@@ -105,22 +105,6 @@ def by_cause(things: Iterable[T], why: Callable[[T], str]) -> Iterator[tuple[str
     return ((name, some) for name, some in found.items() if some)
 
 
-def on(process: Process, device: Device) -> bool:
-    """`device` of a process is the NPU id, else the index; a chip that one side does not name is no difference."""
-    same = process.device is not None and process.device == (device.index if device.npu is None else device.npu)
-    return same and (process.chip is None or device.chip is None or process.chip == device.chip)
-
-
-def processes_on(v: VendorFacts, devices: list[Device]) -> list[Process]:
-    return [p for p in v.processes or () if any(on(p, d) for d in devices)]
-
-
-def look(v: VendorFacts, some: list[Process]) -> tuple[str, ...]:
-    """The command that tells more of these processes; of none, who has the nodes open."""
-    pids = ",".join(str(p.pid) for p in some[:SHOWN] if p.pid is not None)
-    return (f"ps -o pid,user,etime,cmd -p {pids}",) if pids else (f"fuser -v {v.vendor.node_pattern}",)
-
-
 def held_by(some: list[Holding]) -> str:
     """Name, id, container and age of each."""
 
@@ -129,21 +113,7 @@ def held_by(some: list[Holding]) -> str:
         age = f", for {h.age_s // 60} min" if h.age_s is not None else ""
         return f"{h.name or 'a process'} (pid {h.pid}{where}{age})"
 
-    return ", ".join(one(h) for h in some[:SHOWN]) + _more(some)
-
-
-def listed(some: list[Process]) -> str:
-    """Name, id and memory of each."""
-
-    def one(p: Process) -> str:
-        size = "" if p.memory_mib is None else f", {p.memory_mib} MiB"
-        return f"{p.name or 'a process'} (pid {'?' if p.pid is None else p.pid}{size})"
-
-    return ", ".join(one(p) for p in some[:SHOWN]) + _more(some)
-
-
-def _more(some: Sequence[object]) -> str:
-    return f" and {len(some) - SHOWN} more" if len(some) > SHOWN else ""
+    return ", ".join(one(h) for h in some[:SHOWN]) + format_rest(some)
 
 
 def _same_numbers(facts: Facts) -> bool:

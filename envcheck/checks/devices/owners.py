@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 
 from envcheck.checks.devices import conflicts
-from envcheck.checks.devices.conflicts import SHOWN
 from envcheck.core.check import Check, of_vendor
+from envcheck.core.derived.device_processes import SHOWN
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
     figures,

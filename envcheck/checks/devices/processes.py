@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.checks.devices import conflicts
-from envcheck.checks.devices.conflicts import SHOWN
 from envcheck.core.check import Check, of_devices, of_vendor
+from envcheck.core.derived.device_processes import SHOWN, format_processes, inspect_commands
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import figures, follows, not_told, ok, plural, skip, telling, told_by, unknown, warn
 from envcheck.core.model import Finding, Process
@@ -69,10 +69,10 @@ def processes(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 
 def _working(facts: Facts, v: VendorFacts, some: list[Process]) -> Finding:
-    seen = f"{plural(len(some), 'process')} on the devices: {conflicts.listed(some)}"
+    seen = f"{plural(len(some), 'process')} on the devices: {format_processes(some)}"
     shown = telling(facts, v, some[0].pid) if some[0].pid is not None else ()
     words = "Wait for it, or stop it: a second job on a device fails late, or slows both."
-    return warn(seen, words, *conflicts.look(v, some), evidence=shown)
+    return warn(seen, words, *inspect_commands(v, some), evidence=shown)
 
 
 def spread(facts: Facts, v: VendorFacts) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from envcheck.checks.devices import conflicts
 from envcheck.core.check import Check, of_devices
+from envcheck.core.derived.device_processes import find_processes, format_processes, inspect_commands
 from envcheck.core.derived.per_device import is_cut, question_key
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import commands, named, no_rule, of_device, ok, quote, skip, told_by, unknown, warn
@@ -32,11 +33,11 @@ def memory(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def _held(v: VendorFacts, some: list[Device]) -> Finding:
     first = max(some, key=lambda d: d.memory_used_mib or 0)
-    here = conflicts.processes_on(v, some)
-    owners = f": {conflicts.listed(here)}" if here else ""
+    here = find_processes(v, some)
+    owners = f": {format_processes(here)}" if here else ""
     seen = f"{named(some)}: {'up to ' if len(some) > 1 else ''}{first.memory_used_mib} MiB in use{owners}"
     words = "Find the owner and stop it; ended jobs leave ranks behind."
-    look = (*conflicts.look(v, here), *commands(v, "list"))
+    look = (*inspect_commands(v, here), *commands(v, "list"))
     return warn(seen, words, *look, evidence=of_device(v, first, "memory_used_mib"))
 
 

@@ -22,11 +22,10 @@ from envcheck.core.findings import (
     warn,
 )
 from envcheck.core.model import Finding, Status
-from envcheck.settings.thresholds import limit, limit_bytes
+from envcheck.settings.thresholds import ADVISED_SHM_GIB, limit, limit_bytes
 from envcheck.vendors import VENDORS
 
 KERNEL_FLOOR = "4.5"  # the driver installers refuse older ones (F30)
-SHM_GIB = 64  # what is advised where cards are
 # paddle.distributed.launch obeys these over its command line; a job platform or an ended job leaves them behind.
 STALE = re.compile(
     r"^(PADDLE_(TRAINERS?_\w+|TRAINERS|MASTER|NNODES|RANK\w*|DEVICES|NPROC_PER_NODE|RUN_MODE|IPS|CURRENT_ENDPOINT"
@@ -97,9 +96,10 @@ def shm(facts: Facts) -> Iterator[Finding]:
     elif there < limit_bytes(facts, "host.shm.warn_gib") and facts.vendors:
         grade = Status.FAIL if there < limit_bytes(facts, "host.shm.fail_gib") else Status.WARN
         inside = in_container(facts)
-        how = f"Start the container anew with --shm-size={SHM_GIB}g or --ipc=host" if inside else "Make it larger"
+        size = f"--shm-size={ADVISED_SHM_GIB}g"
+        how = f"Start the container anew with {size} or --ipc=host" if inside else "Make it larger"
         words = f"{how}: a full one ends a training with a bus error."
-        fix = () if inside else (f"sudo mount -o remount,size={SHM_GIB}G /dev/shm",)
+        fix = () if inside else (f"sudo mount -o remount,size={ADVISED_SHM_GIB}G /dev/shm",)
         yield graded(grade, f"/dev/shm holds {gib(there)}", words, *fix, evidence=_shm(there))
     elif there < limit_bytes(facts, "host.shm.fail_gib"):
         words = "Make it larger for a large job (docker: --shm-size=8g); a small one on the CPU has enough."

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.checks.software import compatibility, minimum_driver
+from envcheck.checks.software import minimum_driver
+from envcheck.compat import version_findings
 from envcheck.core import versions
 from envcheck.core.check import Check, of_vendor
 from envcheck.core.derived.driver import no_device, unlisted_because
@@ -93,7 +94,7 @@ def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         return
     if versions.key(found) is None:
         yield unknown(f"driver {found}: not a version that envcheck can order")
-    elif compatibility.below_all(v):
+    elif version_findings.below_all(v):
         floor, source = minimum_driver.driver(facts, v)
         words = f"Install a driver that fits your image; {floor} is the oldest named ({source})."
         said = v.document and v.document.driver_version

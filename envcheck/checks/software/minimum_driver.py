@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.checks.software import compatibility
+from envcheck.compat import version_findings
 from envcheck.core import versions
 from envcheck.core.derived.installed import installed
 from envcheck.core.facts import Facts, VendorFacts
@@ -21,15 +21,17 @@ def driver(facts: Facts, v: VendorFacts) -> Named:
 
 def _named(facts: Facts, v: VendorFacts) -> Iterator[Named]:
     between = v.vendor.driver_pair
-    if general := compatibility.oldest(between):
+    if general := version_findings.oldest(between):
         yield general
     if between:
         component, driver = between
         packages = installed(facts)
         here = packages.packages if packages else {}
         own = toolkit_version(facts, v) if component == v.vendor.toolkit_component else here.get(component)
-        least = compatibility.least(compatibility.pair(component, driver, {component: own, driver: driver_version(v)}))
+        least = version_findings.least(
+            version_findings.pair(component, driver, {component: own, driver: driver_version(v)})
+        )
         if own and least:
-            yield least, f"{compatibility.title(component)} {own}"
+            yield least, f"{version_findings.title(component)} {own}"
     if facts.wanted and facts.wanted.device == v.name and facts.wanted.driver_minimum:
         yield facts.wanted.driver_minimum, f"recipe {facts.wanted.recipe}"

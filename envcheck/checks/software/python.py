@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.checks.software import compatibility
-from envcheck.compat import judging
+from envcheck.compat import judging, version_findings
 from envcheck.compat.model import Standing, Verdict
 from envcheck.core import versions
 from envcheck.core.check import Check, of_machine, of_vendor
@@ -88,15 +87,15 @@ def _plugin(facts: Facts, v: VendorFacts, found: Packages, host: str, mine: str)
     name, driver, toolkit = v.vendor.plugin or "", driver_version(v), toolkit_version(facts, v)
     here: dict[str, str | None] = {name: mine, "paddlepaddle": host}
     here |= {v.vendor.toolkit_component: toolkit, v.vendor.driver_component: driver}
-    both = compatibility.pair(name, "paddlepaddle", here)
+    both = version_findings.pair(name, "paddlepaddle", here)
     shown = metadata(found, "paddlepaddle", name)
     if both and both.standing is not Standing.TESTED and versions.compare(host, mine) != 0:
-        return compatibility.finding(both, shown, f"pip install paddlepaddle=={mine}")
-    below = compatibility.pair(name, v.vendor.plugin_partner, here)
+        return version_findings.finding(both, shown, f"pip install paddlepaddle=={mine}")
+    below = version_findings.pair(name, v.vendor.plugin_partner, here)
     if below and below.standing is not Standing.TESTED:
-        own = compatibility.finding(below, shown, *compatibility.ACTIVE)
+        own = version_findings.finding(below, shown, *version_findings.ACTIVE)
         of_driver = v.vendor.plugin_partner == v.vendor.driver_component
-        return compatibility.wants_newer(v, own) if of_driver else own
+        return version_findings.wants_newer(v, own) if of_driver else own
     return ok(f"paddlepaddle {host} with {name} {mine}")
 
 
@@ -108,8 +107,8 @@ def numpy(found: Packages, facts: Facts) -> Iterator[Finding]:
         yield skip("no numpy here that a framework uses")
     elif versions.key(version) is None:
         yield unknown(f"numpy {version}: not a version that envcheck can order")
-    elif bad := compatibility.worst(v for v in _with_numpy(facts, found, version) if v.standing is Standing.BAD):
-        yield compatibility.finding(bad, metadata(found, "numpy"), "pip install 'numpy<2'")
+    elif bad := version_findings.worst(v for v in _with_numpy(facts, found, version) if v.standing is Standing.BAD):
+        yield version_findings.finding(bad, metadata(found, "numpy"), "pip install 'numpy<2'")
     else:
         yield ok(f"numpy {version}")
 

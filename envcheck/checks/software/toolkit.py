@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.checks.software import compatibility
+from envcheck.compat import version_findings
 from envcheck.core import versions
 from envcheck.core.check import Check, of_vendor
 from envcheck.core.derived.toolkit import in_force
@@ -80,7 +80,7 @@ def version(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield not_told(facts, *_link_keys(v)[:1]) if toolkit_trees(facts, v) else follows("toolkit.present")
     elif versions.key(found) is None:
         yield unknown(f"{v.vendor.toolkit} {found}: not a version that envcheck can order")
-    elif (oldest := compatibility.oldest(v.vendor.toolkit_pair)) and versions.at_least(found, oldest[0]) is False:
+    elif (oldest := version_findings.oldest(v.vendor.toolkit_pair)) and versions.at_least(found, oldest[0]) is False:
         seen = f"{v.vendor.toolkit} {found} is older than any that the plugins name"
         shown = quote(_told_by(facts, v), found)
         yield warn(seen, f"Install {oldest[0]} or newer.", "envcheck solve", evidence=shown)
@@ -97,12 +97,12 @@ def driver_pair(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         )
         return
     toolkit, driver = v.vendor.toolkit_component, v.vendor.driver_component
-    verdict = compatibility.pair(toolkit, driver, {toolkit: found, driver: running})
+    verdict = version_findings.pair(toolkit, driver, {toolkit: found, driver: running})
     if verdict is None:
         yield follows("driver.version")
     else:
-        own = compatibility.finding(verdict, quote(_told_by(facts, v), found), *commands(v, "list"))
-        yield compatibility.wants_newer(v, own)
+        own = version_findings.finding(verdict, quote(_told_by(facts, v), found), *commands(v, "list"))
+        yield version_findings.wants_newer(v, own)
 
 
 def environment(facts: Facts, v: VendorFacts) -> Iterator[Finding]:

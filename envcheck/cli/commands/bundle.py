@@ -13,7 +13,7 @@ from envcheck.core.language import say
 from envcheck.core.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from installers.bundle.make import EngineSource, Plan
+    from installers.bundle.make import BundlePlan, EngineSource
 
 
 @click.command(short_help="One file with all that a machine without a network needs.")
@@ -53,19 +53,27 @@ def bundle(
     """
     from pathlib import Path
 
-    from envcheck.cli.commands.provision import _recipe
     from envcheck.collect import snapshot
     from envcheck.core import errors, signals
+    from envcheck.core.facts import Facts, Host
+    from envcheck.job.here import collect_facts_here, read_architecture
+    from envcheck.job.request import JobRequest
+    from envcheck.job.resolve import resolve_method
     from installers.bundle import make
     from installers.output.plan_text import Screen
+    from installers.recipes import catalogue
 
     path = Path(output)
     snapshot.probe_writable(path)
     if path.exists() and not path.is_file():
         raise errors.UsageError(f"cannot write {path}: it is no plain file", "choose another file with -o")
-    recipe = _recipe(device, model, method, framework, recipe_name, recipes_folder)
+    own = Path(recipes_folder) if recipes_folder else None
+    request = JobRequest(model, method, device, framework, recipe_name, recipes=own, may_choose=True)
+    architecture = arch or read_architecture(collect_facts_here(JobRequest(device="cpu")))
+    target = Facts(host=Host(architecture=architecture))  # all that is known of the other machine
+    recipe, _ = resolve_method(request, catalogue.load_all(own), target)
     with _source(recipe.image is not None) as source:
-        plan = make.plan(recipe, arch or _here(), path, source)
+        plan = make.plan(recipe, architecture, path, source)
         if not as_json:
             click.echo(_as_text(plan))
         if dry_run:
@@ -98,13 +106,7 @@ def _source(wanted: bool) -> Iterator[EngineSource | None]:
         client.close()
 
 
-def _here() -> str:
-    from installers.plan import accelerator
-
-    return accelerator.architecture_here()
-
-
-def _as_text(plan: Plan) -> str:
+def _as_text(plan: BundlePlan) -> str:
     import shutil
 
     from envcheck.core.language.width import wrap
@@ -122,7 +124,7 @@ def _as_text(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _told(plan: Plan, result: str) -> int:
+def _told(plan: BundlePlan, result: str) -> int:
     import json
     from dataclasses import asdict
 

@@ -1,33 +1,48 @@
-"""What doctor judges: the facts of this machine or of a recording, and what the named job wants of it."""
+"""What doctor judges: the facts of this machine or of a recording, and the job that was named, resolved for it."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 QUICK_S = 0.3  # a machine's tools answer in this time, or wait for their driver and leave a processor idle
+NAMING = ("model", "method", "framework", "variant", "node_role")  # any of these options names a job
 
 if TYPE_CHECKING:
-    from envcheck.core.facts import Facts, Wanted
+    from envcheck.core.facts import Facts
+    from envcheck.job.job import Job
+    from envcheck.job.request import JobRequest
     from envcheck.settings.site_settings import Settings
-    from installers.recipes.catalogue import Offer
 
 
-def gathered(asked: dict[str, Any], site: Settings) -> Facts:
-    """What the machine or the recording says, and what the named job wants of it."""
+@dataclass(frozen=True)
+class ExaminedMachine:
+    """`facts` with what the job demands; `job` is None where none was named."""
+
+    facts: Facts
+    job: Job | None = None
+
+
+def gathered(asked: dict[str, Any], site: Settings) -> ExaminedMachine:
+    """What the machine or the recording says, and the named job as that machine would run it."""
     from envcheck.collect import facts, machine
     from envcheck.report import screen
 
-    early = None if asked["device"] == "auto" else _offer(asked, asked["device"])
+    refuse_unknown(asked)
     if asked["replay"]:
         found = replayed(asked["replay"], asked["device"])
     else:
         words = "" if asked["watch"] else "asking the machine ..."
         with screen.hint(words), _meanwhile():
             found = facts.gather(machine.here(), asked["device"], more=site.questions)
-    return completed(asked, site, found, early)
+        if _is_job_named(asked):
+            from envcheck.job.here import add_own_places
+
+            found = add_own_places(found, request_of(asked))
+    return completed(asked, site, found)
 
 
 @contextlib.contextmanager
@@ -53,47 +68,54 @@ def _ready() -> None:
         loading.table()
 
 
-def completed(asked: dict[str, Any], site: Settings, found: Facts, early: Offer | None = None) -> Facts:
-    """With what the named job wants of that machine, and the site's thresholds."""
+def completed(asked: dict[str, Any], site: Settings, found: Facts) -> ExaminedMachine:
+    """With the named job as that machine would run it, and the site's thresholds."""
     from dataclasses import replace
 
-    offer = early or offer_here(asked, found)
-    return replace(found, wanted=_wanted(offer, found) if offer else None, thresholds=site.thresholds)
+    known = replace(found, thresholds=site.thresholds)
+    if not _is_job_named(asked):
+        return ExaminedMachine(known)
+    from envcheck.job.resolve import resolve
+
+    job = resolve(request_of(asked), recipes(asked["recipes_folder"]), known)
+    return ExaminedMachine(replace(known, wanted=job.wanted), job)
 
 
-def offer_here(asked: dict[str, Any], found: Facts) -> Offer | None:
-    """As `_offer`, where no device was named: that of the one job that fits, else the machine's own."""
-    from envcheck.core.errors import UsageError
+def refuse_unknown(asked: dict[str, Any]) -> None:
+    """UsageError for a job that no recipe has on any machine, before one is asked."""
+    if _is_job_named(asked):
+        from installers.recipes import catalogue
 
-    try:
-        return _offer(asked, "auto")
-    except UsageError:
-        return _offer(asked, next((v.name for v in found.vendors), "cpu"))
-
-
-def _wanted(offer: Offer, found: Facts) -> Wanted:
-    """What the job asks of a machine, and whether the planner fits it on this one's cards."""
-    from dataclasses import replace
-
-    from installers.recipes import recipe
-    from launch.planner import fit, recipe_job
-
-    return replace(recipe.wanted(*offer), fit=fit.fit(*offer, found), degrees=recipe_job.judged(*offer, found))
+        words = (asked["model"], asked["method"], asked["device"], asked["framework"])
+        catalogue.possible(
+            recipes(asked["recipes_folder"]), *words, catalogue.Shape(asked["variant"], asked["node_role"])
+        )
 
 
-def _offer(asked: dict[str, Any], device: str) -> Offer | None:
-    """The named job and its recipe; None when none is named."""
-    if not (asked["model"] or asked["method"] or asked["framework"]):
-        return None
-    from installers.recipes import catalogue
+def _is_job_named(asked: dict[str, Any]) -> bool:
+    return any(asked[name] for name in NAMING)
 
-    return catalogue.select(
-        _recipes(asked["recipes_folder"]), asked["model"], asked["method"], device, asked["framework"]
+
+def request_of(asked: dict[str, Any]) -> JobRequest:
+    """The job as the options name it."""
+    from pathlib import Path
+
+    from envcheck.job.request import JobRequest
+
+    folder = asked["recipes_folder"]
+    return JobRequest(
+        model=asked["model"],
+        method=asked["method"],
+        device=asked["device"],
+        framework=asked["framework"],
+        variant=asked["variant"],
+        node_role=asked["node_role"],
+        recipes=Path(folder) if folder else None,
     )
 
 
 @functools.lru_cache(maxsize=1)
-def _recipes(folder: str | None) -> Any:
+def recipes(folder: str | None) -> Any:
     """Read once: they are asked for each machine of a fleet."""
     from pathlib import Path
 

@@ -11,12 +11,14 @@ from envcheck.cli import options
 from envcheck.fleet import argv as fleet_words
 
 # as in reports.formats, which is imported when there is something to report
+WITH_NEXT = ("table", "html", "markdown")  # what people read
 FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")
 
 if TYPE_CHECKING:
+    from envcheck.cli.commands.collect_facts import ExaminedMachine
     from envcheck.core.check import Check
-    from envcheck.core.facts import Facts
     from envcheck.core.model import Finding
+    from envcheck.report import Report
     from envcheck.settings.site_settings import Settings
 
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 @options.method
 @options.framework
 @options.recipes_folder
+@options.variant
+@options.node_role
 @options.fleet
 @click.option(
     "--between", is_flag=True, help="With --hosts: try them against each other: names, clocks, ports, speed, RDMA."
@@ -104,13 +108,14 @@ def doctor(**asked: Any) -> None:
     if asked["watch"]:
         raise SystemExit(_watch(asked, site))
     written_as = _format(asked)
-    facts = _facts(asked, site)
+    seen = _examined(asked, site)
     if asked["deep"] and asked["dry_run"]:
-        raise SystemExit(_deep_shown(asked, facts, site))
-    findings = _findings(asked, facts, site)
+        raise SystemExit(_deep_shown(asked, seen, site))
+    findings = _findings(asked, seen, site)
     if asked["fix"]:
-        raise SystemExit(_fixing().fix(asked, findings, facts, lambda: _findings(asked, _facts(asked, site), site)))
-    raise SystemExit(_report(asked, written_as, findings, facts))
+        again = lambda: _findings(asked, _examined(asked, site), site)  # noqa: E731
+        raise SystemExit(_fixing().fix(asked, findings, seen.facts, again))
+    raise SystemExit(_report(asked, written_as, findings, seen))
 
 
 def _of_deeds(asked: dict[str, Any]) -> None:
@@ -145,8 +150,9 @@ def _watch(asked: dict[str, Any], site: Settings) -> int:
     from envcheck.report import Report, watch
 
     def look() -> Report:
-        facts = _facts(asked, site)
-        return Report(localised(_findings(asked, facts, site)), facts, asked["strict"])
+        seen = _examined(asked, site)
+        found = _findings(asked, seen, site)
+        return _of_job(Report(localised(found), seen.facts, asked["strict"]), asked, seen, found)
 
     watch.refuse(asked, sys.stdout.isatty())
     return watch.watch(look, asked["watch"])
@@ -165,7 +171,7 @@ def _format(asked: dict[str, Any]) -> str:
     return formats.chosen(asked["format"], asked["as_json"], asked["output"])
 
 
-def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], facts: Facts) -> int:
+def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], seen: ExaminedMachine) -> int:
     """Print or write it; the exit code."""
     import datetime
     from pathlib import Path
@@ -179,15 +185,35 @@ def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], fac
     to_file = asked["output"] not in (None, "-")
     style = Style(width=screen.WIDEST) if to_file else screen.style()
     now = datetime.datetime.now(datetime.timezone.utc)
-    text = formats.render(
-        written_as, Report(localised(findings), facts, asked["strict"], style, language.chosen(), now)
-    )
+    about = Report(localised(findings), seen.facts, asked["strict"], style, language.chosen(), now)
+    report = _of_job(about, asked, seen, findings if written_as in WITH_NEXT else None)
+    text = formats.render(written_as, report)
     if to_file:
         write.write(Path(asked["output"]), text)
         click.echo(language.say(f"envcheck: the report is in {asked['output']}"), err=True)
     else:
         click.echo(text if written_as == "table" else text.encode(), nl=False)  # a page says itself that it is UTF-8
     return exit_code(findings, asked["strict"])
+
+
+def _of_job(report: Report, asked: dict[str, Any], seen: ExaminedMachine, next_of: list[Finding] | None) -> Report:
+    """With what it tells of the named job, and of what to do next where none of these findings is amiss."""
+    from dataclasses import replace
+
+    if seen.job:
+        report = replace(report, job=seen.job.as_json(), assumed_host=seen.job.assumed_host)
+    from envcheck.report import next_step
+
+    if next_of is None or next_step(next_of):
+        return report
+    import sys
+
+    from envcheck.job.next_command import suggest_command
+
+    looking = _looking()
+    known, request = looking.recipes(asked["recipes_folder"]), looking.request_of(asked)
+    ask = sys.stdin.isatty() or asked["output"] is not None
+    return replace(report, next_command=suggest_command(request, seen.job, known, seen.facts, ask))
 
 
 def _listing(asked: dict[str, Any], site: Settings) -> str:
@@ -231,8 +257,8 @@ def _looking() -> Any:
     return collect_facts
 
 
-def _facts(asked: dict[str, Any], site: Settings) -> Facts:
-    found: Facts = _looking().gathered(asked, site)
+def _examined(asked: dict[str, Any], site: Settings) -> ExaminedMachine:
+    found: ExaminedMachine = _looking().gathered(asked, site)
     return found
 
 
@@ -242,24 +268,24 @@ def _deep_tests() -> Any:
     return deep
 
 
-def _deep(asked: dict[str, Any], facts: Facts, more: tuple[Check, ...]) -> tuple[Check, ...]:
+def _deep(asked: dict[str, Any], seen: ExaminedMachine, more: tuple[Check, ...]) -> tuple[Check, ...]:
     """The tests of --deep, done: of the machine's cards, with what the named job trains with."""
     if not asked["deep"]:
         return ()
     from envcheck.deep import table
 
-    return table.checks(_deep_tests().found(*_of_deep(asked, facts, more)), bool(facts.vendors))
+    return table.checks(_deep_tests().found(*_of_deep(asked, seen, more)), bool(seen.facts.vendors))
 
 
-def _deep_shown(asked: dict[str, Any], facts: Facts, site: Settings) -> int:
+def _deep_shown(asked: dict[str, Any], seen: ExaminedMachine, site: Settings) -> int:
     """--deep --dry-run: what the tests would disturb; the exit code."""
     from envcheck.checks import custom
 
-    code: int = _deep_tests().shown(*_of_deep(asked, facts, custom.checks(site)))
+    code: int = _deep_tests().shown(*_of_deep(asked, seen, custom.checks(site)))
     return code
 
 
-def _of_deep(asked: dict[str, Any], facts: Facts, more: tuple[Check, ...]) -> tuple[Any, ...]:
+def _of_deep(asked: dict[str, Any], seen: ExaminedMachine, more: tuple[Check, ...]) -> tuple[Any, ...]:
     """What the tests want to know: with the names that --only and --skip leave, and the named job's recipe."""
     from envcheck import checks
     from envcheck.deep import table
@@ -267,11 +293,10 @@ def _of_deep(asked: dict[str, Any], facts: Facts, more: tuple[Check, ...]) -> tu
     known = (*more, *table.checks())
     chosen, left_out = checks.named(asked["only"], known), checks.named(asked["skip"], known)
     names = frozenset(n for n in table.NAMES if (not chosen or n in chosen) and n not in left_out)
-    offer = _looking().offer_here(asked, facts)
-    return facts, asked, names, offer[0] if offer else None
+    return seen.facts, asked, names, seen.job.recipe if seen.job else None
 
 
-def _findings(asked: dict[str, Any], facts: Facts, site: Settings) -> list[Finding]:
+def _findings(asked: dict[str, Any], seen: ExaminedMachine, site: Settings) -> list[Finding]:
     import datetime
 
     from envcheck import checks
@@ -280,6 +305,6 @@ def _findings(asked: dict[str, Any], facts: Facts, site: Settings) -> list[Findi
 
     more = custom.checks(site)
     checks.named([waiver.check for waiver in site.waivers], (*more, *table.checks()), whole=False)
-    more = (*more, *_deep(asked, facts, more))
-    found = checks.run_all(facts, asked["only"], asked["skip"], more)
+    more = (*more, *_deep(asked, seen, more))
+    found = checks.run_all(seen.facts, asked["only"], asked["skip"], more)
     return custom.waived(found, site, datetime.date.today())

@@ -54,12 +54,12 @@ def opened(asked: Asked) -> Iterator[Door]:
 def _provisioned(asked: Asked) -> Recipe | None:
     """The first recipe of this vendor that has its environment, or was proved in its container; the usual one first."""
     recipes = [r for r in catalogue.load_all(asked.folder) if r.device == asked.vendor]
-    there = [r for r in recipes if _is_there(environment.read(_folder(r)))]
+    there = [r for r in recipes if _is_there(r, environment.read(_folder(r)))]
     return next(iter(sorted(there, key=lambda r: not r.usual)), None)
 
 
-def _is_there(env: Environment) -> bool:
-    return env.works or bool(env.mark and env.mark.proven)
+def _is_there(recipe: Recipe, env: Environment) -> bool:
+    return env.works or bool(env.mark and env.mark.was_proved(recipe.name))
 
 
 def _folder(recipe: Recipe) -> Path:
@@ -179,7 +179,7 @@ def _boxed(recipe: Recipe, vendor: str) -> Iterator[Door]:
     again = f"envcheck provision --recipe {recipe.name}"
     if plan.obstacles:
         raise UntoldError(f"the container {recipe.container.name}: {plan.obstacles[0].why}", plan.obstacles[0].remedy)
-    if steps := [step.title for step in plan.steps if step.name != "weights"]:
+    if steps := [step.title for step in plan.unready]:
         raise UntoldError(f"the container {recipe.container.name} is not ready: {steps[0]}", again)
     kit = kit_of(recipe)
     if kit is None:

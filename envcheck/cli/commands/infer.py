@@ -75,9 +75,9 @@ def infer(
     """
     from launch.infer import preview, session
     from launch.infer.chat_options import ChatOptions
-    from launch.job.request import Request
+    from launch.targets.request import TrainRequest
 
-    wish = ChatOptions(Request(**asked), run, checkpoint, adapter, ask, deadline_s)
+    wish = ChatOptions(TrainRequest(**asked), run, checkpoint, adapter, ask, deadline_s)
     if ask is not None and not ask.strip():
         raise UsageError("--ask: an empty question", 'for instance --ask "Who are you?"')
     if dry_run or as_script:

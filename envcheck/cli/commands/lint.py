@@ -107,11 +107,12 @@ def _machine(file: str, asked: dict[str, Any]) -> TargetMachine:
 
 
 def _gathered() -> Any:
-    from envcheck.collect import facts, machine
+    from envcheck.job.here import collect_facts_here
+    from envcheck.job.request import JobRequest
     from envcheck.report import screen
 
     with screen.hint("asking the machine ..."):
-        return facts.gather(machine.here(), "auto")
+        return collect_facts_here(JobRequest())
 
 
 def _replayed(path: str, device: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,10 @@ from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet import argv as fleet_words
 
 if TYPE_CHECKING:
-    from launch.memory.job import Job
+    from envcheck.core.errors import UntoldError
+    from envcheck.core.facts import Facts
+    from envcheck.job.job import Job
+    from launch.memory.job import PlannedJob
     from launch.planner import LaunchPlan
     from launch.planner.resolve import Machine
     from launch.planner.spread import Spread
@@ -28,6 +32,9 @@ DESCRIBED = ("cards", "nodes", "memory_gib", "used_gib")  # of machines that are
 @options.method
 @options.device
 @options.framework
+@options.recipes_folder
+@options.variant
+@options.node_role
 @options.fleet
 @click.option("--cards", type=NUMBER, help="How many cards (Iluvatar: dies); else those of this machine.")
 @click.option("--nodes", type=NUMBER, help="How many machines those cards are in.")
@@ -74,7 +81,7 @@ def plan(**asked: Any) -> int:
     envcheck plan --rows jobs.csv -o predictions.csv
     envcheck plan --model 300b --method sft --hosts node[01-08]                 on the cards of eight machines, over ssh
     """
-    from envcheck.core.errors import UsageError
+    from envcheck.core.errors import UntoldError, UsageError
 
     if asked["list_models"]:
         _alone("--list-models", "--json")
@@ -90,12 +97,17 @@ def plan(**asked: Any) -> int:
         raise UsageError("--calibrate corrects one plan, no --sweep or --search", "leave one of them out")
     if asked["output"] and asked["output"].suffix.lower() not in (".svg", ".png"):
         raise UsageError(f"-o {asked['output']}: only .svg and .png can be drawn", "name a file that ends in .svg")
-    found = _spread(asked) if fleet_words.chosen(asked) else None
-    machine = found.machine if found else _machine(asked)
-    job = _job(machine, asked)
+    one = not (asked["sweep"] or asked["search"])
+    seen = _examined(asked)
+    try:
+        machine, job = _laid_out(seen, asked)
+    except UntoldError as err:
+        if one and asked["as_json"]:
+            _print_untold(err, seen)
+        raise
     if asked["sweep"]:
         return _sweep(job, asked)
-    return _search(job, asked) if asked["search"] else _one(machine, job, asked, found)
+    return _search(job, asked) if asked["search"] else _one(machine, job, asked, seen)
 
 
 def _alone(option: str, with_it: str) -> None:
@@ -140,12 +152,50 @@ def _rows(asked: dict[str, Any]) -> int:
     return 0
 
 
-def _job(machine: Machine, asked: dict[str, Any]) -> Job:
+@dataclass(frozen=True)
+class PlannedFor:
+    """Where the job is planned for: the hosts of --hosts, the machine that this runs on, or neither where one is
+    described.  `job` is the recipe's job for this machine."""
+
+    spread: Spread | None = None
+    facts: Facts | None = None
+    job: Job | None = None
+
+
+def _examined(asked: dict[str, Any]) -> PlannedFor:
+    """The hosts or this machine, asked once; nobody is asked where its cards or memory are described."""
+    if fleet_words.chosen(asked):
+        return PlannedFor(_spread(asked))
+    if _is_described(asked):
+        return PlannedFor()
+    from envcheck.cli.commands import plan_job
+    from envcheck.job.here import collect_facts_here
+    from envcheck.job.request import JobRequest
+    from envcheck.report import screen
+
+    with screen.hint("asking the machine ..."):
+        facts = collect_facts_here(JobRequest(device=asked["device"]))
+    described = any(asked[name] is not None for name in DESCRIBED)
+    return PlannedFor(facts=facts, job=None if described else plan_job.resolve_here(asked, facts))
+
+
+def _is_described(asked: dict[str, Any]) -> bool:
+    return asked["device"] != "auto" and bool(asked["cards"] or asked["memory_gib"])
+
+
+def _laid_out(seen: PlannedFor, asked: dict[str, Any]) -> tuple[Machine, PlannedJob]:
+    """The cards and the job on them: as the recipe has it, else in the layout that was asked for or is fastest."""
+    from envcheck.cli.commands import plan_job
     from launch.planner import layouts
     from launch.planner import resolve as question
 
+    machine = seen.spread.machine if seen.spread else _machine(asked, seen.facts)
+    if seen.facts and seen.job and not asked["search"] and (own := plan_job.lay_out(seen.job, seen.facts, asked)):
+        return own
     spread = question.on_nodes(machine, asked["nodes"], bool(asked["cards"]))
-    return layouts.laid_out(spread, asked["model"], asked["method"], asked)
+    offer = plan_job.find_offer(asked, machine.device.vendor)
+    model = plan_job.name_model(seen.job) or asked["model"]  # a recipe's name stands for its model
+    return machine, layouts.laid_out(spread, model, asked["method"], asked, offer)
 
 
 def _spread(asked: dict[str, Any]) -> Spread:
@@ -174,19 +224,14 @@ def _spread(asked: dict[str, Any]) -> Spread:
     return spread.spread(dict(fleet.each_asked(asked, read, ())))
 
 
-def _machine(asked: dict[str, Any]) -> Machine:
+def _machine(asked: dict[str, Any], here: Facts | None) -> Machine:
     """Described where its cards or memory are; else the one that this runs on."""
     from launch.planner import machines
 
-    if asked["device"] != "auto" and (asked["cards"] or asked["memory_gib"]):
+    if here is None:
         return machines.described(asked["device"], asked["cards"], asked["memory_gib"], asked["used_gib"])
     from dataclasses import replace
 
-    from envcheck.collect import facts, machine
-    from envcheck.report import screen
-
-    with screen.hint("asking the machine ..."):
-        here = facts.gather(machine.here(), asked["device"])
     given = {k: asked[k] for k in ("cards", "memory_gib", "used_gib") if asked[k] is not None}
     cards = asked["cards"] and -(-asked["cards"] // (asked["nodes"] or 1))
     nodes = {"nodes": asked["nodes"]} if asked["nodes"] else {}
@@ -197,9 +242,25 @@ def _machine(asked: dict[str, Any]) -> Machine:
     )
 
 
-def _one(machine: Machine, job: Job, asked: dict[str, Any], found: Spread | None = None) -> int:
+def _print_untold(err: UntoldError, seen: PlannedFor) -> None:
+    """The document of a plan that cannot be made."""
+    import json
+
+    from launch import planner
+    from launch.planner.output import documents
+
+    said = {"verdict": planner.UNTOLD, "reason": err.message, "next_step": err.next_step}
+    click.echo(json.dumps(documents.headed(said) | _of_job(seen), indent=1))
+
+
+def _of_job(seen: PlannedFor) -> dict[str, Any]:
+    return {"job": seen.job.as_json() if seen.job else None}
+
+
+def _one(machine: Machine, job: PlannedJob, asked: dict[str, Any], seen: PlannedFor) -> int:
     from launch.planner import machines
 
+    found = seen.spread
     answer, advised = machines.answer(machine, job, "name an instance's size: --memory-gib"), job
     if asked["calibrate"]:
         from launch.planner import calibration
@@ -210,12 +271,12 @@ def _one(machine: Machine, job: Job, asked: dict[str, Any], found: Spread | None
         from launch.planner.output import picture
 
         _save(asked["output"], picture.plan_svg(answer))
-    _print(answer, None if machine.parted else advised, asked, found)
+    _print(answer, None if machine.parted else advised, asked, seen)
     left_out = found is not None and found.silent and _code(answer) == 0  # it fits on those that told of theirs
     return 3 if left_out else _code(answer)
 
 
-def _print(answer: LaunchPlan, advised: Job | None, asked: dict[str, Any], found: Spread | None = None) -> None:
+def _print(answer: LaunchPlan, advised: PlannedJob | None, asked: dict[str, Any], seen: PlannedFor) -> None:
     import json
 
     from envcheck.fleet.hosts import folded
@@ -223,18 +284,31 @@ def _print(answer: LaunchPlan, advised: Job | None, asked: dict[str, Any], found
     from launch.planner import advice, layouts, spread
     from launch.planner.output import documents, show
 
-    fits = answer.verdict == planner.FITS
+    found, fits = seen.spread, answer.verdict == planner.FITS
     changes = advice.fitting(advised) if advised and not fits else () if advised else None
     left = advice.room(advised) if advised and fits else None
     layout = layouts.unsaid(answer.job, asked)
     if asked["as_json"]:
-        more = documents.more(changes or (), left, layout) | (spread.document(found) if found else {})
+        more = _of_job(seen) | documents.more(changes or (), left, layout) | (spread.document(found) if found else {})
         click.echo(json.dumps(documents.document(answer, more), indent=1))
         return
+    assumed, blocked = _job_lines(seen, answer)
+    for line in show.wrapped(assumed, _columns()):
+        click.echo(line)
     for line in show.screen(answer, changes, left, asked["explain"], layout, _columns()):
         click.echo(line)
-    for line in show.wrapped(spread.lines(found, folded) if found else (), _columns()):
+    for line in show.wrapped((*(spread.lines(found, folded) if found else ()), *blocked), _columns()):
         click.echo(line)
+
+
+def _job_lines(seen: PlannedFor, answer: LaunchPlan) -> tuple[list[str], list[str]]:
+    """For which other host the job is resolved, above the plan; and what blocks it on this one, below."""
+    from envcheck.cli.commands import plan_job
+
+    if seen.job is None:
+        return [], []
+    assumed = seen.job.assumed_host if seen.job.device == answer.job.device.vendor else ""
+    return list(filter(None, [assumed])), list(filter(None, [plan_job.blocked_line(seen.job)]))
 
 
 def _columns() -> int:
@@ -244,7 +318,7 @@ def _columns() -> int:
     return shutil.get_terminal_size((0, 0)).columns
 
 
-def _search(job: Job, asked: dict[str, Any]) -> int:
+def _search(job: PlannedJob, asked: dict[str, Any]) -> int:
     import json
     from dataclasses import replace
 
@@ -261,7 +335,7 @@ def _search(job: Job, asked: dict[str, Any]) -> int:
     return min((_code(found.plan) for found in layouts), default=1)
 
 
-def _sweep(job: Job, asked: dict[str, Any]) -> int:
+def _sweep(job: PlannedJob, asked: dict[str, Any]) -> int:
     import json
 
     from launch.planner import sweep

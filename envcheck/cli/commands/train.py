@@ -14,7 +14,7 @@ from envcheck.core.language import say
 from envcheck.fleet import argv as fleet_words
 from launch.runs import backends
 
-CARRIED = ("recipes",)  # goes along to other hosts; all other paths are theirs
+CARRIED = ("recipes_folder",)  # goes along to other hosts; all other paths are theirs
 OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # said of the whole, and to each host in its own words
 GATES_LOOK = "--gates looks at this machine, and what only shows the command does not", "leave one out"
 ALONE = ("rank", "host", "nnodes", "provision", "yes", "detach", "watch", "as_script", "write")
@@ -29,10 +29,10 @@ def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Pat
 @options.method
 @options.device
 @options.framework
-@click.option("--recipe", metavar="NAME", help="A recipe by its name; `envcheck recipes` lists them.")
-@click.option("--recipes", callback=_path, metavar="DIR", help="A folder of your own recipes; they win over ours.")
-@click.option("--variant", metavar="NAME", help="One of a method's variants: ddp, zero2, zero3, full, 10x16, base.")
-@click.option("--node-role", metavar="ROLE", help="This node's part of a job over mixed cards: nvidia | iluvatar.")
+@options.recipe_name
+@options.recipes_folder
+@options.variant
+@options.node_role
 @click.option("--cards", type=click.IntRange(1, 1024), metavar="N", help="So many cards of each node.")
 @click.option("--nnodes", type=click.IntRange(1, 10_000), metavar="N", help="So many nodes, each started by itself.")
 @click.option("--rank", type=click.IntRange(0), metavar="N", help="The number of this node, 0 for the master.")
@@ -97,13 +97,15 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
     envcheck train --model 300b --method sft --hosts node[01-08]    each node its rank, started and watched over ssh
     envcheck train --model 300b --method sft --on slurm --time 8:00:00    a job of the site's Slurm, followed to its end
     """
+    folder = asked.pop("recipes_folder")
+    asked |= {"recipe": asked.pop("recipe_name"), "recipes": paths.given(folder, "--recipes") if folder else None}
     if fleet_words.chosen(fleet := {name: asked.pop(name) for name in (*fleet_words.CHOOSING, "fanout", "forget")}):
         return _many({**fleet, **asked, "dry_run": dry_run, "on": on})
     from launch import preview, session
-    from launch.job import request
+    from launch.targets.request import TrainRequest
 
     own, asked = backend_options.split_options(on, asked)
-    wish = request.Request(**asked)  # click has the same names and kinds
+    wish = TrainRequest(**asked)  # click has the same names and kinds
     if wish.gates and (dry_run or as_script or write is not None):
         raise UsageError(*GATES_LOOK)
     if as_script and write is not None:
@@ -127,9 +129,11 @@ def train(dry_run: bool, as_script: bool, write: Path | None, on: str, **asked: 
 
         click.echo("\n".join(written.write(wish, write)))
         return 0
-    if dry_run or as_script:
-        click.echo(preview.preview(wish, as_script), nl=False)
+    if as_script:
+        click.echo(preview.preview_script(wish), nl=False)
         return 0
+    if dry_run:
+        return preview.preview(wish)
     return session.train(wish)
 
 
@@ -171,7 +175,7 @@ def _many(asked: dict[str, Any]) -> int:
         raise UsageError("--dry-run prints the command of each host, and no document", "leave --json out")
     _named(asked)
     _known(asked)
-    carried = {name: Path(given[name]) for name in CARRIED if name in given}
+    carried = {name: paths.given(given[name], "--recipes") for name in CARRIED if name in given}
     words, said = fleet_words.words(given, carried)
     only = {name: asked[name] for name in ("fanout", "forget", "as_json", "gates", "dry_run")}
     return session.train(

@@ -26,7 +26,6 @@ SPLITS_LIMIT = 40
 TAILS = (", ", "; ", ": ", "(")  # how a fragment begins that another text stands before
 MARKS = {". ": "", "; ": "；", ": ": "：", ", ": "，"}  # the most that parts first
 UNSAID = {": {}": "：{}", " ({})": "（{}）", " ({}).": "（{}）。"}  # ends of sentences that may lack their value
-SOURCE = "Source: "
 AREAS = "driver devices links toolkit network host engine python job deep own fleet gate"
 QUOTED = re.compile(rf"((?:{'|'.join(AREAS.split())})\.\w+): (?=\S)")  # a finding, told by its name
 LETTERS = re.compile("[A-Za-z]{2}")
@@ -64,7 +63,6 @@ class Translator:
             return text
         whole = (
             self._quoted(bare, depth)
-            or self._sourced(bare, depth)
             or self._listed(bare, depth)
             or self._sentences(bare, depth)
             or self._whole(bare, depth)
@@ -79,14 +77,6 @@ class Translator:
         tails = UNSAID if " " in text and len(text) <= TEXT_LIMIT else {}
         known = ((self.sentences.get(text + tail, ""), into) for tail, into in tails.items())
         return next((said.removesuffix(into) for said, into in known if said.endswith(into)), "")
-
-    def _sourced(self, text: str, depth: int) -> str | None:
-        """A source that ends a text keeps its own language, whatever marks and known words it has: half is none."""
-        before, mark, source = text.partition(SOURCE)
-        into = self.sentences.get(f"{SOURCE}{{}}.")
-        if not (mark and into) or not source.endswith(".") or (before and not before.endswith(". ")):
-            return None
-        return f"{self._said(before.strip(), depth + 1)} {into.format(source[:-1])}".strip()
 
     def _quoted(self, text: str, depth: int) -> str | None:
         """A finding by its name: no sentence about a value takes the name for the value's beginning."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from envcheck.core.lint.model import Command, Config, Script, Source
 from envcheck.core.lint.pip_install import PipInstall
 from envcheck.core.lint.script_container import ScriptContainer
+from envcheck.core.lint.script_recipe import ScriptRecipe
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.lint.wrappers import AWAY, ENGINES, bare
@@ -19,7 +20,8 @@ class LintContext:
     """`device` is the vendor that is meant: as asked, else by the script's words, else the machine's one, else "".
 
     `containers` are those of docker run, then those of compose files and Dockerfiles, which are `described`: no
-    command starts them.  `steps` are the scripts of a Dockerfile's RUN, among the others.
+    command starts them.  `steps` are the scripts of a Dockerfile's RUN, among the others.  `recipe` is that of a script
+    which envcheck wrote.
     """
 
     source: Source
@@ -33,6 +35,7 @@ class LintContext:
     steps: tuple[Script, ...] = ()
     installs: tuple[PipInstall, ...] = ()
     jobs: tuple[TrainingJob, ...] = ()
+    recipe: ScriptRecipe | None = None
 
     def container_of(self, job: TrainingJob) -> ScriptContainer | None:
         """What it is started in: by its command, or the service whose key stands nearest above it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from envcheck.compat import detect, judging, loading
+from envcheck.compat import detect, judging, loading, version_findings
 from envcheck.compat.components import components
 from envcheck.compat.model import Confidence, Standing, Verdict
 from envcheck.core.lint.context import LintContext
@@ -69,9 +69,8 @@ def _around(context: LintContext) -> Mapping[str, str]:
 
 def _bad(verdict: Verdict, word: Word) -> Remark:
     """In doctor's words."""
-    from envcheck.checks.software import compatibility  # brings all checks with it, which take 0.1 s to load
 
-    finding = compatibility.finding(verdict, ())
+    finding = version_findings.finding(verdict, ())
     sure = verdict.confidence in (Confidence.TRIED, Confidence.DOCUMENTED)
     return graded(sure, word, finding.seen, finding.remedy.words if finding.remedy else "")
 

@@ -40,7 +40,9 @@ VENDOR = Vendor(
     driver_libraries=("libixml.so",),
     driver_files=("/usr/local/bin/ixsmi",),
     cdi_kind="iluvatar.com/gpu",  # ix-ctk cdi generate, ix-container-toolkit 1.0.0
-    nodes_suffice=True,  # the same toolkit's page on doing it by hand; the image brings CoreX
+    # The same toolkit's page on doing it by hand, and FlagOS's Iluvatar images; the image brings CoreX.  A control node
+    # there is none: the vendor's device plugin gives a pod /dev/iluvatarN alone.
+    nodes_suffice=True,
     chips_per_card=2,  # a BI-V150 card carries two chips of 32 GiB: seed 001 calls the pair one 64 GiB card
     devices=(_ix_query("gpu.power.draw"), _ix_query("power.draw"), run("ixsmi")),
     details=(

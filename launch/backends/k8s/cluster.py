@@ -14,24 +14,40 @@ from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.language import say as spoken
 from envcheck.core.version import SCHEMA_VERSION
-from launch.backends.k8s import record, run_entry
+from launch import gates
+from launch.backends.k8s import node_resources, record, run_entry
 from launch.backends.k8s.api import TIMEOUT_S, Cluster, asked, opened
 from launch.backends.k8s.documents import K8sManifest
 from launch.backends.k8s.follow import ClusterJobEnd, followed
-from launch.backends.k8s.k8s_options import K8sOptions
-from launch.job.request import Request
+from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
+from launch.backends.node_findings import blocked_by, print_placement, refusal_values
+from launch.backends.node_requirements import PlacementVerdict
+from launch.targets.request import TrainRequest
 
 
-def submit(request: Request, said: K8sOptions, made: tuple[K8sManifest, ...], packed: K8sManifest) -> int:
-    """The exit code of the job, or 0 once it is made with --detach."""
+def submit(
+    request: TrainRequest,
+    said: K8sOptions,
+    every: tuple[PodGroup, ...],
+    made: tuple[K8sManifest, ...],
+    packed: K8sManifest,
+) -> int:
+    """The exit code of the job, or 0 once it is made with --detach; 1 where no nodes can take its pods."""
     cluster = opened(said)
+    nodes = node_resources.ask(cluster)
+    if not isinstance(nodes, str):
+        print_placement(verdicts := node_resources.judge_pods(every, nodes, _waived(request)))
+        if blocked_by(verdicts):
+            return _refuse(request, said, verdicts)
     job = made[0]
-    run, begun = record.begin(request, cluster, said, made)
+    run, begun = record.begin(request, cluster, every, made)
     try:
         begun = record.made(run, begun, create(cluster, made, packed))
     except EnvcheckError as err:
         record.unmade(run, begun, err.message)
         raise
+    if isinstance(nodes, str):
+        _say(f"note: the nodes were not checked before submission: {nodes}")
     where = f"-n {cluster.namespace}"
     what = f"{job.plural}.{job.version.partition('/')[0]} {job.name}"
     _say(f"made  {job.kind} {job.name} in the namespace {cluster.namespace}, {len(made) - 1} more with it")
@@ -48,18 +64,31 @@ def submit(request: Request, said: K8sOptions, made: tuple[K8sManifest, ...], pa
     return _told(request, cluster, job, end, run)
 
 
+def _waived(request: TrainRequest) -> tuple[str, ...]:
+    return tuple(each.name for each in gates.waive.asked(request.waive, request.because, gates.GATES))
+
+
+def _refuse(request: TrainRequest, said: K8sOptions, verdicts: tuple[PlacementVerdict, ...]) -> int:
+    """Nothing was made, and no folder."""
+    _say("envcheck: nothing was submitted")
+    if request.as_json:
+        head = {"schema": SCHEMA_VERSION, "state": "refused", "name": said.name, "exit": {"code": errors.UNFIT}}
+        click.echo(json.dumps({**head, **refusal_values(verdicts)}, indent=1))
+    return errors.UNFIT
+
+
 def _say(words: str) -> None:
     """A line of a container's log, which is indented, stays as it is."""
     click.echo(words if words.startswith(" ") else spoken(words), err=True)
 
 
-def _told(request: Request, cluster: Cluster, job: K8sManifest, end: ClusterJobEnd, run: Path) -> int:
+def _told(request: TrainRequest, cluster: Cluster, job: K8sManifest, end: ClusterJobEnd, run: Path) -> int:
     if request.as_json:
         named = {"kind": job.kind, "name": job.name, "namespace": cluster.namespace}
         said = {
             "schema": SCHEMA_VERSION,
             "state": end.state,
-            "job": named,
+            "object": named,
             "exit": {"code": end.code},
             "pods": list(end.pods),
         }

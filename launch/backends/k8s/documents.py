@@ -9,7 +9,7 @@ from typing import Any
 from launch.backends.k8s import pod, pod_recipes, scripts, tables
 from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
 from launch.backends.k8s.package import PodPackage
-from launch.job.request import Request
+from launch.targets.request import TrainRequest
 
 GROUP = "kubeflow.org"
 
@@ -36,7 +36,7 @@ class K8sManifest:
 
 
 def documents(
-    request: Request, said: K8sOptions, every: tuple[PodGroup, ...], kit: PodPackage
+    request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...], kit: PodPackage
 ) -> tuple[K8sManifest, ...]:
     """The job first: what belongs to it is made after it, and goes with it.  envcheck itself is `packed`."""
     texts = {**scripts.texts(request, said, every), **pod_recipes.files(request, every)}
@@ -75,7 +75,7 @@ def _group(said: K8sOptions, every: tuple[PodGroup, ...]) -> K8sManifest:
     return K8sManifest("podgroups", {**body, "spec": {**spec, **({"minResources": total} if total else {})}})
 
 
-def _job(request: Request, said: K8sOptions, every: tuple[PodGroup, ...], kit: PodPackage) -> K8sManifest:
+def _job(request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...], kit: PodPackage) -> K8sManifest:
     kind = tables.kind_of(every[0].recipe.framework)
     policy: dict[str, Any] = {"backoffLimit": 0, "cleanPodPolicy": "Running"}  # what ended stays, for its log
     if said.gang:

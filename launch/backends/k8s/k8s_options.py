@@ -10,14 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from envcheck.core.errors import UsageError
+from envcheck.core.facts import Facts
 from envcheck.core.secrets import redact
+from envcheck.job.job import Job
+from envcheck.job.resolve import refuse_talk, resolve
 from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
 from installers.recipes.by_hand import reference
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.docker_cli import HERE
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.catalogue.schedulers import kubernetes_names
-from launch.job.choose_job import choose_job
-from launch.job.request import Request
+from launch.targets.request import TrainRequest
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,49}[a-z0-9])?")  # -worker-9999 comes behind it, and a label has 63 at most
 _CLAIM = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -43,11 +46,12 @@ class K8sOptions:
 
 @dataclass(frozen=True)
 class PodGroup:
-    """`count` pods that run the same, the first of them being node `first`; each asks for `amount` of `resource`."""
+    """`count` pods that run the same, the first of them being node `first`; each asks for `amount` of `resource`.
 
-    recipe: Recipe
+    `architecture` is the image's, "" where nobody knows.
+    """
+
     job: Job
-    device: str
     image: str
     architecture: str
     resource: str
@@ -56,8 +60,16 @@ class PodGroup:
     count: int
 
     @property
+    def recipe(self) -> Recipe:
+        return self.job.recipe
+
+    @property
+    def method(self) -> RecipeJob:
+        return self.job.method
+
+    @property
     def role(self) -> str:
-        return self.job.role
+        return self.method.role
 
 
 def wish(own: Mapping[str, Any], name: str) -> K8sOptions:
@@ -107,7 +119,7 @@ def _by_role(texts: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def parts(request: Request, said: K8sOptions) -> tuple[PodGroup, ...]:
+def parts(request: TrainRequest, said: K8sOptions) -> tuple[PodGroup, ...]:
     """The job of all its nodes, node 0 first: a part for it and one for the others, or one for each role."""
     for name in FILLED:
         if getattr(request, name) is not None:
@@ -117,36 +129,40 @@ def parts(request: Request, said: K8sOptions) -> tuple[PodGroup, ...]:
     recipes = catalogue.load_all(request.recipes)
     roles = _roles(recipes, request)
     if not roles:
-        recipe, job = choose_job(request, recipes=recipes)
-        alone = _part(recipe, job, said, 0, 1)
-        return (alone,) if job.nodes == 1 else (alone, replace(alone, first=1, count=job.nodes - 1))
-    offers = [choose_job(replace(request, node_role=role, device="auto"), recipes=recipes) for role in roles]
-    return tuple(_part(recipe, job, said, job.rank or 0, 1) for recipe, job in offers)
+        alone = _part(resolve(request, recipes, Facts(), folder=HERE), said, 0, 1)
+        nodes = alone.method.nodes
+        return (alone,) if nodes == 1 else (alone, replace(alone, first=1, count=nodes - 1))
+    named = [replace(request, node_role=role, device="auto") for role in roles]
+    jobs = [resolve(each, recipes, Facts(), folder=HERE) for each in named]
+    return tuple(_part(job, said, job.method.rank or 0, 1) for job in jobs)
 
 
-def _roles(recipes: Sequence[Recipe], request: Request) -> tuple[str, ...]:
+def _roles(recipes: Sequence[Recipe], request: TrainRequest) -> tuple[str, ...]:
     """Those of a job over mixed cards, by rank; () for every other job."""
     with contextlib.suppress(UsageError):
         if request.recipe:
             recipe = catalogue.by_name(tuple(recipes), request.recipe)
         else:
-            recipe = catalogue.select_recipe(recipes, request.model, request.method, "auto", request.framework)
+            offers = catalogue.possible(recipes, request.model, request.method, "auto", request.framework)
+            if len({recipe.name for recipe, _ in offers}) > 1:
+                return ()
+            recipe = offers[0][0]
         jobs = [job for job in recipe.jobs if request.method in (None, job.method)]
         if jobs and all(job.role for job in jobs):
             return tuple(job.role for job in sorted(jobs, key=lambda job: job.rank or 0))
     return ()
 
 
-def _part(recipe: Recipe, job: Job, said: K8sOptions, first: int, count: int) -> PodGroup:
-    if job.method in catalogue.TALKS:
-        raise UsageError(f"{recipe.name}, {job.method}, trains nothing", "envcheck infer talks with what was trained")
-    device = catalogue.device_of((recipe, job))
-    image, machine = _image(recipe, job, said)
-    resource, amount = _resource(job, device, said)
-    return PodGroup(recipe, job, device, image, machine, resource, amount, first, count)
+def _part(job: Job, said: K8sOptions, first: int, count: int) -> PodGroup:
+    """The pod is the container of the job, and the nodes are not this machine."""
+    refuse_talk(job.recipe, job.method)
+    image, machine = _image(job.recipe, job.method, said)
+    resource, amount = _resource(job.method, job.device, said)
+    made = replace(job, image=image, architecture=machine or job.architecture, container=None, findings=())
+    return PodGroup(made, image, machine, resource, amount, first, count)
 
 
-def _image(recipe: Recipe, job: Job, said: K8sOptions) -> tuple[str, str]:
+def _image(recipe: Recipe, job: RecipeJob, said: K8sOptions) -> tuple[str, str]:
     """The image, and the architecture that it is of, "" where nobody knows."""
     images = said.images
     if own := images.get(job.role) or images.get(""):
@@ -162,7 +178,7 @@ def _image(recipe: Recipe, job: Job, said: K8sOptions) -> tuple[str, str]:
     return found, machine
 
 
-def _resource(job: Job, device: str, said: K8sOptions) -> tuple[str, int]:
+def _resource(job: RecipeJob, device: str, said: K8sOptions) -> tuple[str, int]:
     """The tool lists chips; where a card that is bought has several, the device plugin counts those cards."""
     names = said.resources
     cards, each = job.cards or job.processes, VENDORS[device].chips_per_card

@@ -46,6 +46,8 @@ WITHOUT = (
     *(
         "launch/infer",
         "launch/backends/ssh",
+        "launch/backends/node_findings.py",
+        "launch/backends/node_requirements.py",
         "envcheck/explain/entries",
     ),
     *("envcheck/explain/codes.toml", "launch/runs/explain_run.py", "envcheck/explain/show.py"),

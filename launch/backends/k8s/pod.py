@@ -43,7 +43,7 @@ def template(part: PodGroup, said: K8sOptions, digest: str) -> Body:
         **({"securityContext": {"capabilities": {"add": added}}} if (added := _capabilities(box)) else {}),
     }
     kind = tables.kind_of(part.recipe.framework)
-    port = {**kind.port, "containerPort": part.job.port or kind.port["containerPort"]}
+    port = {**kind.port, "containerPort": part.method.port or kind.port["containerPort"]}
     look = {"name": "envcheck", "command": _words("gate.sh", part), "resources": _resources(part), **common}
     work = {"name": kind.container, "command": _words("run.sh", part), "resources": _resources(part, memory=True)}
     spec = {
@@ -66,7 +66,7 @@ def template(part: PodGroup, said: K8sOptions, digest: str) -> Body:
 
 def labels(part: PodGroup) -> dict[str, str]:
     own = {"app.kubernetes.io/managed-by": "envcheck", "app.kubernetes.io/name": part.recipe.name}
-    names = kubernetes_names(part.device)
+    names = kubernetes_names(part.job.device)
     return {**own, **(names.labels if names else {})}
 
 
@@ -84,7 +84,7 @@ def _resources(part: PodGroup, memory: bool = False) -> Body:
     """An init container's cards are the ones that the next container gets (Kubernetes, init containers)."""
     found: Body = {"limits": {part.resource: part.amount}} if part.resource else {}
     hardware = part.recipe.hardware
-    gib = hardware.host_memory_gib if part.job.host_memory_gib is None else part.job.host_memory_gib
+    gib = hardware.host_memory_gib if part.method.host_memory_gib is None else part.method.host_memory_gib
     if memory and gib:
         found["requests"] = {**found.get("limits", {}), "memory": f"{round(gib * 1024)}Mi"}
     return found

@@ -11,13 +11,13 @@ from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
 from installers.recipes.recipe import Recipe
 from launch.backends.k8s.k8s_options import PodGroup
-from launch.job.request import Request
+from launch.targets.request import TrainRequest
 
 SUFFIX = "-in-a-pod"
 LIMIT = 128 << 10  # bytes of all: a ConfigMap holds a MiB
 
 
-def files(request: Request, every: tuple[PodGroup, ...]) -> dict[str, str]:
+def files(request: TrainRequest, every: tuple[PodGroup, ...]) -> dict[str, str]:
     """Name -> text; () where envcheck's own recipes do."""
     found = {}
     for path in sorted(request.recipes.glob("*.toml")) if request.recipes else ():

@@ -14,13 +14,13 @@ from envcheck.core.version import SCHEMA_VERSION
 from launch.backends.k8s import documents
 from launch.backends.k8s.api import Cluster
 from launch.backends.k8s.documents import K8sManifest
-from launch.backends.k8s.k8s_options import K8sOptions, parts
-from launch.job.request import Request
+from launch.backends.k8s.k8s_options import PodGroup
 from launch.programs.container_agent import PRIVATE
 from launch.run import record
 from launch.run.record import Record
 from launch.runs import known
 from launch.runs.request_note import RequestNote, remember
+from launch.targets.request import TrainRequest
 
 JOB = "job.yaml"
 CODES = {
@@ -32,22 +32,23 @@ CODES = {
 }
 
 
-def begin(request: Request, cluster: Cluster, said: K8sOptions, made: Sequence[K8sManifest]) -> tuple[Path, Record]:
+def begin(
+    request: TrainRequest, cluster: Cluster, every: Sequence[PodGroup], made: Sequence[K8sManifest]
+) -> tuple[Path, Record]:
     """A folder with the documents and the record, so that nothing runs that nobody knows."""
-    every = parts(request, said)
-    recipe, job = every[0].recipe, every[0].job
+    recipe, method = every[0].recipe, every[0].method
     run = _housed(request, recipe.name, documents.yaml(made))
     first = made[0]
     begun: Record = {
         "schema": SCHEMA_VERSION,
         "recipe": recipe.name,
         "model": recipe.models[0],
-        "method": job.method,
-        "device": every[0].device,
+        "method": method.method,
+        "device": every[0].job.device,
         "state": "running",
         "started": record.time_text(datetime.now(timezone.utc)),
         "folder": str(run),
-        "plan": {"nodes": job.nodes, "processes": job.processes, "steps": dict(job.steps)},
+        "plan": {"nodes": method.nodes, "processes": method.processes, "steps": dict(method.steps)},
         "kubernetes": {
             "kind": first.kind,
             "plural": first.plural,
@@ -66,7 +67,7 @@ def begin(request: Request, cluster: Cluster, said: K8sOptions, made: Sequence[K
     return run, begun
 
 
-def _housed(request: Request, recipe: str, text: str) -> Path:
+def _housed(request: TrainRequest, recipe: str, text: str) -> Path:
     runs = request.runs.expanduser().absolute()
     try:
         runs.mkdir(parents=True, exist_ok=True)

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
+from envcheck.job import placeholders
+from envcheck.job.command import BLANKS, TrainingCommand, render
+from envcheck.job.repeat_options import format_job_options, format_own_options
+from envcheck.job.script import script
 from installers.recipes.recipe import Recipe
 from launch.backends.k8s import pod_recipes, tables
 from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
-from launch.job import placeholders
-from launch.job.command import BLANKS, TrainingCommand, render
-from launch.job.repeat_options import format_job_options, format_own_options
-from launch.job.request import Request
-from launch.job.script import script
+from launch.targets.request import TrainRequest
 
 JOB, SENT, KIT = "/envcheck/job", "/envcheck/sent", "/envcheck/kit"  # the scripts, envcheck packed, envcheck unpacked
 PLACE = "place.sh"
@@ -36,7 +36,7 @@ for _, name in socket.if_nameindex():
 """
 
 
-def texts(request: Request, said: K8sOptions, every: tuple[PodGroup, ...]) -> dict[str, str]:
+def texts(request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...]) -> dict[str, str]:
     """File -> text of the whole job."""
     found = {PLACE: place(request, said, every)}
     for part in every:
@@ -51,16 +51,16 @@ def named(file: str, part: PodGroup) -> str:
     return f"{stem}-{part.role}.{end}" if part.role else file
 
 
-def command(request: Request, part: PodGroup) -> TrainingCommand:
+def command(request: TrainRequest, part: PodGroup) -> TrainingCommand:
     """As --dry-run of one machine has it, with what is so in every pod; UsageError where a person has to say more."""
-    port = part.job.port or tables.kind_of(part.recipe.framework).port["containerPort"]
+    port = part.method.port or tables.kind_of(part.recipe.framework).port["containerPort"]
     known = {"python": part.recipe.interpreter, "port": str(port), **placeholders.fill_placeholders(request)}
-    if any("{program}" in word for word in part.job.launcher):
+    if any("{program}" in word for word in part.method.launcher):
         ours = f"{KIT}/launch/programs"
         known |= {"program": f"{ours}/tiny.py", "data": f"{ours}/tiny.txt"}
     if request.data:
         known["data"] = str(request.data)
-    made = render(part.recipe, part.job, known)
+    made = render(part.recipe, part.method, known)
     for token in made.missing:
         if token not in SAID:
             blank = BLANKS[token]
@@ -75,12 +75,12 @@ def runs(recipe: Recipe) -> str:
     return recipe.runs or f"{(recipe.container and recipe.container.workdir) or ROOM}/runs"
 
 
-def place(request: Request, said: K8sOptions, every: tuple[PodGroup, ...]) -> str:
+def place(request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...]) -> str:
     """Sourced by the two others; it waits for node 0's name, which leads nowhere before its gates have opened."""
     return "\n".join(_place(request, said, every)) + "\n"
 
 
-def _place(request: Request, said: K8sOptions, every: tuple[PodGroup, ...]) -> Iterator[str]:
+def _place(request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...]) -> Iterator[str]:
     several = sum(part.count for part in every) > 1
     yield "# Which node this pod is: sourced before the gates and before the training."
     yield "export NODE_RANK=$((FIRST_RANK + REPLICA_INDEX))"
@@ -104,13 +104,13 @@ def _place(request: Request, said: K8sOptions, every: tuple[PodGroup, ...]) -> I
         yield "export SOCKET_IFNAMES"
 
 
-def gate(request: Request, part: PodGroup) -> str:
+def gate(request: TrainRequest, part: PodGroup) -> str:
     """Exit code 0 lets the training start.  What nobody could tell is said and closes nothing, as on one machine."""
     there = replace(request, recipes=Path(JOB) if pod_recipes.files(request, (part,)) else None, extra=())
     pairs = [("--waive", text) for text in request.waive] + [("--because", text) for text in request.because]
-    said = [format_job_options(there, pod_recipes.renamed(part.recipe), part.job), format_own_options(there)]
+    said = [format_job_options(there, pod_recipes.renamed(part.recipe), part.method), format_own_options(there)]
     said += [shlex.join(word for pair in pairs for word in pair)]
-    several = '--rank "$NODE_RANK" --master "$MASTER_ADDR" --host "$HOST_ADDR"' if part.job.nodes > 1 else ""
+    several = '--rank "$NODE_RANK" --master "$MASTER_ADDR" --host "$HOST_ADDR"' if part.method.nodes > 1 else ""
     behind = f" -- {shlex.join(request.extra)}" if request.extra else ""
     rows = [
         "#!/usr/bin/env bash",

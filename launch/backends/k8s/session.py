@@ -12,37 +12,37 @@ from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.core.secrets import redact
 from envcheck.core.version import SCHEMA_VERSION
+from envcheck.job.job import Job
 from launch import written
 from launch.backends.k8s import documents, package, pod
 from launch.backends.k8s.documents import K8sManifest
-from launch.backends.k8s.k8s_options import K8sOptions, parts, wish
-from launch.job.request import Request
+from launch.backends.k8s.k8s_options import K8sOptions, PodGroup, parts, wish
 from launch.runs.backends import Own, PreviewOptions
+from launch.targets.request import TrainRequest
 
 NOT_HERE = ("gates", "provision", "watch", "no_stop", "limits")  # of a run that envcheck stays with
 
 
-def train(request: Request, own: Own, shown: PreviewOptions) -> int:
+def train(request: TrainRequest, own: Own, shown: PreviewOptions) -> int:
     """Documents, shown or written or given to the cluster."""
     _of_use(request, shown)
-    said, made, packed = told(request, own)
+    said, every = _parts(request, own)
+    kit = package.kit()
+    made, packed = documents.documents(request, said, every, kit), documents.packed(said, kit)
     if shown.write:
         return _write(made, packed, shown.write, request.yes)
     if shown.dry_run or shown.as_script:
-        click.echo(_as_json(made, packed) if request.as_json else _as_text(made, packed), nl=False)
+        click.echo(_as_json(every[0].job, made, packed) if request.as_json else _as_text(made, packed), nl=False)
         return errors.FIT
     from launch.backends.k8s import cluster  # loads the official client
 
-    return cluster.submit(request, said, made, packed)
+    return cluster.submit(request, said, every, made, packed)
 
 
-def told(request: Request, own: Own) -> tuple[K8sOptions, tuple[K8sManifest, ...], K8sManifest]:
-    """What was asked for, the job's documents, and the one that holds envcheck."""
-    first = parts(request, wish({**own, "job_name": "unnamed"}, ""))[0]
-    said = wish(own, _name(first.recipe.name, first.job.variant or first.job.method))
-    every = parts(request, said)
-    packed = package.kit()
-    return said, documents.documents(request, said, every, packed), documents.packed(said, packed)
+def _parts(request: TrainRequest, own: Own) -> tuple[K8sOptions, tuple[PodGroup, ...]]:
+    """What was asked for, and the parts of the job."""
+    every = parts(request, wish({**own, "job_name": "unnamed"}, ""))
+    return wish(own, _name(every[0].recipe.name, every[0].method.variant or every[0].method.method)), every
 
 
 def _name(recipe: str, method: str) -> str:
@@ -51,7 +51,7 @@ def _name(recipe: str, method: str) -> str:
     return f"{pod.dns_name(f'{recipe}-{method}')[:38].rstrip('-')}-{stamp}"
 
 
-def _of_use(request: Request, shown: PreviewOptions) -> None:
+def _of_use(request: TrainRequest, shown: PreviewOptions) -> None:
     for name in NOT_HERE:
         if getattr(request, name):
             option = f"--{name.replace('_', '-').rstrip('s') if name == 'limits' else name.replace('_', '-')}"
@@ -75,10 +75,11 @@ def _as_text(made: tuple[K8sManifest, ...], packed: K8sManifest) -> str:
     return head + documents.yaml(made)
 
 
-def _as_json(made: tuple[K8sManifest, ...], packed: K8sManifest) -> str:
+def _as_json(job: Job, made: tuple[K8sManifest, ...], packed: K8sManifest) -> str:
     said = {
         "schema": SCHEMA_VERSION,
         "state": "planned",
+        "job": job.as_json(),
         "needs": packed.name,
         "documents": [dict(each.body) for each in made],
     }

@@ -56,5 +56,11 @@ def architecture(machine: str) -> str:
     return str(_told()["architectures"].get(machine, machine))
 
 
+def machine(architecture: str) -> str:
+    """The name that uname has for it."""
+    names: Mapping[str, str] = _told()["architectures"]
+    return next((name for name, label in names.items() if label == architecture), architecture)
+
+
 def _told() -> Mapping[str, Any]:
     return beside(__file__, "cluster")

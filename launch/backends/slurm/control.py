@@ -10,7 +10,7 @@ from envcheck.core.process import CommandResult, run
 
 TIMEOUT_S = 60.0
 REQUEUE_S = 20.0  # within KillWait (30 s where nobody changed it) Slurm ends the script that asks
-_PAIR = re.compile(r"(?:^| )([A-Za-z][\w/:]*)=(\S*)")
+PAIR = re.compile(r"(?:^| )([A-Za-z][\w/:]*)=(\S*)")
 
 
 def scontrol(*words: str) -> CommandResult:
@@ -26,7 +26,7 @@ def why(told: CommandResult) -> str:
 def job(number: str) -> dict[str, str]:
     """What Slurm still knows of it; {} where it knows nothing (some minutes after its end)."""
     told = scontrol("--oneliner", "show", "job", number)
-    return dict(_PAIR.findall(told.out.splitlines()[0])) if not told.status and told.out.strip() else {}
+    return dict(PAIR.findall(told.out.splitlines()[0])) if not told.status and told.out.strip() else {}
 
 
 def drain(nodes: Mapping[str, str]) -> Iterable[str]:

@@ -8,30 +8,42 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
+from envcheck.core.facts import Facts
+from envcheck.job.command import TrainingCommand, render_job
+from envcheck.job.here import collect_environments_here
+from envcheck.job.job import Job
+from envcheck.job.repeat_options import format_job_options
+from envcheck.job.resolve import resolve
+from envcheck.job.values import fill_values
 from installers.recipes import catalogue
-from installers.recipes.catalogue import Offer, device_of
+from installers.recipes.docker_cli import HERE
 from installers.recipes.recipe import Recipe
 from launch.backends.slurm.place import ComponentPlacement, place
 from launch.backends.slurm.site import PartitionRow
 from launch.backends.slurm.slurm_options import SlurmOptions
-from launch.job.choose_job import choose_job, fill_values
-from launch.job.command import TrainingCommand, render
-from launch.job.repeat_options import format_job_options
-from launch.job.request import Request
+from launch.targets.request import TrainRequest
 
 KEPT = ("nnodes", "cards", "steps", "port", "data")  # those of the request that the nodes are told in the same words
 
 
 @dataclass(frozen=True)
 class JobComponent:
-    """`words` are the options of train for each of its nodes, `command` what its launcher starts in the end."""
+    """`job` is what runs on each of its nodes, `words` the options of train for it there, `command` what its launcher
+    starts in the end."""
 
-    device: str
-    role: str
+    job: Job
     nodes: int
     place: ComponentPlacement
     words: tuple[str, ...]
     command: TrainingCommand
+
+    @property
+    def device(self) -> str:
+        return self.job.device
+
+    @property
+    def role(self) -> str:
+        return self.job.method.role
 
 
 @dataclass(frozen=True)
@@ -48,64 +60,68 @@ class SlurmPlan:
 
 
 def plan(
-    request: Request, wish: SlurmOptions, rows: Sequence[PartitionRow] | None, run: Path, envcheck: str
+    request: TrainRequest,
+    jobs: Sequence[Job],
+    wish: SlurmOptions,
+    rows: Sequence[PartitionRow] | None,
+    run: Path,
+    envcheck: str,
 ) -> SlurmPlan:
-    """The job as the site can take it; UsageError where it cannot."""
-    offers = parts(request)
+    """The `jobs` of resolve_roles as the site can take them; UsageError where it cannot."""
     for word, said in (("--partition", wish.partition), ("--gres", wish.gres)):
-        if len(said) not in (0, 1, len(offers)):
-            raise UsageError(f"{word} was said {len(said)} times", f"once, or for each of {len(offers)} components")
-    made = tuple(_component(request, wish, rows, offer, n) for n, offer in enumerate(offers))
-    recipe, job = offers[0]
-    name = "-".join(filter(None, (recipe.name, job.method, job.variant)))
-    return SlurmPlan(name, made[0].command.title, run, envcheck, job.nodes, made, wish)
+        if len(said) not in (0, 1, len(jobs)):
+            raise UsageError(f"{word} was said {len(said)} times", f"once, or for each of {len(jobs)} components")
+    made = tuple(_component(request, wish, rows, job, n) for n, job in enumerate(jobs))
+    first = jobs[0].method
+    name = "-".join(filter(None, (jobs[0].recipe.name, first.method, first.variant)))
+    return SlurmPlan(name, made[0].command.title, run, envcheck, first.nodes, made, wish)
 
 
-def parts(request: Request) -> tuple[Offer, ...]:
-    """The job alone, or each role of a job over mixed cards, by rank."""
-    recipes = catalogue.load_all(request.recipes)
-    recipe, job = _chosen(request, recipes)
-    if not job.role:
-        return ((recipe, job),)
-    same = [j for j in recipe.jobs if j.role and (j.method, j.variant) == (job.method, job.variant)]
-    roles = sorted(same, key=lambda j: j.rank or 0)
-    if [j.rank for j in roles] != list(range(job.nodes)):
-        raise UsageError(f"{recipe.name} has not one role for each of its {job.nodes} nodes", "start them by --rank")
+def resolve_roles(request: TrainRequest) -> tuple[Job, ...]:
+    """The job alone, or that of each role of a job over mixed cards, by rank: for the recipe's default hosts."""
+    recipes, known = catalogue.load_all(request.recipes), collect_environments_here(request)
+    job = _resolve_any(request, recipes, known)
+    recipe, method = job.recipe, job.method
+    if not method.role:
+        return (job,)
+    same = [m for m in recipe.jobs if m.role and (m.method, m.variant) == (method.method, method.variant)]
+    roles = sorted(same, key=lambda m: m.rank or 0)
+    if [m.rank for m in roles] != list(range(method.nodes)):
+        raise UsageError(f"{recipe.name} has not one role for each of its {method.nodes} nodes", "start them by --rank")
     return tuple(
-        choose_job(replace(request, node_role=j.role, device=j.device or "auto"), None, recipes) for j in roles
+        resolve(replace(request, node_role=m.role, device=m.device or "auto"), recipes, known, folder=HERE)
+        for m in roles
     )
 
 
-def _chosen(request: Request, recipes: tuple[Recipe, ...]) -> Offer:
+def _resolve_any(request: TrainRequest, recipes: tuple[Recipe, ...], known: Facts) -> Job:
+    """The job, or that of some role, where each role has its own."""
     try:
-        return choose_job(request, None, recipes)
+        return resolve(request, recipes, known, folder=HERE)
     except UsageError:
         for role in {job.role for recipe in recipes for job in recipe.jobs if job.role}:
             with contextlib.suppress(UsageError):
-                return choose_job(replace(request, node_role=role), None, recipes)
+                return resolve(replace(request, node_role=role), recipes, known, folder=HERE)
         raise
 
 
 def _component(
-    request: Request, wish: SlurmOptions, rows: Sequence[PartitionRow] | None, offer: Offer, number: int
+    request: TrainRequest, wish: SlurmOptions, rows: Sequence[PartitionRow] | None, job: Job, number: int
 ) -> JobComponent:
-    recipe, job = offer
-    device = device_of(offer)
-    nodes = 1 if job.role else job.nodes
+    nodes = 1 if job.method.role else job.method.nodes
     said = [texts[min(number, len(texts) - 1)] if texts else "" for texts in (wish.partition, wish.gres)]
-    there = place(rows, device, nodes, job.processes, *said)
-    made = render(recipe, job, fill_values(request, recipe, None))
-    return JobComponent(device, job.role, nodes, there, node_words(request, offer), made)
+    there = place(rows, job.device, nodes, job.method.processes, *said)
+    made = render_job(job, fill_values(request, job.recipe, None))
+    return JobComponent(job, nodes, there, node_words(request, job), made)
 
 
-def node_words(request: Request, offer: Offer) -> tuple[str, ...]:
+def node_words(request: TrainRequest, job: Job) -> tuple[str, ...]:
     """The options with which each node starts its own part; its rank and the master stand in the script."""
     import shlex
 
-    recipe, job = offer
-    found = shlex.split(format_job_options(_absolute(request), recipe, job))
+    found = shlex.split(format_job_options(_absolute(request), job.recipe, job.method))
     pairs = [(f"--{name}", getattr(request, name)) for name in KEPT]
-    pairs += [("--deadline", request.deadline_s), ("--gather", request.gather_s if job.nodes > 1 else None)]
+    pairs += [("--deadline", request.deadline_s), ("--gather", request.gather_s if job.method.nodes > 1 else None)]
     several = {"--set": request.settings, "--installed": request.installed, "--no-stop": request.no_stop}
     several |= {"--limit": request.limits, "--waive": request.waive, "--because": request.because}
     found += [word for option, value in pairs if value is not None for word in (option, _word(value))]
@@ -119,7 +135,7 @@ def _word(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _absolute(request: Request) -> Request:
+def _absolute(request: TrainRequest) -> TrainRequest:
     """Each node starts in a folder of its own choice."""
     named = {name: path.expanduser().absolute() for name in ("into", "recipes") if (path := getattr(request, name))}
     return replace(request, **named)

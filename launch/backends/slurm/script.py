@@ -6,9 +6,9 @@ import shlex
 import textwrap
 from collections.abc import Iterator
 
+from envcheck.job.command import folded, lines, shell
 from installers.recipes.recipe_notes import grouped
 from launch.backends.slurm.job import JobComponent, SlurmPlan
-from launch.job.command import folded, lines, shell
 
 LOOK_MINUTES = 15  # for all gates of a node: each of doctor's questions has a limit of its own, the sum is below that
 LAST_S = 3600  # the others may still write a checkpoint when the first launcher has ended

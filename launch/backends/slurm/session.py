@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import os
 import shutil
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -14,50 +17,79 @@ import click
 from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.version import SCHEMA_VERSION
-from launch import written
-from launch.backends.slurm import job, merge_records, node_reports, script, site, slurm_options, submit
+from launch import gates, written
+from launch.backends.node_findings import blocked_by, print_placement, refusal_values
+from launch.backends.node_requirements import PlacementVerdict, apply_verdict
+from launch.backends.slurm import job, merge_records, node_reports, node_resources, script, site, slurm_options, submit
 from launch.backends.slurm.job import SlurmPlan
 from launch.backends.slurm.submit import SCRIPT
-from launch.job.request import Request
-from launch.run import record, run_text
+from launch.run import record
+from launch.run.run_text import say, spoken_aside
 from launch.run.watch import Teller
 from launch.runs import follow, known, shown
 from launch.runs.backends import Own, PreviewOptions
 from launch.runs.run_state import Run
+from launch.targets.request import TrainRequest
 
 
-def train(request: Request, own: Own, shown: PreviewOptions) -> int:
+def train(request: TrainRequest, own: Own, shown: PreviewOptions) -> int:
     """Show the script, write it, or submit it and stay with the job; the exit code."""
     wished = slurm_options.read(own)
     slurm_options.refuse(request)
     only_shown = shown.dry_run or shown.as_script or shown.write is not None
-    plan = planned(request, wished, _rows(only_shown))
+    rows = _rows(only_shown)
+    plan = planned(request, wished, rows)
+    verdicts = _judge_nodes(request, plan, rows)
+    print_placement(verdicts)
     if not only_shown:
-        return _submitted(request, plan)
+        return _refuse(request, plan, verdicts) if blocked_by(verdicts) else _submitted(request, plan)
     text = script.text(plan)
     if shown.write is not None and not shown.dry_run:
         written.put(shown.write, {SCRIPT: text}, request.yes)
         click.echo(str(shown.write / SCRIPT))
     else:
-        click.echo(_document(plan, text) if request.as_json else text, nl=False)
-    return errors.FIT
+        click.echo(_document(plan, text, verdicts) if request.as_json else text, nl=False)
+    return errors.UNFIT if shown.dry_run and blocked_by(verdicts) else errors.FIT
 
 
-def _submitted(request: Request, planned: SlurmPlan) -> int:
+def _judge_nodes(
+    request: TrainRequest, plan: SlurmPlan, rows: tuple[site.PartitionRow, ...] | None
+) -> tuple[PlacementVerdict, ...]:
+    """() where there is no Slurm, or it tells nothing of its nodes, which is said."""
+    if rows is None:
+        return ()
+    nodes = node_resources.ask()
+    if isinstance(nodes, str):
+        spoken_aside(f"note: the nodes were not checked before submission: {nodes}")
+        return ()
+    waived = gates.waive.asked(request.waive, request.because, gates.GATES)
+    return node_resources.judge_plan(plan, rows, nodes, os.environ, [each.name for each in waived])
+
+
+def _refuse(request: TrainRequest, plan: SlurmPlan, verdicts: tuple[PlacementVerdict, ...]) -> int:
+    """Nothing was queued, and no folder made."""
+    spoken_aside("envcheck: nothing was submitted")
+    if request.as_json:
+        said = {"schema": SCHEMA_VERSION, "state": "refused", "name": plan.name, "exit": {"code": errors.UNFIT}}
+        click.echo(json.dumps({**said, **refusal_values(verdicts)}, indent=1))
+    return errors.UNFIT
+
+
+def _submitted(request: TrainRequest, planned: SlurmPlan) -> int:
     """Stay with the job to its end, unless asked not to; Ctrl-C ends the looking, and not the job."""
-    plan, said = submit.submit(request, planned, job.parts(request)[0])
+    plan, said = submit.submit(request, planned)
     name = plan.run.name
-    run_text.spoken_aside(f"envcheck: job {said['slurm']['job']} is Slurm's now: {plan.run}")
-    run_text.spoken_aside(f"  envcheck runs follow {name}    its steps; show and stop as well")
+    spoken_aside(f"envcheck: job {said['slurm']['job']} is Slurm's now: {plan.run}")
+    spoken_aside(f"  envcheck runs follow {name}    its steps; show and stop as well")
     if request.detach:
         _echo(request, said)
         return errors.FIT
     try:
-        run = follow.begun(_found(plan), run_text.say)
+        run = follow.begun(_found(plan), say)
         with contextlib.closing(Teller(of=follow.of(run))) as teller:
             ended = follow.follow(run, teller)
     except KeyboardInterrupt:
-        run_text.spoken_aside(f"envcheck: the job goes on; envcheck runs stop {name} ends it")
+        spoken_aside(f"envcheck: the job goes on; envcheck runs stop {name} ends it")
         raise
     _ended(ended)
     _echo(request, ended.said)
@@ -75,11 +107,11 @@ def _ended(run: Run) -> None:
     """How it went; where nodes were not fit, all that they saw."""
     if (refused := merge_records.look(run.folder)) is not None and run.state == "refused":
         for line in node_reports.told(node_reports.of_values(refused)):
-            run_text.spoken_aside(line)
-    run_text.say(shown.as_page(run))
+            spoken_aside(line)
+    say(shown.as_page(run))
 
 
-def _echo(request: Request, said: record.Record) -> None:
+def _echo(request: TrainRequest, said: record.Record) -> None:
     if request.as_json:
         click.echo(record.as_text(said), nl=False)
 
@@ -95,13 +127,13 @@ def _rows(only_shown: bool) -> tuple[site.PartitionRow, ...] | None:
 
 
 def planned(
-    request: Request, wished: slurm_options.SlurmOptions, rows: tuple[site.PartitionRow, ...] | None
+    request: TrainRequest, wished: slurm_options.SlurmOptions, rows: tuple[site.PartitionRow, ...] | None
 ) -> SlurmPlan:
     """The job, its folder named after this moment, as the site can take it."""
-    recipe, _ = job.parts(request)[0]
-    name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{recipe.name}"
+    jobs = job.resolve_roles(request)
+    name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{jobs[0].recipe.name}"
     run = request.runs.expanduser().absolute() / name
-    return job.plan(request, wished, rows, run, program())
+    return job.plan(request, jobs, wished, rows, run, program())
 
 
 def program() -> str:
@@ -113,15 +145,26 @@ def program() -> str:
     return found
 
 
-def _document(plan: SlurmPlan, text: str) -> str:
+def _document(plan: SlurmPlan, text: str, verdicts: Sequence[PlacementVerdict]) -> str:
+    """`job` is that of the leading nodes; each component of a job over mixed cards has its own."""
+    judged = itertools.zip_longest(plan.components, verdicts)
+    jobs = [apply_verdict(component.job, verdict).as_json() for component, verdict in judged]
     parts = [
-        {"device": c.device, "role": c.role, "nodes": c.nodes, "gres": c.place.gres, "partition": c.place.partition}
-        for c in plan.components
+        {
+            "device": c.device,
+            "role": c.role,
+            "nodes": c.nodes,
+            "gres": c.place.gres,
+            "partition": c.place.partition,
+            "job": one,
+        }
+        for c, one in zip(plan.components, jobs, strict=True)
     ]
     said = {
         "schema": SCHEMA_VERSION,
         "state": "planned",
-        "job": plan.name,
+        "name": plan.name,
+        "job": jobs[0],
         "folder": str(plan.run),
         "components": parts,
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 from envcheck.core.errors import UsageError
 from launch.backends.slurm import sbatch_options
-from launch.job.request import Request
+from launch.targets.request import TrainRequest
 
 _NAME = re.compile(r"[\w.@+,-]{1,200}")
 _TIME = re.compile(r"\d{1,6}(:\d{1,2}){0,2}|\d{1,5}-\d{1,2}(:\d{1,2}){0,2}|(?i:unlimited|infinite)")
@@ -66,7 +66,7 @@ REFUSED = {
 }
 
 
-def refuse(request: Request) -> None:
+def refuse(request: TrainRequest) -> None:
     """UsageError for what has no meaning in a job of Slurm's."""
     for name, why in REFUSED.items():
         value = getattr(request, name)

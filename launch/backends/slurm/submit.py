@@ -10,31 +10,30 @@ from datetime import datetime, timezone
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.process import run as start
 from envcheck.core.version import SCHEMA_VERSION
-from installers.recipes.catalogue import Offer, device_of
 from launch.backends.slurm import control, sbatch_options, script
 from launch.backends.slurm.job import SlurmPlan
-from launch.job.request import Request
 from launch.programs.container_agent import PRIVATE
 from launch.run import record
 from launch.runs import known
 from launch.runs.request_note import RequestNote, remember
+from launch.targets.request import TrainRequest
 
 SCRIPT = "job.sbatch"
 _NUMBER = re.compile(r"^(\d+)(?:;.*)?$", re.MULTILINE)  # 123, or 123;cluster
 
 
-def submit(request: Request, planned: SlurmPlan, offer: Offer) -> tuple[SlurmPlan, record.Record]:
+def submit(request: TrainRequest, planned: SlurmPlan) -> tuple[SlurmPlan, record.Record]:
     """The plan with the folder that was made for it, and the record as it stands then; StepError with sbatch's own
     words."""
     try:
-        plan = _housed(planned, offer[0].name)
+        plan = _housed(planned, planned.components[0].job.recipe.name)
         (plan.run / SCRIPT).write_text(text := script.text(plan), encoding="utf-8")
     except OSError as err:
         raise EnvcheckError(
             f"{planned.run}: {(err.strerror or str(err)).lower()}", "name another folder: --runs"
         ) from None
     argv = ("sbatch", "--parsable", str(plan.run / SCRIPT))
-    begun = _begun(plan, offer, argv) | {"said": RequestNote(request.into, request.recipes).as_values()}
+    begun = _begun(plan, argv) | {"said": RequestNote(request.into, request.recipes).as_values()}
     told = start(argv, timeout_s=control.TIMEOUT_S, env=sbatch_options.around(os.environ, text))
     found = _NUMBER.search(told.out)
     if told.status or not found:
@@ -58,22 +57,23 @@ def _housed(plan: SlurmPlan, recipe: str) -> SlurmPlan:
     return replace(plan, run=run)
 
 
-def _begun(plan: SlurmPlan, offer: Offer, argv: tuple[str, ...]) -> record.Record:
-    recipe, job = offer
+def _begun(plan: SlurmPlan, argv: tuple[str, ...]) -> record.Record:
+    job = plan.components[0].job
+    method = job.method
     parts = [
         {"device": c.device, "role": c.role, "nodes": c.nodes, "gres": c.place.gres, "partition": c.place.partition}
         for c in plan.components
     ]
     return {
         "schema": SCHEMA_VERSION,
-        "recipe": recipe.name,
-        "model": recipe.models[0],
-        "method": job.method,
-        "device": device_of(offer),
+        "recipe": job.recipe.name,
+        "model": job.recipe.models[0],
+        "method": method.method,
+        "device": job.device,
         "state": "running",
         "started": record.time_text(datetime.now(timezone.utc)),
         "folder": str(plan.run),
         "command": list(argv),
-        "plan": {"nodes": job.nodes, "processes": job.processes, "steps": dict(job.steps)},
+        "plan": {"nodes": method.nodes, "processes": method.processes, "steps": dict(method.steps)},
         "slurm": {"job": "", "nodes": plan.nodes, "components": parts},
     }

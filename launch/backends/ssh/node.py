@@ -14,6 +14,7 @@ from envcheck.report.summary import safe
 from launch.run import run_text
 
 KEPT = 400  # characters of a sentence
+LINES = 8  # of what a gate shows: of gate.doctor the checks that failed
 REFUSED = "fleet.command"  # a host's envcheck says that the command is wrong
 
 
@@ -67,6 +68,7 @@ def _finding(said: Mapping[str, Any]) -> Finding:
         Status[said["status"]],
         safe(str(said["seen"]))[:KEPT],
         remedy and Remedy(safe(str(remedy["words"])), tuple(safe(str(c)) for c in remedy["commands"])),
+        tuple(safe(str(line))[:KEPT] for line in said.get("evidence", ())[:LINES]),
     )
 
 

@@ -10,14 +10,12 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import click
 
 from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.language import say as spoken
-from envcheck.core.language.findings import localised
 from envcheck.core.model import Finding, Status
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet import runner
@@ -28,6 +26,7 @@ from envcheck.payload.remote_command import Word
 from envcheck.report.summary import exit_code, safe
 from installers.hosts.hosts_text import column
 from installers.hosts.parse_plan import line_of
+from launch.backends.node_findings import findings_values, print_findings
 from launch.backends.ssh import node
 from launch.backends.ssh.node import Node
 from launch.run.run_text import say
@@ -82,7 +81,7 @@ def train(asked: NodesRequest) -> int:
         return errors.INTERRUPTED
     if asked.gates or shut:
         return _told(asked, found, shut)
-    _gates(found, Status.UNKNOWN)
+    print_findings(found, Status.UNKNOWN)
     return _run(asked, stops)
 
 
@@ -106,39 +105,14 @@ def _told(asked: NodesRequest, found: dict[str, list[Finding]], shut: bool) -> i
     every = [f for told in found.values() for f in told]
     code = errors.USAGE if all(f.name == node.REFUSED for f in every) else exit_code(every)
     if asked.as_json:
-        hosts = {host: [_gate(f) for f in told] for host, told in found.items()}
         state = "refused" if shut else "ready"
-        click.echo(
-            json.dumps(
-                {"schema": SCHEMA_VERSION, "verb": "train", "result": state, "exit_code": code, "gates": hosts},
-                indent=1,
-            )
-        )
+        said = {"schema": SCHEMA_VERSION, "verb": "train", "result": state, "exit_code": code}
+        click.echo(json.dumps({**said, "gates": findings_values(found)}, indent=1))
     if not asked.as_json or not asked.gates:
-        _gates(found, Status.OK if asked.gates else Status.FAIL)
+        print_findings(found, Status.OK if asked.gates else Status.FAIL)
     if shut and not asked.gates:
         say(spoken("nothing was started on any host"))
     return code
-
-
-def _gate(f: Finding) -> dict[str, Any]:
-    return {"name": f.name, "status": f.status.name, "seen": f.seen, "next": f.remedy.words if f.remedy else ""}
-
-
-def _gates(found: dict[str, list[Finding]], least: Status) -> None:
-    """Each sentence once, with the hosts that say it; the worst first."""
-    groups: dict[tuple[int, str, str], tuple[Finding, list[str]]] = {}
-    for host, told in found.items():
-        for f in told:
-            if f.status >= least:
-                groups.setdefault((-f.status, f.name, f.seen), (f, []))[1].append(host)
-    for _, (f, hosts) in sorted(groups.items(), key=lambda pair: pair[0]):
-        (told_one,) = localised([f])
-        say(f"{column(f.status.name.lower(), 8)}{folded(hosts)}: {f.name}: {told_one.seen}")
-        if f.status.is_problem and told_one.remedy:
-            say(f"        {spoken('next: ')}{told_one.remedy.words}")
-            for line in told_one.remedy.commands:
-                say(f"          $ {line}")
 
 
 def _run(asked: NodesRequest, stops: runner.Stops) -> int:

@@ -42,6 +42,11 @@ def document(plan: LaunchPlan, more: dict[str, Any] | None = None) -> dict[str, 
     }
 
 
+def headed(said: dict[str, Any]) -> dict[str, Any]:
+    """A document that holds no plan."""
+    return {"schema": SCHEMA_VERSION, **said}
+
+
 def more(advice: Iterable[Change], left: Room | None, layout: Mapping[str, str] | None = None) -> dict[str, Any]:
     """What would fit, or the room left, for the document; options are complete, to be added to the command."""
     layout = layout or {}

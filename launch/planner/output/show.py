@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from envcheck.core import language
 from envcheck.core.language.width import columns, wrap
 from launch.memory import GIB, meter
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.memory.phases import Phase
 from launch.planner import LaunchPlan, cards, speed
 from launch.planner.advice import Change, Room
@@ -49,7 +49,7 @@ def _row(label: str, *parts: str) -> str:
     return f"  {_said(label, 10)}{language.say(', ').join(map(language.say, parts))}"
 
 
-def trained(job: Job) -> Iterator[str]:
+def trained(job: PlannedJob) -> Iterator[str]:
     """What is trained, with what beside it."""
     words = "full" if job.trains_all else f"LoRA rank {job.adapter.rank} on {job.adapter.targets}"
     yield words + (f" over {job.quant}" if job.quant else "")

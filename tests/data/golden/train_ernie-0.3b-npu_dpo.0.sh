@@ -12,21 +12,6 @@
 #       --network host \
 #       --shm-size 128g \
 #       --device /dev/davinci0 \
-#       --device /dev/davinci1 \
-#       --device /dev/davinci2 \
-#       --device /dev/davinci3 \
-#       --device /dev/davinci4 \
-#       --device /dev/davinci5 \
-#       --device /dev/davinci6 \
-#       --device /dev/davinci7 \
-#       --device /dev/davinci8 \
-#       --device /dev/davinci9 \
-#       --device /dev/davinci10 \
-#       --device /dev/davinci11 \
-#       --device /dev/davinci12 \
-#       --device /dev/davinci13 \
-#       --device /dev/davinci14 \
-#       --device /dev/davinci15 \
 #       --device /dev/davinci_manager \
 #       --device /dev/devmm_svm \
 #       --device /dev/hisi_hdc \
@@ -36,7 +21,7 @@
 #       --mount type=bind,source=/usr/local/bin/npu-smi,target=/usr/local/bin/npu-smi,readonly \
 #       --mount type=bind,source=/usr/local/dcmi,target=/usr/local/dcmi,readonly \
 #       --mount type=bind,source=/etc/ascend_install.info,target=/etc/ascend_install.info,readonly \
-#       --env ASCEND_RT_VISIBLE_DEVICES=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15 \
+#       --env ASCEND_RT_VISIBLE_DEVICES=0 \
 #       ccr-2vdh3abv-pub.cnc.bj.baidubce.com/device/paddle-npu:cann80RC1-ubuntu20-x86_64-gcc84-py310 bash
 #   docker exec --interactive --tty envcheck-ernie-0.3b-npu bash -l
 set -euo pipefail

@@ -12,16 +12,29 @@
 #       --detach \
 #       --interactive \
 #       --tty \
-#       --privileged \
 #       --name envcheck-ernie-21b-iluvatar \
 #       --workdir /workspace \
-#       --pid host \
 #       --shm-size 64g \
+#       --device /dev/iluvatar0 \
+#       --device /dev/iluvatar1 \
+#       --device /dev/iluvatar2 \
+#       --device /dev/iluvatar3 \
+#       --device /dev/iluvatar4 \
+#       --device /dev/iluvatar5 \
+#       --device /dev/iluvatar6 \
+#       --device /dev/iluvatar7 \
+#       --device /dev/iluvatar8 \
+#       --device /dev/iluvatar9 \
+#       --device /dev/iluvatar10 \
+#       --device /dev/iluvatar11 \
+#       --device /dev/iluvatar12 \
+#       --device /dev/iluvatar13 \
+#       --device /dev/iluvatar14 \
+#       --device /dev/iluvatar15 \
 #       --mount "type=bind,source=$PWD,target=/workspace" \
 #       --mount type=bind,source=/home,target=/home \
-#       --mount type=bind,source=/dev,target=/dev \
-#       --mount type=bind,source=/usr/src,target=/usr/src \
-#       --mount type=bind,source=/lib/modules,target=/lib/modules \
+#       --mount type=bind,source=/usr/src,target=/usr/src,readonly \
+#       --mount type=bind,source=/lib/modules,target=/lib/modules,readonly \
 #       ccr-2vdh3abv-pub.cnc.bj.baidubce.com/device/paddle-ixuca:3.3.0 bash
 #   docker exec --interactive --tty envcheck-ernie-21b-iluvatar bash -l
 set -euo pipefail

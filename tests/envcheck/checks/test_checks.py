@@ -137,7 +137,7 @@ CASES: dict[str, Case] = {
     "job.firmware": ("npu", job(firmware_minimum="8.0.0"), FAIL, job(firmware_minimum=None), job(firmware_minimum="?")),
     "job.toolkit": ("npu", job(toolkit_minimum="9.0.0"), FAIL, job(toolkit_minimum=None), job(toolkit_minimum="?")),
     "job.host_memory": ("npu", job(host_memory_gib=600), FAIL, job(host_memory_gib=None), both(job(), NO_HOST)),
-    "job.shm": ("npu", both(job(), room("/dev/shm", GIB)), FAIL, job(shm_gib=None), both(job(), room("/dev/shm", None))),
+    "job.shm": ("npu", both(job(), room("/dev/shm", GIB)), FAIL, job(shm_gib=None, device="cpu"), both(job(), room("/dev/shm", None))),
     "job.disk": ("npu", job(disk_gib=4000), FAIL, job(disk_gib=None), both(job(), top(disks=None))),
     "job.packages": ("npu", both(job(), packs(paddlepaddle="3.0.0")), FAIL, job(packages=()), job(packages=(("numpy", "=>1"),))),
 }  # fmt: skip

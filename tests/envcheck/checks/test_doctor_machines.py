@@ -15,6 +15,9 @@ from envcheck.collect import facts
 from envcheck.core import versions
 from envcheck.core.facts import Facts
 from envcheck.core.model import Finding, Status
+from envcheck.job.next_command import suggest_command
+from envcheck.job.request import JobRequest
+from envcheck.report import text as text_report
 from envcheck.simulate import faults
 from envcheck.simulate import machine_file as described
 from envcheck.vendors import VENDORS
@@ -263,7 +266,9 @@ def test_named_device_that_is_not_there(device: str) -> None:
 def test_golden_report(name: str, fault: str) -> None:
     """The report is the recorded one, line by line; ENVCHECK_REWRITE_GOLDEN=1 records it anew."""
     findings, found = _examined(name, *([fault] if fault else []))
-    text = re.sub(r"\d+(\.\d+)? (GiB|MiB) free", "N free", report.as_text(findings, found, report.Style(width=80)))
+    step = suggest_command(JobRequest(), None, load_all(), found)
+    screen = text_report.render(report.Report(findings, found, style=report.Style(width=80), next_command=step))
+    text = re.sub(r"\d+(\.\d+)? (GiB|MiB) free", "N free", screen)
     stem = f"doctor_{name}{f'_{fault}' if fault else ''}.{report.exit_code(findings)}.txt"
     if os.environ.get("ENVCHECK_REWRITE_GOLDEN"):
         (GOLDEN / stem).write_text(text, encoding="utf-8")

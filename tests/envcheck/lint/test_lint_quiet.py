@@ -14,13 +14,13 @@ from envcheck.collect import facts
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.core.model import Status
+from envcheck.job.command import render
+from envcheck.job.script import script
 from envcheck.lint import lint
 from envcheck.lint.lint import Result
 from envcheck.scripts import source
 from installers.recipes import catalogue
-from installers.recipes.recipe import Job, Recipe
-from launch.job.command import render
-from launch.job.script import script
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.written import contents
 from tests.envcheck.checks.doctor_helpers import simulated
 from tests.installers.test_as_script import MACHINES
@@ -31,7 +31,7 @@ STRANGE = sorted((ROOT / "tests/data/lint/strange").glob("*.sh"))
 OFFERS = [(recipe, job) for recipe in catalogue.load_all() for job in recipe.jobs]
 NAMES = ["-".join(filter(None, (recipe.name, job.method, job.variant, job.role))) for recipe, job in OFFERS]
 # What the recipes tell in their own notes, and keep as the published set-ups have it.
-TOLD = {"training.bubble", "training.heads", "training.offload", "container.privileges"}
+TOLD = {"training.bubble", "training.heads", "training.offload"}
 
 
 def judged(name: str, text: str, device: str = "auto") -> Result:
@@ -82,7 +82,7 @@ def test_strange_scripts_are_read() -> None:
 
 
 @pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
-def test_own_trainings(recipe: Recipe, job: Job) -> None:
+def test_own_trainings(recipe: Recipe, job: RecipeJob) -> None:
     """What envcheck train writes as a script and as files is clean, but for what the recipe's own notes tell."""
     command = render(recipe, job)
     texts = {"run.sh": script(command), **contents(command, job)}

@@ -123,6 +123,15 @@ def test_hosts_that_ended_alike_are_one_line() -> None:
     ]
 
 
+def test_a_host_that_no_recipe_fits() -> None:
+    """It has no plan and is left out, with its own reason; it does not count as ready."""
+    why = "no recipe for this request fits this machine"
+    said = json.dumps({"recipe": None, "folder": None, "result": "failed", "unfit": [{"recipe": "r", "why": "w"}]})
+    found = looked(Did("n1", Said("n1"), 1, out=[said], last=[f"envcheck: {why}", "  next: use another machine"]))
+
+    assert (found.state, found.why, found.able, found.code) == ("refused", why, False, 1)
+
+
 @pytest.mark.parametrize("word", ("no-new-python", "no-place [Errno 28] No space left on device", "damaged"))
 def test_why_a_host_was_not_begun_on(word: str) -> None:
     """What the node's own part says is a sentence about that host."""

@@ -18,6 +18,9 @@ import docker
 import pytest
 
 from envcheck.core.errors import EnvcheckError, StepError, UsageError
+from envcheck.core.facts import Facts, Host
+from envcheck.job.request import JobRequest
+from envcheck.job.resolve import resolve_method
 from installers.bundle import contents, image_layout, read_bundle, wheel_builder
 from installers.bundle import make as bundle_make
 from installers.bundle import tar as bundle_tar
@@ -205,14 +208,18 @@ def test_clone_travels(tmp_path: Path) -> None:
         contents.checkouts([wanted], tmp_path / "more")
 
 
-def test_recipe_without_a_method() -> None:
-    """What is installed is the same for all jobs of a recipe: none need be chosen, but the recipe must be."""
-    known = catalogue.load_all()
+def test_recipe_for_another_machine() -> None:
+    """Nothing is known of the other machine but its processor: the recipe is the device's usual one or its largest,
+    and one that is for that processor."""
 
-    assert catalogue.select_recipe(known, "300b", None, "npu", None).name == "ernie-300b-npu"
-    with pytest.raises(UsageError, match="recipes fit this request") as several:
-        catalogue.select_recipe(known, "qwen-7b", None, "npu", None)
-    assert "choose by --recipe: qwen-7b-npu-llamafactory" in several.value.next_step
+    def chosen(architecture: str, **said: str) -> str:
+        request = JobRequest(**said, may_choose=True)  # type: ignore[arg-type]
+        return resolve_method(request, catalogue.load_all(), Facts(host=Host(architecture=architecture)))[0].name
+
+    assert chosen("x86_64", model="300b", device="npu") == chosen("x86_64", device="npu") == "ernie-300b-npu"
+    assert chosen("aarch64", device="npu") == "qwen-7b-npu-swift"
+    with pytest.raises(UsageError, match=r"^3 recipes match this request$"):
+        chosen("x86_64", model="21b")
 
 
 def test_the_kitchen_reads_what_the_container_reads(tmp_path: Path, engine: Engine, python_image_here: str) -> None:

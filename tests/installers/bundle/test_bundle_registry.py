@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from installers.bundle import contents, make, read_bundle, registry_layers
-from installers.bundle.make import EngineSource, Plan
+from installers.bundle.make import BundlePlan, EngineSource
 from installers.bundle.read_bundle import Bundle
 from installers.images import engine as engines
 from installers.recipes import recipes_file
@@ -69,7 +69,7 @@ class Exported(EngineSource):
 
 
 @contextlib.contextmanager
-def planned(folder: Path, reference: str) -> Iterator[tuple[Plan, Exported]]:
+def planned(folder: Path, reference: str) -> Iterator[tuple[BundlePlan, Exported]]:
     recipes = recipe_file(folder / "recipes", more=f'[image.references]\n{MACHINE} = "{reference}"\n')
     seen = engines.look()
     with contextlib.closing(engines.connect(seen)) as client:
@@ -78,7 +78,7 @@ def planned(folder: Path, reference: str) -> Iterator[tuple[Plan, Exported]]:
         yield make.plan(recipe, MACHINE, folder / "little.tar", source), source
 
 
-def made(plan: Plan, source: EngineSource) -> tuple[Bundle, list[str]]:
+def made(plan: BundlePlan, source: EngineSource) -> tuple[Bundle, list[str]]:
     """The bundle, verified, and what was said on the way."""
     events: list[Event] = []
     lock = make.make(plan, source, events.append)

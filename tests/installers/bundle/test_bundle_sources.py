@@ -135,7 +135,7 @@ def test_all_of_it_without_a_network(machine: Machine, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert says(machine.folder) == "2.0 True 1.5 42"
     assert not (tmp_path / "fast clone" / "trace").exists()
-    assert lockfile.load(machine.own / "envcheck.lock").builds == kept.builds
+    assert lockfile.load(machine.lock).builds == kept.builds
 
     again = subprocess.run([*argv, "--yes", "--json"], **how)  # type: ignore[call-overload]
 

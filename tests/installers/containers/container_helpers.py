@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Mapping
@@ -10,12 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from envcheck.collect import facts
 from envcheck.collect.machine import Machine, simulated
-from envcheck.core.model import Question
+from envcheck.core.facts import Engine, Facts
+from envcheck.job.cards import count_cards, select_card_ids
+from envcheck.job.container import derive_container
 from envcheck.simulate.build import build
 from envcheck.simulate.machine_file import load
 from installers.containers.container_host import observe
-from installers.containers.spec_from_recipe import ContainerHostFacts, ContainerPlan, Mode, draw
+from installers.containers.host_paths import ContainerPlan, plan_container
 from installers.recipes import catalogue
 from installers.recipes.container_spec import Port, Spec, Ulimit
 from installers.recipes.recipe import Mount, Recipe
@@ -42,26 +44,30 @@ NOT_ASKED = (
     "HostConfig.LogConfig.Config",
     "HostConfig.ConsoleSize",
 )
-DOCKER_INFO = Question("run", ("docker", "info", "--format", "{{json .}}"))
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A recipe on its machine; `root` is that machine's file system, `work` the user's folder, which is a real one."""
+    """A recipe on its machine; `root` is that machine's file system, `work` the user's folder, which is a real one.
+
+    `facts` are the machine's, with the runtimes of another engine where `with_runtimes` says so.
+    """
 
     recipe: Recipe
     root: Path
     work: Path
     machine: Machine
-    runtimes: tuple[str, ...]
+    facts: Facts
 
-    def ground(self) -> ContainerHostFacts:
-        return observe(self.recipe, self.work, self.machine, self.runtimes)
+    def with_runtimes(self, *runtimes: str) -> Scene:
+        return replace(self, facts=replace(self.facts, engine=Engine("26.1.3", runtimes)))
 
-    def drawn(self, image: str = "image", mode: Mode = Mode.DOCUMENT) -> ContainerPlan:
-        made = draw(self.recipe, self.ground(), image, mode)
+    def drawn(self, image: str = "image", as_published: bool = False) -> ContainerPlan:
+        device = self.recipe.device
+        ids = select_card_ids(self.recipe, self.facts, device, count_cards(self.recipe, device))
+        made = derive_container(self.recipe, self.facts, device, ids, "x86_64", str(self.work), as_published)
         assert made
-        return made
+        return plan_container(self.recipe, made, image, observe(made, self.machine))
 
     def real(self, path: str) -> str:
         """The path where the engine finds the simulated machine's file; /dev and the user's folder are real."""
@@ -88,9 +94,8 @@ def scene(name: str, machine: str, folder: Path) -> Scene:
         if os.geteuid() == 0:
             node.unlink()
             os.mknod(node, stat.S_IFCHR | 0o660, os.makedev(LOCAL_MAJOR, number))
-    info = json.loads(door(DOCKER_INFO).out)
     recipe = catalogue.by_name(catalogue.load_all(), name)
-    return Scene(recipe, root, folder / "work", door, tuple(info["Runtimes"]))
+    return Scene(recipe, root, folder / "work", door, facts.gather(door, recipe.device))
 
 
 def flat(inspected: Mapping[str, Any], at: Scene) -> dict[str, str]:

@@ -12,13 +12,9 @@ import pytest
 from envcheck.core import errors
 from installers.containers.compare import Action, compare, standing
 from installers.containers.inspect_document import Defaults
-from installers.containers.spec_from_recipe import ContainerHostFacts, Mode, PathKind, draw
-from installers.recipes import catalogue
-from installers.recipes.recipe import Mount, Recipe
 from installers.targets.container_errors import sentence
 from tests.installers.containers.container_helpers import SPEC, Scene, scene
 
-RECIPES = catalogue.load_all()
 KNOWN = Defaults("sha256:ab", "runc", "/root", {"PATH": "/bin"})
 
 
@@ -76,23 +72,9 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return made
 
 
-def by_name(name: str) -> Recipe:
-    return catalogue.by_name(RECIPES, name)
-
-
 @pytest.fixture
 def box16(tmp_path: Path) -> Scene:
     return scene("ernie-300b-npu", "atlas-200t-a2-box16", tmp_path)
-
-
-def test_npu_smi_is_mounted_from_where_it_is(box16: Scene) -> None:
-    """Where npu-smi is in sbin it is mounted from there, to the place that the recipe names."""
-    (box16.root / "usr/local/sbin").mkdir()
-    (box16.root / "usr/local/bin/npu-smi").rename(box16.root / "usr/local/sbin/npu-smi")
-    drawn = box16.drawn()
-
-    assert drawn.obstacles == ()
-    assert Mount("/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi", True) in drawn.spec.mounts
 
 
 def test_a_missing_source_is_named(box16: Scene) -> None:
@@ -116,10 +98,10 @@ def test_a_folder_that_an_engine_once_made(box16: Scene) -> None:
     assert found.remedy.startswith("rmdir /usr/local/bin/npu-smi")
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_missing_cards_are_one_sentence(mode: Mode, tmp_path: Path) -> None:
-    """Nodes that the recipe lists and the machine lacks are refused together, in either mode."""
-    (found,) = scene("ernie-300b-npu", "atlas-800t-a2", tmp_path).drawn(mode=mode).obstacles
+def test_missing_cards_are_one_sentence(tmp_path: Path) -> None:
+    """Nodes that the recipe's jobs take and the machine lacks are refused together."""
+    at = scene("ernie-300b-npu", "atlas-800t-a2", tmp_path).with_runtimes("runc")
+    (found,) = at.drawn().obstacles
 
     assert found.why == "/dev/davinci8, /dev/davinci9, /dev/davinci10 and 5 more are not on this host"
     assert found.code == errors.UNFIT
@@ -141,75 +123,21 @@ def test_own_folders_are_made_not_missed(tmp_path: Path) -> None:
     ]
 
 
-LISTED = tuple(f"/dev/davinci{n}:/dev/davinci{n}:rwm" for n in range(16))
-IDS = ",".join(str(n) for n in range(16))
-
-
-@pytest.mark.parametrize(
-    ("name", "ways", "devices", "cdi", "runtime", "variable"),
-    (
-        ("ernie-300b-npu", {}, LISTED, (), "", {}),
-        ("ernie-300b-npu", {"runtimes": ("ascend", "runc")}, (), (), "ascend", {"ASCEND_VISIBLE_DEVICES": IDS}),
-        ("ernie-21b-iluvatar", {}, tuple(d.replace("davinci", "iluvatar") for d in LISTED), (), "", {}),
-        ("ernie-21b-iluvatar", {"runtimes": ("iluvatar",)}, (), (), "iluvatar", {"IX_VISIBLE_DEVICES": IDS}),
-        (
-            "ernie-21b-iluvatar",
-            {"runtimes": ("iluvatar",), "cdi": tuple(f"iluvatar.com/gpu={n}" for n in range(16))},
-            (),
-            tuple(f"iluvatar.com/gpu={n}" for n in range(16)),
-            "",
-            {},
-        ),
-        ("ernie-21b-iluvatar", {"cdi": ("iluvatar.com/gpu=0",)}, LISTED, (), "", {}),
-    ),
-)
-def test_least_privilege(
-    name: str,
-    ways: dict[str, Any],
-    devices: tuple[str, ...],
-    cdi: tuple[str, ...],
-    runtime: str,
-    variable: dict[str, str],
-) -> None:
-    """Cards come by the engine's CDI names if it has all of them, else by the vendor's runtime, else by their nodes;
-    never by privilege, never with the whole of /dev."""
-    kind = "davinci" if "npu" in name else "iluvatar"
-    nodes = tuple(f"/dev/{kind}{n}" for n in range(16))
-    drawn = draw(by_name(name), ContainerHostFacts("/w", nodes=nodes, **ways), "i", Mode.LEAST)
-    assert drawn
-    spec = drawn.spec
-    wanted = tuple(d.replace("davinci", kind) for d in devices)
-
-    assert not spec.privileged
-    assert "/dev" not in [mount.source for mount in spec.mounts]
-    assert (spec.devices[: len(wanted)], spec.cdi, spec.runtime) == (wanted, cdi, runtime)
-    assert variable.items() <= spec.environment.items()
-    assert bool(spec.devices) == bool(devices)
-
-
-def test_the_document_is_privileged_where_it_says_so() -> None:
-    """Without --least-privilege a container is what the document has, also where the recipe itself asks for less."""
-    recipe = by_name("ernie-300b-npu")
-    drawn = draw(recipe, ContainerHostFacts("/w"), "i")
-    assert drawn
-    assert recipe.container
-
-    assert (recipe.container.privileged, drawn.spec.privileged, drawn.spec.devices) == (False, True, ())
-
-
-def test_no_way_into_a_container() -> None:
+def test_no_way_into_a_container(tmp_path: Path) -> None:
     """NVIDIA's nodes alone are no use in a container: without CDI and runtime it is refused, not begun."""
-    recipe = by_name("ernie-21b-iluvatar")
-    nodes = ("/dev/nvidia0",)
-    drawn = draw(
-        replace(recipe, device="nvidia"),
-        ContainerHostFacts("/w", {"/dev": PathKind.FOLDER}, nodes=nodes),
-        "i",
-        Mode.LEAST,
-    )
-    assert drawn
+    at = scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path).with_runtimes("runc")
+    at = replace(at, recipe=replace(at.recipe, device="nvidia"), facts=replace(at.facts, vendors=()))
 
-    assert "no CDI name, no runtime nvidia" in drawn.obstacles[-1].why
+    assert "no CDI name, no runtime nvidia" in at.drawn().obstacles[-1].why
+
+
+def test_missing_files_of_the_published_container(tmp_path: Path) -> None:
+    """What --as-published mounts and the host lacks is named; the derived container does without the host's /dev."""
+    at = scene("ernie-21b-iluvatar", "bi-v150x8", tmp_path)
+    derived, published = at.drawn(), at.drawn(as_published=True)
+
+    assert (derived.obstacles, published.obstacles) == ((), ())
+    assert [m.source for m in published.spec.mounts if m not in derived.spec.mounts] == ["/dev"]
 
 
 def test_the_engines_spellings_are_no_difference() -> None:

@@ -19,7 +19,6 @@ from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError, StepError
 from installers.containers import container
 from installers.containers.compare import Action
-from installers.containers.spec_from_recipe import Mode
 from installers.recipes.container_spec import Port, Spec, Ulimit
 from installers.recipes.recipe import Mount
 from tests.installers.containers.container_helpers import LOCAL_MAJOR, scene
@@ -247,12 +246,12 @@ def test_an_engine_that_is_gone() -> None:
     assert failed.value.message.startswith("the engine")
 
 
-def test_least_privilege_sees_its_cards_alone(
+def test_a_container_sees_its_cards_alone(
     engine: Engine, api: APIClient, python_image_here: str, tmp_path: Path
 ) -> None:
     """Unprivileged, a container has the listed nodes, none of the host's others, and not all capabilities."""
     at = scene("ernie-300b-npu", "atlas-200t-a2-box16", tmp_path)
-    drawn = replace(at, runtimes=()).drawn(python_image_here, Mode.LEAST)
+    drawn = at.with_runtimes("runc").drawn(python_image_here)
     made = at.on_engine(drawn.spec)
     try:
         container.ensure(api, made)
@@ -269,16 +268,17 @@ def test_least_privilege_sees_its_cards_alone(
 
 
 def test_the_vendors_runtime(registry: Registry, tmp_path: Path) -> None:
-    """Where the engine has the vendor's runtime it makes the container, told the cards' physical numbers."""
+    """Where the cards come in by a runtime of the engine's, that makes the container, told their physical numbers."""
     image = f"{registry.address}/envcheck/shell:1"
     image_parts.push(image, [image_parts.busybox()])
     at = scene("qwen-7b-npu-llamafactory", "atlas-800t-a2", tmp_path)
     with running_engine("--add-runtime", f"ascend={WRAPPER}") as own:
         client = APIClient(base_url=own.url)
         own.docker("pull", "--quiet", image)
-        drawn = replace(at, runtimes=tuple(client.info()["Runtimes"])).drawn(image, Mode.LEAST)
+        drawn = at.with_runtimes(*client.info()["Runtimes"]).drawn(image)
         container.make_folders(drawn.folders)
-        made = replace(at.on_engine(drawn.spec), ports=(), command=("sh",))
+        chosen = {"runtime": "ascend", "devices": (), "environment": {"ASCEND_VISIBLE_DEVICES": "0"}}
+        made = replace(at.on_engine(drawn.spec), ports=(), command=("sh",), **chosen)
         container.ensure(client, made)
         found = inspected(client, made)
         client.close()

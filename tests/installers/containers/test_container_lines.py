@@ -11,10 +11,8 @@ import pytest
 
 from envcheck.core.errors import UsageError
 from installers.containers.compare import Action, ContainerStatus, as_script
-from installers.containers.spec_from_recipe import ContainerHostFacts, draw
 from installers.recipes import catalogue, recipes_file
-from installers.recipes.by_hand import docker_line
-from installers.recipes.container_spec import Port, Spec, Ulimit, port, size_bytes, ulimit
+from installers.recipes.container_spec import Port, Spec, Ulimit, as_written, port, size_bytes, ulimit
 from installers.recipes.docker_cli import run_argv, shell_words
 from installers.recipes.recipe import Container, Mount
 from tests.installers.containers.container_helpers import SPEC
@@ -75,12 +73,12 @@ def test_a_container_that_no_engine_takes(key: str, line: str, tmp_path: Path) -
 def test_limits_are_read_from_a_recipe(tmp_path: Path) -> None:
     """A recipe's ulimits reach the line that makes the container."""
     recipe = catalogue.by_name(catalogue.load_all(), "ernie-300b-npu")
-    box = replace(recipe.container, ulimits={"memlock": "-1", "nofile": "1024:2048"})  # type: ignore[type-var]
-    drawn = draw(replace(recipe, container=box), ContainerHostFacts("/w"), "i")
-    assert drawn
-    words = run_argv(drawn.spec)
+    assert recipe.container
+    box = replace(recipe.container, ulimits={"memlock": "-1", "nofile": "1024:2048"})
+    made = as_written(box, "i", "/w")
+    words = run_argv(made)
 
-    assert drawn.spec.ulimits == (ulimit("memlock", "-1"), Ulimit("nofile", 1024, 2048))
+    assert made.ulimits == (ulimit("memlock", "-1"), Ulimit("nofile", 1024, 2048))
     assert [words[n + 1] for n, word in enumerate(words) if word == "--ulimit"] == ["memlock=-1:-1", "nofile=1024:2048"]
 
 
@@ -93,10 +91,10 @@ def test_a_comma_in_a_path() -> None:
 
 
 def test_a_pasted_line_runs_nothing_else(tmp_path: Path) -> None:
-    """Of a recipe's text the shell that gets the pasted line fills in $PWD and runs nothing."""
+    """Of a recipe's text the shell that gets the pasted line runs nothing."""
     sources = ("a b", '$(touch hit)";touch hit;"', "`touch hit`", "it's")
     box = Container("box", mounts=tuple(Mount(source, "/x") for source in sources), environment={"A": "$(touch hit)"})
-    line = docker_line(box, "image").replace("docker run", "printf '%s\\n'", 1)
+    line = " ".join(shell_words(as_written(box, "image", str(tmp_path)))).replace("docker run", "printf '%s\\n'", 1)
     said = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
     fields = [field for words in csv.reader(said.splitlines()) for field in words]

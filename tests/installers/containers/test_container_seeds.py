@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from docker import APIClient
 
 from installers.containers import container
-from installers.containers.spec_from_recipe import Mode
 from installers.recipes import catalogue
 from installers.recipes.docker_cli import run_argv
 from tests.installers.containers.container_helpers import Scene, flat, scene, seed_words
@@ -60,7 +58,7 @@ def by_document(name: str, at: Scene, image: str, engine: Engine, api: APIClient
 
 def by_us(at: Scene, image: str, api: APIClient) -> dict[str, str]:
     """Ours, flat, running as planned; it is removed again."""
-    drawn = at.drawn(image)
+    drawn = at.with_runtimes("runc").drawn(image, as_published=True)
     assert drawn.obstacles == ()
     container.make_folders(drawn.folders)
     spec = at.on_engine(drawn.spec)
@@ -111,14 +109,14 @@ def test_the_fifth_document_has_no_container() -> None:
     assert hetero.container is None
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("as_published", (False, True))
 @pytest.mark.parametrize("name", SEEDS)
 def test_the_line_makes_the_same_container(
-    name: str, mode: Mode, engine: Engine, api: APIClient, digest: str, tmp_path: Path
+    name: str, as_published: bool, engine: Engine, api: APIClient, digest: str, tmp_path: Path
 ) -> None:
     """What --as-script prints, run by the docker command, is the container that the plan describes."""
-    at = replace(scene(name, SEEDS[name]["machine"], tmp_path), runtimes=())  # this engine has no vendor's
-    drawn = at.drawn(digest, mode)
+    at = scene(name, SEEDS[name]["machine"], tmp_path).with_runtimes("runc")  # this engine has no vendor's
+    drawn = at.drawn(digest, as_published)
     container.make_folders(drawn.folders)
     spec = at.on_engine(drawn.spec)
     try:

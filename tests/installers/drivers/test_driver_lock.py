@@ -42,7 +42,7 @@ def bench(made: Path, tmp_path: Path) -> Bench:
 
 
 def kept(bench: Bench) -> Path:
-    return bench.folder / "home" / "environments" / "demo" / ".envcheck" / lockfile.NAME
+    return bench.folder / "home" / "environments" / "demo" / ".envcheck/recipes/demo" / lockfile.NAME
 
 
 def agreed(bench: Bench, *more: str, file: str = "") -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,7 @@ import pexpect
 import pytest
 
 from envcheck.core.errors import StepError
-from installers import container_state
+from installers import container_facts
 from installers.images import engine as engines
 from installers.images import image, image_pull, pull_resume, reference
 from installers.images import registry as registries
@@ -131,8 +131,8 @@ def test_under_another_name(client: docker.DockerClient, find: Callable[[str], R
     there = image.here(client, found)
     client.images.remove("somebody/else:1")
 
-    assert container_state._name(found.reference, own, found) == str(found.pinned)
-    assert there and container_state._name(found.reference, there, found) == found.image_id
+    assert container_facts._name(found.reference, own, found) == str(found.pinned)
+    assert there and container_facts._name(found.reference, there, found) == found.image_id
 
 
 def test_undo(client: docker.DockerClient, find: Callable[[str], ResolvedImage], hello: str) -> None:

@@ -14,15 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.core.units import MIB
+from installers.bundle.sources import Supply
+from installers.make_plan import make_plan
 from installers.plan import host_facts as place
-from installers.plan.host_facts import Place
-from installers.recipes import catalogue
+from installers.plan.host_facts import HostFacts
+from installers.plan.step import Plan
+from installers.recipes import catalogue, recipe_digest
 from installers.recipes.recipe import Checkout, Hardware, Library, Package, Recipe
 from installers.software import pip_words
 from installers.state import environment, state_file
 from installers.state.environment import Environment, FolderKind
+from installers.state.state_file import EnvironmentState, Proof
+from installers.steps.python_packages import InstallPackages
+from installers.steps.target_state import DesiredState
+from installers.steps.venv_state import VenvState
 from installers.targets.target import VenvTarget
-from installers.venv_plan import plan
 from installers.verify import verify_environment
 
 ROOT = Path(__file__).parents[3]
@@ -37,11 +43,18 @@ RECIPE = Recipe(
     python=">=3.10",
     packages=(Package("paddlepaddle", "==3.1.0"), Package("numpy", "<2.4"), Package("plugin", "", "http://other")),
 )
-PLACE = Place("/usr/bin/python3", "3.11.2", True, 10_000 * MIB, True)
+PLACE = HostFacts("/usr/bin/python3", "3.11.2", True, 10_000 * MIB, True)
 NOWHERE = Environment(Path("/e"), FolderKind.ABSENT)
 VERSIONS = {"paddlepaddle": "3.1.0", "numpy": "2.3.5", "plugin": "1.0", "pip": "23.0.1"}
 THERE = Environment(Path("/e"), FolderKind.ENVIRONMENT, "3.11.2", True, VERSIONS)
-PROVEN = replace(THERE, mark=state_file.EnvironmentState(True, "little", "", environment.digest(RECIPE), VERSIONS))
+PROOF = Proof(recipe_digest.digest(RECIPE), "3.11.2", VERSIONS, ("numpy", "paddlepaddle", "plugin"))
+PROVEN = replace(THERE, mark=EnvironmentState(True, {"little": PROOF}))
+
+
+def plan(recipe: Recipe, env: Environment, place: HostFacts, driver: str | None = None) -> Plan:
+    return make_plan(
+        DesiredState(recipe, Supply(recipe), driver=driver), VenvState(env, place, recipe.python), env.folder
+    )
 
 
 def names(env: Environment, recipe: Recipe = RECIPE) -> list[str]:
@@ -70,7 +83,8 @@ def test_only_what_is_missing(env: Environment, expected: list[str]) -> None:
 
 def test_packages_keep_order_and_index() -> None:
     """Neighbours of one index go to pip together, others apart and in the recipe's order."""
-    groups = [[p.name for p in step.packages] for step in plan(RECIPE, NOWHERE, PLACE).steps if step.packages]
+    steps = plan(RECIPE, NOWHERE, PLACE).steps
+    groups = [[p.name for p in step.packages] for step in steps if isinstance(step, InstallPackages)]
 
     assert groups == [["paddlepaddle", "numpy"], ["plugin"]]
 
@@ -78,6 +92,54 @@ def test_packages_keep_order_and_index() -> None:
 def test_a_changed_recipe_is_proved_anew() -> None:
     """The mark counts for the recipe that was proved, not for a later one."""
     assert names(PROVEN, replace(RECIPE, verify=(("true",),))) == ["proof"]
+
+
+SECOND = replace(RECIPE, name="second", packages=(Package("numpy", ""), Package("extra", "")))
+BOTH = {**VERSIONS, "extra": "1.0", "unknown": "1.0"}
+PROOFS = {
+    "little": replace(PROOF, packages={**VERSIONS, "unknown": "1.0"}),
+    "second": Proof(recipe_digest.digest(SECOND), "3.11.2", BOTH, ("extra", "numpy")),
+}
+SHARED = replace(THERE, packages=BOTH, mark=EnvironmentState(True, PROOFS))
+
+
+@pytest.mark.parametrize(
+    ("changed", "stale"),
+    (
+        ({}, []),
+        ({"plugin": "1.1"}, ["little"]),
+        ({"extra": "1.1"}, ["second"]),
+        ({"numpy": "2.3.4"}, ["little", "second"]),
+        ({"unknown": "1.1"}, ["little", "second"]),
+    ),
+    ids=("nothing", "of-the-first", "of-the-second", "of-both", "of-nobody"),
+)
+def test_recipes_that_share_an_environment(changed: dict[str, str], stale: list[str]) -> None:
+    """A version that changed makes the proofs of those stale that need the package; all, where nobody says so."""
+    env = replace(SHARED, packages={**BOTH, **changed})
+
+    assert [recipe.name for recipe in (RECIPE, SECOND) if not environment.proven(recipe, env)] == stale
+
+
+def test_a_step_of_one_recipe_leaves_the_other_proved() -> None:
+    """A step that is begun takes its own recipe's proof away; one that empties the environment everybody's."""
+    assert SHARED.mark
+    build, clear = (state_file.begin(SHARED.mark, "second", doing) for doing in ("build", "clear"))
+
+    assert environment.proven(RECIPE, replace(SHARED, mark=build))
+    assert not environment.proven(SECOND, replace(SHARED, mark=build))
+    assert not environment.proven(RECIPE, replace(SHARED, mark=clear))
+    assert not environment.proven(RECIPE, replace(SHARED, mark=state_file.begin(SHARED.mark, "second", "packages")))
+
+
+def test_a_proof_of_other_sources() -> None:
+    """A clone that was moved since, or a file that was built anew, is to be proved again."""
+    seen = replace(PROOF, sources={"/clone": "a" * 40, "/clone/x.so": "b" * 64})
+    env = replace(PROVEN, mark=EnvironmentState(True, {"little": seen}))
+
+    assert environment.proven(RECIPE, env, {"/clone": "a" * 40})
+    assert not environment.proven(RECIPE, env, {"/clone": "c" * 40})
+    assert not environment.proven(RECIPE, env, {"/clone/x.so": "c" * 64})
 
 
 @pytest.mark.parametrize(
@@ -91,7 +153,7 @@ def test_a_changed_recipe_is_proved_anew() -> None:
         (replace(THERE, packages={}), PLACE, "no pip", 1),
     ),
 )
-def test_obstacles(env: Environment, place: Place, told: str, code: int) -> None:
+def test_obstacles(env: Environment, place: HostFacts, told: str, code: int) -> None:
     """What makes it pointless to begin is found before anything is done, each with its exit code."""
     obstacle = plan(RECIPE, env, place).obstacle
 
@@ -117,10 +179,30 @@ def test_a_strange_mark_is_no_mark(tmp_path_factory: pytest.TempPathFactory, tex
 
 def test_mark_comes_back(tmp_path: Path) -> None:
     """What is saved is what is loaded."""
-    saved = state_file.EnvironmentState(True, "little", "packages", "abc", {"numpy": "2.3.5"}, ("numpy",))
+    proof = Proof("abc", "3.11.2", {"numpy": "2.3.5"}, ("numpy",), {"/clone": "c" * 40})
+    saved = EnvironmentState(True, {"little": proof, "other": Proof()}, "packages", ("numpy",))
     state_file.save(tmp_path, saved)
 
     assert state_file.load(tmp_path) == saved
+
+
+@pytest.mark.parametrize(("doing", "steps"), (("", []), ("proof", ["proof"])))
+def test_a_mark_of_the_old_layout(doing: str, steps: list[str], tmp_path: Path) -> None:
+    """An environment of an earlier version, with one recipe in its mark, is as proved as it was."""
+    said = {"schema": 1, "made": False, "recipe": "little", "doing": doing, "digest": recipe_digest.digest(RECIPE)}
+    (tmp_path / ".envcheck").mkdir()
+    file = tmp_path / ".envcheck" / "state.json"
+    file.write_text(json.dumps({**said, "proven": VERSIONS, "added": ["numpy"]}))
+    mark = state_file.load(tmp_path)
+
+    assert mark
+    assert mark.added == ("numpy",)
+    assert names(replace(THERE, mark=mark)) == steps
+
+    state_file.save(tmp_path, mark)
+
+    assert json.loads(file.read_text())["schema"] == 2
+    assert state_file.load(tmp_path) == mark
 
 
 @pytest.mark.parametrize(
@@ -200,15 +282,6 @@ def test_sources_go_into_the_environment() -> None:
 
     assert [step.name for step in made.steps] == ["clone", "proof"]
     assert "https://h/p.git at main into /w/p" in made.steps[0].title
-
-
-def test_folders_of_a_container_are_made() -> None:
-    """What a container mounts from the user's folder is made first: --mount refuses a source that is not there."""
-    recipe = catalogue.by_name(catalogue.load_all(), "qwen-7b-npu-llamafactory")
-    (hand,) = (h for h in plan(recipe, NOWHERE, PLACE, in_container=True).by_hand if h.name == "container")
-
-    assert hand.commands[0] == "mkdir -p hf_cache ms_cache output"
-    assert all(f"source=$PWD/{name}," in hand.commands[1] for name in hand.commands[0].split()[2:])
 
 
 def test_a_missing_system_library_is_lent() -> None:

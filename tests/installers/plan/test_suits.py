@@ -6,21 +6,36 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from envcheck.core.facts import Facts, Host, VendorFacts
+from envcheck.core.model import Device, Document, Status
+from envcheck.job.suitability import judge_requirements
+from envcheck.vendors import VENDORS
 from installers.plan import host_facts, preconditions
-from installers.plan.accelerator import Accelerators
-from installers.recipes.recipe import Hardware, Job, Recipe
+from installers.recipes.recipe import Hardware, Recipe, RecipeJob, wanted
 
 GIB = 1024
 NOBODY = 65534
-LORA = Job("lora", "", ("true",))
+LORA = RecipeJob("lora", "", ("true",), processes=8)
 RECIPE = Recipe("r", "", "npu", "f", ("m",), Hardware("p", 8, 64, ("x86_64",)), (LORA,))
-FIT = Accelerators("x86_64", "1", (64 * GIB,) * 8)
+HOST = Host(architecture="x86_64")
 
 
-def why(cards: Accelerators | None, recipe: Recipe = RECIPE, role: str = "") -> list[str]:
+def machine(sizes: tuple[int | None, ...], used: int = 0, **more: Any) -> Facts:
+    """Cards of these sizes in MiB, each with so much in use."""
+    found = tuple(Device(npu=n, memory_total_mib=size, memory_used_mib=used) for n, size in enumerate(sizes))
+    vendor = VendorFacts(VENDORS["npu"], devices=found, document=Document("npu-smi", "info"))
+    return Facts(**{"vendors": (vendor,), "host": HOST, **more})
+
+
+UNSEEN = VendorFacts(VENDORS["npu"], pci=("c1:00.0",))  # on the bus, and no driver
+FIT = machine((64 * GIB,) * 8)
+
+
+def why(cards: Facts | None, recipe: Recipe = RECIPE, role: str = "") -> list[str]:
     return [each.why for each in preconditions.obstacles(recipe, cards, role)]
 
 
@@ -28,16 +43,18 @@ def why(cards: Accelerators | None, recipe: Recipe = RECIPE, role: str = "") -> 
     "cards",
     (
         FIT,
-        replace(FIT, sizes_mib=(64 * GIB,) * 9),
-        replace(FIT, sizes_mib=(62 * GIB,) * 8),
-        replace(FIT, sizes_mib=(None,) * 8),
-        replace(FIT, sizes_mib=None),
+        machine((64 * GIB,) * 9),
+        machine((62 * GIB,) * 8),
+        machine((64 * GIB,) * 8, used=60 * GIB),
+        machine((*(64 * GIB,) * 8, 32 * GIB)),
+        machine((None,) * 8),
+        machine((), vendors=(UNSEEN,)),
         None,
     ),
-    ids=("exactly", "more", "rounded", "sizes-not-told", "not-seen", "not-judged"),
+    ids=("exactly", "more", "rounded", "in-use", "small-one-unused", "sizes-not-told", "not-seen", "not-judged"),
 )
-def test_nothing_against_it(cards: Accelerators | None) -> None:
-    """What is enough, and what nobody could see, is in nobody's way."""
+def test_nothing_against_it(cards: Facts | None) -> None:
+    """What is enough, what nobody could see, and what may be free when the job starts, is in nobody's way."""
     assert why(cards) == []
     assert list(preconditions.mind(RECIPE, cards)) == []
 
@@ -45,23 +62,32 @@ def test_nothing_against_it(cards: Accelerators | None) -> None:
 @pytest.mark.parametrize(
     ("cards", "told"),
     (
-        (replace(FIT, architecture="aarch64"), "this machine's processor is aarch64, and r is for x86_64"),
-        (replace(FIT, sizes_mib=(64 * GIB,) * 7), "7 Huawei Ascend devices of 64 GiB are here; r wants 8 of 64 GiB"),
-        (replace(FIT, sizes_mib=(32 * GIB,) * 8), "8 Huawei Ascend devices of 32 GiB are here; r wants 8 of 64 GiB"),
         (
-            replace(FIT, sizes_mib=(32 * GIB, *(64 * GIB,) * 7)),
-            "8 Huawei Ascend devices of 32 GiB and 64 GiB are here; r wants 8 of 64 GiB",
+            machine((64 * GIB,) * 8, host=Host(architecture="aarch64")),
+            ["recipe r supports x86_64 only; this host is aarch64"],
         ),
-        (replace(FIT, sizes_mib=(None,)), "1 Huawei Ascend device is here; r wants 8 of 64 GiB"),
+        (machine((64 * GIB,) * 7), ["this job needs 8 devices; 7 found"]),
         (
-            replace(FIT, sizes_mib=None, others=("nvidia",)),
-            "this machine has cards of NVIDIA and none of Huawei Ascend; r wants 8 of 64 GiB",
+            machine((32 * GIB,) * 8),
+            ["devices 0-7: 32 GiB of memory; this job needs 8 devices of 64 GiB"],
         ),
+        (
+            machine((32 * GIB, *(64 * GIB,) * 7)),
+            ["device 0: 32 GiB of memory; this job needs 8 devices of 64 GiB"],
+        ),
+        (machine((None,)), ["this job needs 8 devices; 1 found"]),
+        (machine((), vendors=()), ["this job needs Huawei Ascend devices; this machine has none"]),
     ),
 )
-def test_against_it(cards: Accelerators, told: str) -> None:
-    """What is certainly not enough is one sentence with what is here and what is wanted."""
-    assert why(cards) == [told]
+def test_against_it(cards: Facts, told: list[str]) -> None:
+    """What is certainly not enough is said as doctor says it, with the judge's remedy."""
+    judged = judge_requirements(replace(cards, wanted=wanted(RECIPE, LORA)))
+    failed = {f.seen: f.remedy.words for f in judged if f.remedy and f.status is Status.FAIL}
+
+    assert why(cards) == told
+    assert [each.remedy.partition(" Run ")[0] for each in preconditions.obstacles(RECIPE, cards)] == [
+        failed[words] for words in told
+    ]
 
 
 def test_enough_for_one_method() -> None:
@@ -70,8 +96,16 @@ def test_enough_for_one_method() -> None:
     recipe = replace(RECIPE, jobs=(LORA, large))
 
     assert why(FIT, recipe) == []
-    assert list(preconditions.mind(recipe, FIT)) == [
-        "not for sft: 8 Huawei Ascend devices of 64 GiB are here; it wants 16 of 64 GiB"
+    assert list(preconditions.mind(recipe, FIT)) == ["not for sft: this job needs 16 devices; 8 found"]
+
+
+def test_the_method_is_named() -> None:
+    """Where each method lacks something else, it is said of which."""
+    recipe = replace(RECIPE, jobs=(replace(LORA, cards=12), replace(LORA, method="sft", cards=16)))
+
+    assert why(FIT, recipe) == [
+        "lora: this job needs 12 devices; 8 found",
+        "sft: this job needs 16 devices; 8 found",
     ]
 
 

@@ -100,18 +100,6 @@ def test_unknown_variant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "recipe"),
-    (("npu", "ernie-300b-npu"), ("iluvatar", "ernie-21b-iluvatar"), ("nvidia", "tiny-nvidia"), ("cpu", "tiny-cpu")),
-)
-def test_a_device_alone_means_its_usual_recipe(device: str, recipe: str) -> None:
-    """`provision --device npu` needs no further word; a model still chooses its own recipe."""
-    recipes = catalogue.load_all()
-
-    assert catalogue.select_recipe(recipes, None, None, device, None).name == recipe
-    assert catalogue.select_recipe(recipes, "tiny", None, device, None).name == f"tiny-{device}"
-
-
-@pytest.mark.parametrize(
     ("asked", "option", "near"),
     [
         ({"model": "tinny"}, "model", "did you mean tiny?"),

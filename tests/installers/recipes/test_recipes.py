@@ -15,11 +15,11 @@ from click.testing import CliRunner
 from envcheck.cli import main
 from envcheck.cli.commands.recipes import recipes as recipes_command
 from envcheck.core.version import SCHEMA_VERSION
+from envcheck.job.command import TrainingCommand, render
 from installers.recipes import catalogue
-from installers.recipes.recipe import Job, Recipe, wanted
+from installers.recipes.recipe import Recipe, RecipeJob, wanted
 from installers.recipes.recipe_notes import leaves
 from installers.recipes.recipe_rules import TOKENS, options
-from launch.job.command import TrainingCommand, render
 
 OURS = catalogue.load_all()
 OFFERS = [(recipe, job) for recipe in OURS for job in recipe.jobs]
@@ -81,7 +81,7 @@ def test_short_source_names_are_explained(recipe: Recipe) -> None:
 
 
 @each_job
-def test_no_option_twice(recipe: Recipe, job: Job) -> None:
+def test_no_option_twice(recipe: Recipe, job: RecipeJob) -> None:
     """Each option of a launcher and of its program stands once: the last would win silently."""
     made = render(recipe, job)
 
@@ -90,7 +90,7 @@ def test_no_option_twice(recipe: Recipe, job: Job) -> None:
 
 
 @each_job
-def test_wanted_fits_the_job(recipe: Recipe, job: Job) -> None:
+def test_wanted_fits_the_job(recipe: Recipe, job: RecipeJob) -> None:
     """The checks are asked for as many devices as there are processes, and never for more shared than host memory."""
     asked = wanted(recipe, job)
 
@@ -101,7 +101,7 @@ def test_wanted_fits_the_job(recipe: Recipe, job: Job) -> None:
 
 
 @pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
-def test_layout(recipe: Recipe, job: Job) -> None:
+def test_layout(recipe: Recipe, job: RecipeJob) -> None:
     """The degrees multiply to the world, heads and sequence divide by the tensor degree, options say what data say."""
     _, heads, key_heads = MODELS[recipe.name.rpartition("-")[0]]
     said = values_of(job.arguments)
@@ -115,7 +115,7 @@ def test_layout(recipe: Recipe, job: Job) -> None:
 
 
 @pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
-def test_steps(recipe: Recipe, job: Job) -> None:
+def test_steps(recipe: Recipe, job: RecipeJob) -> None:
     """Warm-up ends before the job does, something is saved, and the options say what the data say."""
     said = values_of(job.arguments)
     steps = job.steps
@@ -129,7 +129,7 @@ def test_steps(recipe: Recipe, job: Job) -> None:
 
 
 @pytest.mark.parametrize(("recipe", "job"), ERNIE, ids=[n for n in NAMES if n.startswith("ernie-")])
-def test_data_sets_match(recipe: Recipe, job: Job) -> None:
+def test_data_sets_match(recipe: Recipe, job: RecipeJob) -> None:
     """As many probabilities and kinds as files, summing to one; and every file is asked for before the start."""
     said = values_of(job.arguments)
     for part in ("train", "eval") if "--eval_dataset_path" in said else ("train",):
@@ -141,7 +141,7 @@ def test_data_sets_match(recipe: Recipe, job: Job) -> None:
 
 
 @each_job
-def test_nodes_are_told_apart(recipe: Recipe, job: Job) -> None:
+def test_nodes_are_told_apart(recipe: Recipe, job: RecipeJob) -> None:
     """More than one node: rank, own address and the master are said and are nobody's; one node: none of them."""
     said = values_of(job.launcher)
 
@@ -214,7 +214,7 @@ TRAPS: dict[str, Callable[[Recipe, TrainingCommand], bool]] = {
 
 @pytest.mark.parametrize("trap", TRAPS)
 @each_job
-def test_trap(recipe: Recipe, job: Job, trap: str) -> None:
+def test_trap(recipe: Recipe, job: RecipeJob, trap: str) -> None:
     """No rendered job holds this error of the published documents."""
     assert TRAPS[trap](recipe, render(recipe, job))
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from envcheck.cli.commands.recipes import recipes as recipes_command
 from envcheck.core.errors import UsageError
+from envcheck.job.command import render
 from installers.recipes import catalogue
 from installers.recipes.recipe_rules import check
 from installers.recipes.recipes_file import SIZE_LIMIT, from_table, load, parse
-from launch.job.command import render
 
 if sys.version_info >= (3, 11):
     import tomllib

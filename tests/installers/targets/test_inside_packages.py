@@ -16,7 +16,6 @@ from installers.software import builds, checkouts, packages
 from installers.software.builds import BuildSite
 from installers.software.packages import Pip, PipError
 from installers.state import checksums
-from installers.targets.exec_files import ContainerFiles
 from installers.targets.exec_target import ContainerTarget
 from tests.installers.images.engine_parts import Engine
 from tests.installers.provision_helpers import Index, serving, stock
@@ -68,19 +67,18 @@ def test_files(target: ContainerTarget, tmp_path: Path) -> None:
     """A file of 40 MB goes in and comes out as it was; a folder is not taken for a file."""
     source = tmp_path / "a"
     source.write_bytes(os.urandom(40 << 20) + b"odd")
-    files = ContainerFiles(target)
-    files.put(source, "/var/tmp/some where/a.whl")
-    files.bring("/var/tmp/some where/a.whl", tmp_path / "b")
+    target.put(source, "/var/tmp/some where/a.whl")
+    target.bring("/var/tmp/some where/a.whl", tmp_path / "b")
 
     assert checksums.sha256(tmp_path / "b") == checksums.sha256(source)
     with pytest.raises(StepError, match="is no file"):
-        files.bring("/var/tmp", tmp_path / "c")
+        target.bring("/var/tmp", tmp_path / "c")
 
 
 def test_clone_and_build_inside(target: ContainerTarget, origin: Path, tmp_path: Path) -> None:
     """A clone and a build in a container whose start files talk; what it made is kept on this host and put back."""
     target.run(("sh", "-c", "echo 'echo welcome to the machine' > ~/.bash_profile"), timeout_s=60, env={})
-    folder, ground = "/var/tmp/my work/project", BuildSite(target, ContainerFiles(target), tmp_path / "cache")
+    folder, ground = "/var/tmp/my work/project", BuildSite(target, tmp_path / "cache")
     build = Build("said", folder, (("sh", "-c", "mkdir -p out; cp said.txt out/said.so"),), "out/*.so")
     with serving_git(origin, smart=True) as (url, _):
         asked = Checkout(url, "v1.0", folder)

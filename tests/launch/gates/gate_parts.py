@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.collect import facts
-from envcheck.core.facts import Disk, Facts, Host, Network, VendorFacts
+from envcheck.core.facts import Disk, Facts, Host, Network, VendorFacts, Wanted
 from envcheck.core.model import Device, Document, Finding, Remedy, Status, Topology
+from envcheck.job.command import TrainingCommand, render
 from envcheck.vendors import VENDORS
 from installers.locks.lockfile import SCHEMA, DriverFile, Image, Lock, Wheel
 from installers.recipes import catalogue
 from installers.recipes.catalogue import Offer
-from installers.recipes.recipe import Container, Hardware, Job, Recipe, wanted
+from installers.recipes.recipe import Container, Hardware, Recipe, RecipeJob, wanted
+from launch.gates import job_requirements
 from launch.gates.context import GateContext
-from launch.job.command import TrainingCommand, render
-from launch.job.stage import StageFacts
-from launch.planner import fit
 from launch.run.container import ContainerStage
 from launch.run.host import HostStage
+from launch.targets.stage import StageFacts
 from tests.envcheck.checks.doctor_helpers import simulated
 
 GIB = 1 << 30
-JOB = Job(
+JOB = RecipeJob(
     "lora", "a job", ("{python}", "-m", "x"), ("--steps", "50", "--data", "{data}"), processes=2, data=("{data}",)
 )
 RECIPE = Recipe("r", "", "cpu", "envcheck", ("m",), Hardware("any", host_memory_gib=2, shm_gib=1), (JOB,))
@@ -38,7 +38,7 @@ FAILING = Finding("driver.version", Status.FAIL, "too old", Remedy("Update it.",
 RECIPES = catalogue.load_all(None)
 
 
-def command(job: Job = JOB, recipe: Recipe = RECIPE) -> TrainingCommand:
+def command(job: RecipeJob = JOB, recipe: Recipe = RECIPE) -> TrainingCommand:
     return render(recipe, job, {"python": "py", "data": "d", "output": "o", "log_dir": "l"})
 
 
@@ -50,7 +50,15 @@ def situated(**more: Any) -> GateContext:
         "stage": HostStage(RECIPE, Path("/v")),
     }
     usual |= {"recipe": RECIPE, "job": JOB, "command": command(), "sight": SIGHT}
-    return GateContext(**{**usual, **more})
+    made = GateContext(**{**usual, **more})
+    return made if made.facts.wanted else replace(made, facts=replace(made.facts, wanted=demand(made)))
+
+
+def demand(s: GateContext) -> Wanted:
+    """What the job requires by its recipe alone, on cards of the situation's vendor."""
+    asked = wanted(s.recipe, s.job)
+    cards = None if s.device == "cpu" else max(asked.cards or 0, s.job.processes)
+    return replace(asked, device=s.device, cards=cards)
 
 
 def sight(**more: Any) -> dict[str, StageFacts]:
@@ -139,13 +147,7 @@ def of_recipe(recipe: str, method: str, machine: str, *faults: str, **changed: A
     device = its.device or chosen.device
     with simulated(machine, faults) as here:
         known = facts.gather(here, device, wanted(chosen, its))
-    try:
-        plan = fit.planned(chosen, its, known)
-        told = fit.told(chosen, its, plan)
-    except Exception as err:  # the planner's refusal is what the gate is asked about
-        plan, told = None, fit.refused(err)  # type: ignore[arg-type]
-    assert known.wanted
-    known = replace(known, wanted=replace(known.wanted, fit=told))
-    return situated(
-        recipe=chosen, job=its, device=device, facts=known, plan=plan, command=command(its, chosen), sight=SIGHT
+    made = command(its, chosen)
+    return job_requirements.require(
+        situated(recipe=chosen, job=its, device=device, facts=known, command=made, sight=SIGHT)
     )

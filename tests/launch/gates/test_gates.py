@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from envcheck.cli.docs_gates import table
-from envcheck.core.facts import Facts, Network
-from envcheck.core.model import Document, Finding, Status
+from envcheck.core.facts import Facts, Network, VendorFacts
+from envcheck.core.model import Device, Document, Finding, Status
 from envcheck.vendors import VENDORS
 from installers.recipes.recipe import Container, Hardware
 from launch import gates
@@ -80,7 +80,7 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("devices", cards(1), FAIL),
     ("devices", {"device": "npu"}, FAIL),
     ("devices", cards(1, document=CUT_OFF), UNKNOWN),
-    ("devices", cards(0, document=None, pci=("01:00.0",)), UNKNOWN),
+    ("devices", cards(0, document=None, pci=("01:00.0",)), BLOCKED),
     ("devices", parted(2), FAIL),
     ("devices", {**parted(1), **job(processes=1)}, OK),
     ("world", job(parallel={"tensor": 2, "data": 1}), OK),
@@ -131,7 +131,7 @@ CASES: list[tuple[str, dict[str, Any], Status]] = [
     ("memory", {**cards(2), **FLOOR}, OK),
     ("memory", {**cards(2), "recipe": replace(RECIPE, hardware=Hardware("npu", memory_gib=80))}, FAIL),
     ("memory", {}, NOT_APPLICABLE),
-    ("memory", {**cards(2), **FLOOR, "facts": replace(FACTS, vendors=())}, UNKNOWN),
+    ("memory", {**cards(2), **FLOOR, "facts": replace(FACTS, vendors=())}, BLOCKED),
     ("host", {}, OK),
     ("host", host(memory_available_bytes=GIB), FAIL),
     ("host", sight(memory_bytes=GIB), FAIL),
@@ -402,16 +402,18 @@ def test_collectives_ports_by_toolkit(toolkit: str | None, last: int) -> None:
 
 def test_chips_are_counted_not_cards() -> None:
     """On Iluvatar the words say that a card holds two of what is counted."""
-    finding = gates.GATES["devices"](situated(device="iluvatar"))
+    found = tuple(Device(index=n) for n in range(4))
+    facts = replace(FACTS, vendors=(VendorFacts(VENDORS["iluvatar"], devices=found),))
+    finding = gates.GATES["devices"](situated(device="iluvatar", facts=facts))
 
-    assert "2 on a card" in finding.seen
+    assert finding.seen == "this job needs 2 devices; 4 found (2 per card)"
 
 
 def test_a_limit_of_the_container_counts() -> None:
     """A memory limit of the place is named beside what the host has free."""
     finding = gates.GATES["host"](situated(recipe=BOXED, stage=BOX, sight=replace(SIGHT, memory_bytes=GIB)))
 
-    assert finding.seen == "1.0 GiB of host memory free, the job wants 2.0 GiB"
+    assert finding.seen == "this job needs 2.0 GiB of host memory; 1.0 GiB free"
     assert "a limit of the container box leaves 1.0 GiB" in finding.evidence
 
 
@@ -420,8 +422,8 @@ def test_shm_of_the_host_is_not_the_containers() -> None:
     finding = gates.GATES["shm"](situated(recipe=BOXED, stage=BOX, sight=replace(SIGHT, shm_bytes=64 << 20)))
 
     assert DISKS["/dev/shm"].total_bytes == 64 * GIB
-    assert finding.seen.startswith("/dev/shm in box holds 64 MiB")
-    assert finding.remedy and "--shm-size" in finding.remedy.commands[0]
+    assert finding.seen == "this job needs 1.0 GiB of /dev/shm; 64 MiB found"
+    assert finding.remedy and "--shm-size=1g" in finding.remedy.words
 
 
 def test_the_page_has_the_table() -> None:

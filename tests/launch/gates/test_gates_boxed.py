@@ -12,11 +12,11 @@ import docker
 import pytest
 
 from envcheck.core.model import Status
+from envcheck.job.command import TrainingCommand
 from installers.recipes.recipe import Container
 from launch import gates
-from launch.job.command import TrainingCommand
-from launch.job.stage import StageQuestion
 from launch.run.container import ContainerStage
+from launch.targets.stage import StageQuestion
 from tests.installers.bundle.weights_helpers import model
 from tests.installers.images.engine_parts import Engine
 from tests.launch.gates.gate_parts import RECIPE, command, situated
@@ -60,7 +60,7 @@ def test_gates_look_into_the_container(box: ContainerStage, engine: Engine, monk
     assert data.evidence == ("cut.jsonl line 4 is no JSON at column 10 (expecting value)",)
     assert len(whole.evidence) == 1
     assert whole.evidence[0].startswith("m: model-00002-of-00002.safetensors is cut off: ")
-    assert shm.seen == f"/dev/shm in {NAME} holds 64 MiB, the job wants 1.0 GiB"
+    assert shm.seen == "this job needs 1.0 GiB of /dev/shm; 64 MiB found"
     assert disk.status is Status.OK
     assert seen.ports[70000] == "no such port"
     assert seen.image.startswith("sha256:")

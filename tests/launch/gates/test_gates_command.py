@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from packaging.utils import canonicalize_name
 
-from installers.recipes import catalogue
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes import catalogue, recipe_digest
+from installers.recipes.recipe import Recipe, RecipeJob
 from installers.state import environment, state_file
 from tests.launch.gates.test_gates_machines import BOX16, CLOSES, NEWER, NOTED
 from tests.launch.rendering.test_rendered_real import own_address
@@ -89,7 +89,7 @@ class Seats:
 
     home: Path
 
-    def gates(self, name: str, job: Job, *wishes: str, boxed: bool = False) -> tuple[int, dict[str, Any], str]:
+    def gates(self, name: str, job: RecipeJob, *wishes: str, boxed: bool = False) -> tuple[int, dict[str, Any], str]:
         """(exit code, the gates by name, what was said to a person); `boxed`: in the recipe's own container."""
         device = job.device or RECIPES[name].device
         machine = "bi-v150x8" if device == "iluvatar" else MACHINES[name]
@@ -104,7 +104,7 @@ class Seats:
         return done.returncode, {gate["name"].removeprefix("gate."): gate for gate in found}, done.stderr
 
 
-def said(job: Job) -> Iterator[str]:
+def said(job: RecipeJob) -> Iterator[str]:
     """The options that mean this job, and on several nodes this node of it."""
     yield from ("--method", job.method)
     yield from ("--variant", job.variant) if job.variant else ()
@@ -136,12 +136,11 @@ def provisioned(recipe: Recipe, folder: Path) -> None:
         for file in ("RECORD", "METADATA"):
             (place / file).touch()
         proven[str(canonicalize_name(name))] = version
-    state_file.save(
-        folder, state_file.EnvironmentState(False, recipe.name, digest=environment.digest(recipe), proven=proven)
-    )
+    proof = state_file.Proof(recipe_digest.digest(recipe), packages=proven)
+    state_file.save(folder, state_file.EnvironmentState(False, {recipe.name: proof}))
 
 
-def job_of(name: str, method: str, which: str) -> Job:
+def job_of(name: str, method: str, which: str) -> RecipeJob:
     return next(j for j in RECIPES[name].jobs if j.method == method and which in (j.variant, j.role))
 
 
@@ -214,8 +213,8 @@ def test_for_a_person(seats: Seats) -> None:
     lines = done.stdout.splitlines()
 
     assert done.returncode == 1, done.stderr
-    assert "[✓] gate.devices: 16 Iluvatar CoreX devices (2 on a card)," in lines
-    assert any(line.startswith("[✗] gate.shm: /dev/shm holds 64 MiB, the job wants") for line in lines)
+    assert "[✓] gate.devices: this job needs 16 devices; 16 found (2" in lines
+    assert any(line.startswith("[✗] gate.shm: this job needs 64.0 GiB of /dev/shm;") for line in lines)
     assert next(line for line in lines if "$ sudo mount" in line).startswith("        $ ")
     assert lines[-1].startswith("4 gates are closed:")
     assert all(len(line) < 60 for line in lines if "$ " not in line and "/" not in line)

@@ -15,6 +15,7 @@ from envcheck import checks
 from envcheck.core.model import Finding, Status
 from envcheck.simulate import faults, machine_file
 from launch import gates
+from launch.gates import job_requirements
 from launch.gates.context import GateContext
 from launch.planner import recipe_job
 from tests.launch.gates.gate_parts import GIB, SIGHT, of_recipe, situated
@@ -131,11 +132,17 @@ def test_a_fault_that_stops_nothing_is_said(recipe: str, method: str, machine: s
 
 
 def test_a_cut_off_answer_is_no_number() -> None:
-    """Where the tool's list stops short, or the cards are on the bus alone, nobody says how many there are."""
-    for fault in ("truncated", "dcmi-8005", "tool-missing"):
+    """Where the tool's list stops short, or the cards are on the bus alone, nobody says how many there are; what failed
+    is named."""
+    for fault, status, cause in (
+        ("truncated", Status.UNKNOWN, ""),
+        ("dcmi-8005", Status.BLOCKED, "driver.tool"),
+        ("tool-missing", Status.BLOCKED, "driver.tool"),
+    ):
         found = walked(of_recipe("ernie-300b-npu", "lora", BOX16, fault))
 
-        assert found["devices"].status is found["topology"].status is Status.UNKNOWN, fault
+        assert (found["devices"].status, found["devices"].blocked_by) == (status, cause), fault
+        assert found["topology"].status is Status.UNKNOWN, fault
 
 
 def test_a_busy_card_is_named_with_who_holds_it() -> None:
@@ -143,9 +150,7 @@ def test_a_busy_card_is_named_with_who_holds_it() -> None:
     found = gates.GATES["memory"](of_recipe("qwen-7b-npu-swift", "lora", "atlas-800t-a2", "memory-held=60000"))
 
     assert found.status is Status.FAIL
-    assert len(found.evidence) == 1
-    assert found.evidence[0].startswith("card 0: ")
-    assert "python3 (pid 20817, 60000 MiB)" in found.evidence[0]
+    assert found.seen.startswith("device 0: 2.2 GiB of memory free, held by python3 (pid 20817, 60000 MiB); ")
 
 
 def test_one_full_card_of_all_that_are_used() -> None:
@@ -153,8 +158,8 @@ def test_one_full_card_of_all_that_are_used() -> None:
     found = gates.GATES["memory"](of_recipe("ernie-21b-iluvatar", "lora", "bi-v150x8", "memory-held=30000"))
 
     assert found.status is Status.FAIL
-    assert found.seen.startswith("1 of 16 cards are too full: ")
-    assert found.remedy and found.remedy.words == "Stop who holds it."
+    assert found.seen.startswith("device 0: 2.6 GiB of memory free, held by python3 (pid 20817, 30000 MiB); ")
+    assert found.remedy and found.remedy.words == "Stop the processes that hold the memory."
 
 
 @pytest.mark.parametrize(
@@ -170,7 +175,7 @@ def test_who_holds_a_card_is_told_once(recipe: str, machine: str, mib: int, name
     """Where gate.memory is closed by a process, and names it, gate.doctor does not; where it is open, it is a note."""
     faulty = (f"memory-held={mib}", *([NEWER] if "npu" in recipe else []))
     seen = of_recipe(recipe, "lora", machine, *faulty)
-    seen = replace(seen, doctor=tuple(checks.run_all(seen.facts)))
+    seen = job_requirements.judge_machine(seen)
 
     assert gates.GATES["memory"](seen).status is (Status.OK if named else Status.FAIL)
     assert ("devices.processes" in gates.GATES["doctor"](seen).seen) == named
@@ -209,8 +214,10 @@ def test_the_config_that_is_there_counts() -> None:
     there = {"m": {"shards": 1, "size_bytes": 1, "flaws": [], "config": edited}}
     broken = {"m": {**there["m"], "config": {"hidden_size": "many"}}}
 
-    assert gates.GATES["degrees"](replace(right, sight=replace(SIGHT, models=there))).status is Status.OK
-    assert gates.GATES["degrees"](replace(right, sight=replace(SIGHT, models=broken))).status is Status.UNKNOWN
+    for models, status in ((there, Status.OK), (broken, Status.UNKNOWN)):
+        s = job_requirements.require(replace(right, sight=replace(SIGHT, models=models)))
+
+        assert gates.GATES["degrees"](s).status is status
 
 
 def test_checkpoints_are_counted() -> None:
@@ -220,7 +227,7 @@ def test_checkpoints_are_counted() -> None:
     two, one = (gates.GATES["disk"](replace(x, sight=replace(SIGHT, free_bytes=900 * GIB))) for x in (s, limited))
 
     assert (two.status, one.status) == (Status.FAIL, Status.OK)
-    assert two.evidence == ("2 checkpoints of 488.1 GiB each on this node, by the planner",)
+    assert two.evidence[0] == "2 checkpoints of 488.1 GiB each on this node, by the planner"
 
 
 def refused(folder: Path, machine: str, *more: str) -> tuple[int, dict[str, dict[str, object]], str]:
@@ -292,3 +299,12 @@ def test_one_check_of_doctors_is_waived_by_its_name() -> None:
     assert doctor.status is Status.FAIL
     assert doctor.evidence == ("devices.health: too old.",)
     assert waived == ("driver.version: it is patched",)
+
+
+def test_a_model_that_is_not_there_is_fetched_by_provision() -> None:
+    """The command that is advised brings it: provision fetches weights only where it is told to."""
+    s = of_recipe("ernie-21b-nvidia", "lora", "h200x8")
+
+    found = gates.GATES["model"](replace(s, options="--recipe ernie-21b-nvidia", sight=SIGHT))
+
+    assert found.remedy and found.remedy.commands == ("envcheck provision --recipe ernie-21b-nvidia --fetch-weights",)

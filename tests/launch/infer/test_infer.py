@@ -18,7 +18,7 @@ from installers.recipes import catalogue
 from launch.infer import chat_options
 from launch.infer.chat_options import ChatOptions
 from launch.infer.session import asking
-from launch.job.request import Request
+from launch.targets.request import TrainRequest
 from tests.launch.test_train import left, record, variables
 from tests.tiers import thin_out
 
@@ -252,7 +252,7 @@ def run_of(folder: Path, **said: object) -> Path:
 def test_hostile_records(said: dict[str, object], tmp_path: Path) -> None:
     """A record that says anything else than it should leads to a sentence, and to no path that it names."""
     with pytest.raises(UsageError) as caught:
-        chat_options.choose(ChatOptions(Request(), run=str(run_of(tmp_path, **said))))
+        chat_options.choose(ChatOptions(TrainRequest(), run=str(run_of(tmp_path, **said))))
 
     assert caught.value.next_step
 
@@ -260,8 +260,8 @@ def test_hostile_records(said: dict[str, object], tmp_path: Path) -> None:
 def test_only_the_name_of_a_checkpoint_is_taken(tmp_path: Path) -> None:
     """Whatever path a record names, the weights are those below the run's own folder."""
     run = run_of(tmp_path, checkpoints=["/etc/checkpoint-4", "/somewhere/else/checkpoint-5"])
-    chosen = chat_options.choose(ChatOptions(Request(), run=str(run)))
-    other = chat_options.choose(ChatOptions(Request(), run=str(run), checkpoint=4))
+    chosen = chat_options.choose(ChatOptions(TrainRequest(), run=str(run)))
+    other = chat_options.choose(ChatOptions(TrainRequest(), run=str(run), checkpoint=4))
 
     assert chosen.adapter == str(run / "output" / "checkpoint-5")
     assert other.job.arguments[-1] == str(run / "output" / "checkpoint-4")
@@ -270,7 +270,7 @@ def test_only_the_name_of_a_checkpoint_is_taken(tmp_path: Path) -> None:
 def test_weights_of_a_container(tmp_path: Path) -> None:
     """Of a run in a container the weights are named as they lie in there."""
     said = {"recipe": "qwen-7b-npu-llamafactory", "device": "npu", "container": "envcheck-qwen-7b-llamafactory"}
-    chosen = chat_options.choose(ChatOptions(Request(), run=str(run_of(tmp_path, **said))))
+    chosen = chat_options.choose(ChatOptions(TrainRequest(), run=str(run_of(tmp_path, **said))))
 
     assert "/app/output/20261121-000000-x/output/checkpoint-5" in chosen.job.arguments
 
@@ -279,7 +279,7 @@ def test_a_whole_model_is_no_adapter(tmp_path: Path) -> None:
     """After full tuning the checkpoint stands in the place of the model."""
     command = ["swift", "sft", "--tuner_type", "full"]
     said = {"recipe": "qwen-7b-npu-swift", "device": "npu", "container": "c", "command": command}
-    chosen = chat_options.choose(ChatOptions(Request(), run=str(run_of(tmp_path, **said))))
+    chosen = chat_options.choose(ChatOptions(TrainRequest(), run=str(run_of(tmp_path, **said))))
 
     assert chosen.job.arguments[0] == "--model"
     assert chosen.job.arguments[1].endswith("/20261121-000000-x/output/checkpoint-5")
@@ -287,7 +287,7 @@ def test_a_whole_model_is_no_adapter(tmp_path: Path) -> None:
 
 def test_a_question_needs_a_program_that_asks() -> None:
     """swift infer answers the training's own data by the published command; for a question it does not."""
-    adapter = ChatOptions(Request(model="qwen-7b", framework="swift"), adapter="/o/checkpoint-5")
+    adapter = ChatOptions(TrainRequest(model="qwen-7b", framework="swift"), adapter="/o/checkpoint-5")
     job = chat_options.choose(adapter).job
 
     assert job.arguments[-2:] == ("--load_data_args", "true")

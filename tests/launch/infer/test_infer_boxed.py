@@ -145,7 +145,7 @@ def talker(
         (folder / "recipes" / "boxed.toml").write_text(text)
         made = Talker(engine, folder)
         try:
-            done = made.run("provision", "--recipe", "boxed-talk", "--yes")
+            done = made.run("provision", "--recipe", "boxed-talk", "--yes", "--as-published")
             assert done.returncode == 0, done.stdout + done.stderr
             engine.docker("exec", NAME, "mkdir", "/talk")
             engine.docker("cp", str(Path(__file__).with_name("talkers.py")), f"{NAME}:/talk/")

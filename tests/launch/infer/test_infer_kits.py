@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 
 from envcheck.core.errors import UsageError
+from envcheck.job.command import render
+from envcheck.job.here import collect_facts_here
+from envcheck.job.resolve import resolve_offer
 from installers.recipes import catalogue
 from installers.recipes.recipe_rules import RULES
 from launch.infer import chat_options, kits, talks
 from launch.infer.chat_options import ChatOptions, ChosenChat
 from launch.infer.kits import ChatKit
 from launch.infer.session import beside_its_server
-from launch.job.command import render
-from launch.job.request import Request
 from launch.session import look
+from launch.targets.request import TrainRequest
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +36,7 @@ def run_of(folder: Path, recipe: str, device: str, **said: object) -> Path:
 
 
 def chosen(run: Path, **more: object) -> ChosenChat:
-    return chat_options.choose(ChatOptions(Request(**more), run=str(run)))  # type: ignore[arg-type]
+    return chat_options.choose(ChatOptions(TrainRequest(**more), run=str(run)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kit", kits.kits(), ids=lambda kit: f"{kit.framework}-{kit.method}-{kit.title}")
@@ -103,9 +105,11 @@ def test_a_client_is_beside_its_server(tmp_path: Path) -> None:
     """The server's envcheck holds the folder of runs; its client is let in, and nobody else."""
     for name, device in (("ernie-0.3b-nvidia", "nvidia"), ("tiny-cpu", "cpu")):
         named = ChatOptions(
-            Request(recipe=name, device=device), adapter=None if device == "nvidia" else "/o/checkpoint-5"
+            TrainRequest(recipe=name, device=device), adapter=None if device == "nvidia" else "/o/checkpoint-5"
         )
         made = chat_options.choose(named)
-        seen = look(made.request, made.recipe, made.job, tmp_path, None, "4711")
+        facts = collect_facts_here(made.request)
+        job = resolve_offer(made.request, (made.recipe, made.job), facts, str(tmp_path))
+        seen = look(made.request, job, facts, tmp_path, None, "4711")
 
         assert beside_its_server(seen).holder == (None if device == "nvidia" else "4711")

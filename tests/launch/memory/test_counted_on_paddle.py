@@ -16,7 +16,7 @@ import pytest
 from launch.catalogue import frameworks
 from launch.catalogue.architecture import Model
 from launch.memory import activations, adapters
-from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
+from launch.memory.job import Adapter, Layout, PlannedJob, Precision, Recompute
 from launch.memory.parts import parts
 from tests.launch.planner.planner_helpers import A100
 
@@ -59,13 +59,13 @@ def counts(paddle_environment: Path) -> dict[tuple[str, str], dict[str, float]]:
     return dict(zip(CASES, json.loads(done.stdout), strict=True))
 
 
-def job(one: tuple[str, str]) -> Job:
+def job(one: tuple[str, str]) -> PlannedJob:
     """The planner's question for the same step: bf16 throughout, nothing fused but what the case says."""
     asked = case(*one)
     names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab", "tied")
     plain = frameworks.frameworks()["paddle-plain"]
     fused = replace(plain, kernels=replace(plain.kernels, mlp_keep=4.0))  # gate and up alone
-    return Job(
+    return PlannedJob(
         model=Model("counted", **{name: asked[name] for name in names}, qkv_bias=asked["bias"]),
         framework=fused if asked["swiglu"] else plain, device=A100, memory_gib=80, precision=Precision(2, 2, 0, 4),
         recompute=Recompute("full" if asked["recompute"] else "none"), seq_len=asked["tokens"],

@@ -13,7 +13,7 @@ import pytest
 
 from launch.catalogue import configs
 from launch.memory import activations, adapters
-from launch.memory.job import Adapter, Job, Precision, Recompute
+from launch.memory.job import Adapter, PlannedJob, Precision, Recompute
 from launch.memory.parts import parts
 from tests.launch.planner.planner_helpers import A100, GENERIC
 
@@ -91,10 +91,10 @@ def counts(torch_environment: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return dict(zip(CASES, json.loads(done.stdout), strict=True))
 
 
-def job(asked: dict[str, Any], config: dict[str, Any]) -> Job:
+def job(asked: dict[str, Any], config: dict[str, Any]) -> PlannedJob:
     """The planner's question for the same step: bf16 throughout, fp32 adapters."""
     targets = "all-linear" if asked["targets"] == "all-linear" else "qv" if len(asked["targets"]) == 2 else "attn"
-    return Job(
+    return PlannedJob(
         model=configs.parse(config, "counted", "config.json"), framework=GENERIC, device=A100, memory_gib=80,
         precision=Precision(2, 2, 0, 4), recompute=Recompute("full" if asked["recompute"] else "none"),
         seq_len=TOKENS, micro_batch=BATCH, method="lora" if asked["rank"] else "full",
@@ -102,28 +102,28 @@ def job(asked: dict[str, Any], config: dict[str, Any]) -> Job:
     )  # fmt: skip
 
 
-def correction_bias(asked: Job) -> int:
+def correction_bias(asked: PlannedJob) -> int:
     """Parameters that the planner counts as the checkpoint's, and transformers keeps as a buffer."""
     moe = asked.model.moe
     return moe.experts * (asked.model.layers - moe.first_dense) if moe and moe.router_bias else 0
 
 
-def planned(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, Any]]) -> tuple[Job, dict[str, int]]:
+def planned(one: tuple[str, str], counts: dict[tuple[str, str], dict[str, Any]]) -> tuple[PlannedJob, dict[str, int]]:
     found = counts[one]
     return job(case(*one), found["config"]), found["bytes"]
 
 
-def kept(asked: Job) -> float:
+def kept(asked: PlannedJob) -> float:
     return sum(size for _, size in parts(asked, 0).kept)
 
 
-def saved(asked: Job) -> float:
+def saved(asked: PlannedJob) -> float:
     """What goes through autograd's hooks: arguments that recompute calls a layer with again do not."""
     again = asked.recompute.kind == "full"
     return kept(asked) - (activations.masks(asked) + activations.positions(asked) if again else 0.0)
 
 
-def backward(asked: Job) -> float:
+def backward(asked: PlannedJob) -> float:
     return kept(asked) + parts(asked, 0).working + parts(asked, 0).gradient
 
 

@@ -9,7 +9,7 @@ import pytest
 from launch.catalogue import frameworks, models
 from launch.catalogue.architecture import Model
 from launch.memory import GIB, activations, adapters, gather, holdings, loss, meter, phases, pipeline, quantised, states
-from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
+from launch.memory.job import Adapter, Layout, PlannedJob, Precision, Recompute
 from launch.memory.parts import parts
 from tests.launch.planner.planner_helpers import GENERIC, MEGATRON, job
 
@@ -173,7 +173,7 @@ def test_gradients_come_and_go() -> None:
     """A trainer that sets gradients to None has none in the first forward pass; with two micro batches it has."""
     trainer = job("llama-2-7b", framework=GENERIC, grad_accum=1)
 
-    def gradients(other: Job) -> float:
+    def gradients(other: PlannedJob) -> float:
         return dict(phases.phases(other, 0)[1].terms)["gradients"]
 
     assert gradients(trainer) == 0

@@ -13,7 +13,7 @@ import pytest
 from launch.catalogue import devices, frameworks
 from launch.catalogue.architecture import Model, Moe
 from launch.memory import adapters, holdings, states
-from launch.memory.job import Adapter, Job, Layout, Precision
+from launch.memory.job import Adapter, Layout, PlannedJob, Precision
 from launch.memory.parts import parts
 
 ROOT = Path(__file__).parents[3]
@@ -59,9 +59,9 @@ def counts(paddle_environment: Path) -> list[dict[str, float]]:
     return found
 
 
-def job(model: Model, method: str, tokens: int = 64) -> Job:
+def job(model: Model, method: str, tokens: int = 64) -> PlannedJob:
     """Under adapters the program trains embedding, head and norms as well."""
-    return Job(
+    return PlannedJob(
         model=model, framework=replace(PADDLE, kernels=WRITTEN, fused_adapters=False), device=devices.devices()[-1],
         memory_gib=8, precision=FP32, method=method, adapter=Adapter(8, saved=("embed", "head")), seq_len=tokens,
         micro_batch=2, flash=False,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from launch.catalogue import devices, frameworks, models
-from launch.memory.job import Adapter, Job, Layout, Precision, Recompute
+from launch.memory.job import Adapter, Layout, PlannedJob, Precision, Recompute
 
 PADDLE = frameworks.frameworks()["paddle"]
 MEGATRON = frameworks.frameworks()["megatron"]
@@ -16,9 +16,9 @@ ILUVATAR = devices.of_vendor("iluvatar")
 A100 = devices.find("A100")
 
 
-def job(name: str, tp: int = 1, pp: int = 1, cards: int | None = None, **more: Any) -> Job:
+def job(name: str, tp: int = 1, pp: int = 1, cards: int | None = None, **more: Any) -> PlannedJob:
     """An ERNIE job as its recipes have it: 8192 tokens, full recompute, sequence parallel, fp32 gradients."""
-    base = Job(
+    base = PlannedJob(
         model=models.find(name),
         framework=PADDLE,
         device=ASCEND,
@@ -33,5 +33,5 @@ def job(name: str, tp: int = 1, pp: int = 1, cards: int | None = None, **more: A
     return replace(base, **more)
 
 
-def lora(name: str, tp: int, pp: int, **more: Any) -> Job:
+def lora(name: str, tp: int, pp: int, **more: Any) -> PlannedJob:
     return job(name, tp, pp, method="lora", adapter=Adapter(32), **more)

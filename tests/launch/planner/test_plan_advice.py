@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from envcheck.core.errors import UsageError
-from launch.memory.job import Job
+from launch.memory.job import PlannedJob
 from launch.planner import advice, calibration, layouts, legal, machines, resolve, search, verdict
 from launch.planner.resolve import Machine
 from launch.planner.sweep import sweep
@@ -42,7 +42,7 @@ def machine(place: tuple[str, int, float], said: Mapping[str, Any]) -> Machine:
     return machines.described(device, said.get("cards", cards), gib)
 
 
-def made(model: str, place: tuple[str, int, float], method: str, said: Mapping[str, Any]) -> Job | None:
+def made(model: str, place: tuple[str, int, float], method: str, said: Mapping[str, Any]) -> PlannedJob | None:
     try:
         return layouts.laid_out(machine(place, said), model, method, said)
     except UsageError:
@@ -130,7 +130,7 @@ def test_advice_is_corrected_as_its_plan_is() -> None:
     job = resolve.build(machines.described("nvidia", 1, 24), "qwen2.5-7b", "lora", {"seq_len": 2048})
     taught = calibration.Correction(1.25, 2.0**30, 3)
 
-    def verdict_of(other: Job) -> str:
+    def verdict_of(other: PlannedJob) -> str:
         return calibration.apply(verdict.answer(replace(other, memory_gib=job.memory_gib)), taught).verdict
 
     changes = advice.fitting(calibration.seen(job, taught))

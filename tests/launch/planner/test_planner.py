@@ -12,7 +12,7 @@ from envcheck.vendors import VENDORS
 from launch import planner
 from launch.catalogue import devices, frameworks
 from launch.memory import GIB, adapters, bounds
-from launch.memory.job import Adapter, Job, Precision, Recompute
+from launch.memory.job import Adapter, PlannedJob, Precision, Recompute
 from launch.memory.phases import Phase
 from launch.planner.output.terms import TERMS
 from tests.launch.planner.planner_helpers import A100, ILUVATAR, job, lora
@@ -25,7 +25,7 @@ def tensors(phase: Phase) -> float:
     return (phase.total - dict(phase.terms).get("framework buffers", 0.0)) / GIB
 
 
-def peak_of(job: Job, name: str) -> float:
+def peak_of(job: PlannedJob, name: str) -> float:
     return max(tensors(p) for p in planner.plan(None, job).phases if p.name == name)
 
 

@@ -23,7 +23,7 @@ from envcheck.simulate import machine_file as described
 from envcheck.vendors import VENDORS
 from launch import planner
 from launch.catalogue.links import Links, kinds, measured
-from launch.memory.job import Job, Recompute
+from launch.memory.job import PlannedJob, Recompute
 from launch.planner import machines, search, speed
 from tests.envcheck.checks.doctor_helpers import simulated
 from tests.launch.planner.planner_helpers import A100, ASCEND, GENERIC, ILUVATAR, MEGATRON, job, lora
@@ -97,7 +97,7 @@ def test_any_matrix(words: list[str]) -> None:
     assert found is None or all(group.gbs > 0 for group in found.groups)
 
 
-def on(links_here: Links | None, asked: Job) -> Job:
+def on(links_here: Links | None, asked: PlannedJob) -> PlannedJob:
     return replace(asked, device=replace(asked.device, links=links_here))
 
 

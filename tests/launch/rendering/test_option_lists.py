@@ -9,11 +9,11 @@ from packaging.version import Version
 
 from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
-from launch.job.choose_job import choose_job
-from launch.job.request import Request
 from launch.rendering import schema
 from launch.rendering.dialects import spoken
 from launch.rendering.rows import Rows, rows
+from launch.targets.request import TrainRequest
+from tests.launch.chosen import choose_job
 
 SWIFT: dict[str, Any] = {"model": "qwen-7b", "method": "lora", "framework": "swift"}
 CHAT: dict[str, Any] = {"model": "qwen-7b", "method": "chat", "framework": "llamafactory"}
@@ -37,7 +37,7 @@ def options(which: dict[str, Any], *extra: str, installed: str = "") -> Rows:
     """Of the job that is asked for with --set for each NAME=VALUE, and the rest behind --."""
     pairs, words = [each for each in extra if not each.startswith("-")], [each for each in extra if each[0] == "-"]
     there = (*which.get("installed", ()), *filter(None, [installed]))
-    _, job = choose_job(Request(**{**which, "installed": there}, settings=tuple(pairs), extra=tuple(words)))
+    _, job = choose_job(TrainRequest(**{**which, "installed": there}, settings=tuple(pairs), extra=tuple(words)))
     assert not [text for text in job.caution if "could tell" in text]
     return rows(job.arguments)
 
@@ -211,7 +211,7 @@ def test_what_is_written_to_a_file() -> None:
 def test_newer_than_the_list(which: dict[str, Any], installed: str) -> None:
     """Of a version that nobody read, an unknown name is passed on with a note that has the nearest one."""
     there = (*which.get("installed", ()), *filter(None, [installed]))
-    _, job = choose_job(Request(**{**which, "installed": there}, settings=("lora_rnk=1",)))
+    _, job = choose_job(TrainRequest(**{**which, "installed": there}, settings=("lora_rnk=1",)))
 
     assert rows(job.arguments)["lora_rnk"] == ("1",)
     assert any("could tell" in text and "there is lora_rank" in text for text in job.caution)

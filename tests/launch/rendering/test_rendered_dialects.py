@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envcheck.job.command import render
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
-from launch.job.choose_job import choose_job
-from launch.job.command import render
-from launch.job.request import Request
 from launch.rendering import schema, yaml_file
 from launch.rendering.dialects import dialects, spoken
 from launch.rendering.rows import rows
 from launch.run import launcher
+from launch.targets.request import TrainRequest
+from tests.launch.chosen import choose_job
 from tests.launch.script_parts import elsewhere, heard, prepare, run
 
 ERNIE = {"model": "21b", "method": "lora", "device": "iluvatar"}
@@ -50,7 +50,7 @@ def plain_yaml(text: str) -> dict[str, Any]:
 )
 def test_the_installed_version_chooses(which: dict[str, str], installed: dict[str, str], program: str) -> None:
     """The command is that of the version that is there; with none, that of the version which the recipe pins."""
-    _, job = choose_job(Request(**which), installed)
+    _, job = choose_job(TrainRequest(**which), installed)
 
     assert program in job.launcher
 
@@ -60,7 +60,7 @@ def test_the_installed_version_chooses(which: dict[str, str], installed: dict[st
 )
 def test_swift_of_each_age(version: str, option: str) -> None:
     """ms-swift's option for LoRA has had three names, and version 2 its own names of ZeRO."""
-    _, job = choose_job(Request(**SWIFT), {"ms-swift": version})
+    _, job = choose_job(TrainRequest(**SWIFT), {"ms-swift": version})
     said = rows(job.arguments)
 
     assert said[option] == ("lora",)
@@ -70,7 +70,7 @@ def test_swift_of_each_age(version: str, option: str) -> None:
 
 def test_said_on_the_command_line() -> None:
     """Where envcheck cannot look, --installed says the version."""
-    _, job = choose_job(Request(**SWIFT, installed=("ms-swift==3.12.0",)))
+    _, job = choose_job(TrainRequest(**SWIFT, installed=("ms-swift==3.12.0",)))
 
     assert rows(job.arguments)["train_type"] == ("lora",)
 
@@ -79,7 +79,7 @@ def test_said_on_the_command_line() -> None:
 @pytest.mark.parametrize("device", ("npu", "iluvatar", "nvidia"))
 def test_keys_that_the_new_upstream_has(method: str, device: str) -> None:
     """Every key of the file is one of PaddleFormers 1.2, by its own sources; stage and tuner are the job's."""
-    recipe, job = choose_job(Request(model="0.3b", method=method, device=device), NEW)
+    recipe, job = choose_job(TrainRequest(model="0.3b", method=method, device=device), NEW)
     made = render(recipe, job, {"output": "/run/output", "log_dir": "/run/log"})
     found = schema.of(made.launcher, recipe, NEW)
     (path, text), *_ = made.files.items()
@@ -98,7 +98,7 @@ def test_keys_that_the_new_upstream_has(method: str, device: str) -> None:
 def test_script_writes_the_file(installed: dict[str, str], tmp_path: Path) -> None:
     """The script writes the file of options and starts the program with it; the run's folders win over the file."""
     root = tmp_path / "it's a root"
-    recipe, job = choose_job(Request(**ERNIE), installed)
+    recipe, job = choose_job(TrainRequest(**ERNIE), installed)
     command = elsewhere(render(recipe, job), root)
     prepare(command, root)
     done = run(command, root, RUN_DIR=str(root / "run"))
@@ -122,7 +122,7 @@ def test_train_writes_the_file_as_well(tmp_path: Path) -> None:
     path = str(folder / "config" / "train.yaml")
     text = '# a head\nx: "it\'s $HOME `id` %s"\n'
     made = replace(
-        render(*choose_job(Request(**ERNIE), NEW)),
+        render(*choose_job(TrainRequest(**ERNIE), NEW)),
         scripts=(),
         launcher=("sh", "-c", "exit 7"),
         arguments=(),
@@ -136,7 +136,7 @@ def test_train_writes_the_file_as_well(tmp_path: Path) -> None:
 
 def test_several_nodes_of_the_new_upstream() -> None:
     """PaddleFormers' program takes a node that says no rank for rank 0: it is told."""
-    recipe, job = choose_job(Request(model="300b", method="sft"), NEW)
+    recipe, job = choose_job(TrainRequest(model="300b", method="sft"), NEW)
     made = render(recipe, job)
 
     assert {"NNODES": "8", "RANK": "{rank}"}.items() <= made.environment.items()
@@ -146,7 +146,7 @@ def test_several_nodes_of_the_new_upstream() -> None:
 
 def test_set_reaches_the_file() -> None:
     """--set and the words behind -- are keys of the file, by the names of the version that is there."""
-    wish = Request(
+    wish = TrainRequest(
         **ERNIE, settings=("tensor_model_parallel_size=2", "pipeline_model_parallel_size=8"), extra=("--bf16",)
     )
     recipe, job = choose_job(wish, NEW)

@@ -17,15 +17,17 @@ from hypothesis import strategies as st
 
 from envcheck.cli import main
 from envcheck.core.errors import UsageError
+from envcheck.job.command import render
+from envcheck.job.options import set_steps
+from envcheck.job.repeat_options import format_job_options
+from envcheck.job.values import fill_values
 from installers.recipes import catalogue
-from installers.recipes.recipe import Job, Recipe
+from installers.recipes.recipe import Recipe, RecipeJob
 from launch.catalogue import tables
-from launch.job.choose_job import choose_job, fill_values, set_steps
-from launch.job.command import render
-from launch.job.repeat_options import format_job_options
-from launch.job.request import Request
 from launch.rendering import schema, user_options, validate
 from launch.rendering.rows import arguments, merged, rows
+from launch.targets.request import TrainRequest
+from tests.launch.chosen import choose_job
 
 OFFERS = [(recipe, job) for recipe in catalogue.load_all() for job in recipe.jobs]
 NAMES = ["-".join(filter(None, (recipe.name, job.method, job.variant, job.role))) for recipe, job in OFFERS]
@@ -34,12 +36,12 @@ SWIFT = {"model": "qwen-7b", "method": "lora", "framework": "swift"}
 UPSTREAM = [found for found in schema.lists() if not found.title]
 
 
-def chosen(**more: Any) -> tuple[Recipe, Job]:
-    return choose_job(Request(**more))
+def chosen(**more: Any) -> tuple[Recipe, RecipeJob]:
+    return choose_job(TrainRequest(**more))
 
 
 @pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
-def test_recipes_know_their_upstream(recipe: Recipe, job: Job) -> None:
+def test_recipes_know_their_upstream(recipe: Recipe, job: RecipeJob) -> None:
     """Every option of every job is one that the pinned upstream has, by the list of its own sources."""
     found = schema.of(job.launcher, recipe, {})
     mine = (*rows(job.arguments), *rows(job.own_data))
@@ -261,7 +263,7 @@ def test_several_cards_of_swift() -> None:
 
 def test_nodes_fill_the_blanks() -> None:
     """--rank, --master, --host and --port stand in the command, and nothing is left to be said of other nodes."""
-    wish = Request(model="300b", method="sft", rank=3, master="192.0.2.1", host="192.0.2.4", port=99)
+    wish = TrainRequest(model="300b", method="sft", rank=3, master="192.0.2.1", host="192.0.2.4", port=99)
     recipe, job = choose_job(wish)
     made = render(recipe, job, fill_values(wish, recipe, None))
     said = rows(made.launcher[3:-1])
@@ -281,7 +283,7 @@ def test_nodes_fill_the_blanks() -> None:
 )
 def test_master_with_its_port(text: str, host: str, port: str) -> None:
     """The master's address may bring its port; an IPv6 address keeps its colons."""
-    wish = Request(model="300b", method="sft", master=text)
+    wish = TrainRequest(model="300b", method="sft", master=text)
     recipe, job = choose_job(wish)
     made = render(recipe, job, fill_values(wish, recipe, None))
 
@@ -340,12 +342,12 @@ def test_unknown_version_has_no_list() -> None:
 
 
 @pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
-def test_words_mean_the_same_job(recipe: Recipe, job: Job) -> None:
+def test_words_mean_the_same_job(recipe: Recipe, job: RecipeJob) -> None:
     """The options that a remedy pastes lead to the same job again."""
-    said = iter(shlex.split(format_job_options(Request(), recipe, job)))
+    said = iter(shlex.split(format_job_options(TrainRequest(), recipe, job)))
     again = {option.removeprefix("--"): value for option, value in zip(said, said, strict=True)}
 
-    assert choose_job(Request(**again)) == (recipe, job)
+    assert choose_job(TrainRequest(**again)) == (recipe, job)
 
 
 SOURCES = """

@@ -13,10 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
-from launch.job.choose_job import choose_job, fill_values
-from launch.job.command import TrainingCommand, render
-from launch.job.request import Request
-from launch.job.script import script
+from envcheck.job.command import TrainingCommand, render
+from envcheck.job.script import script
+from envcheck.job.values import fill_values
+from launch.targets.request import TrainRequest
+from tests.launch.chosen import choose_job
 from tests.launch.script_parts import elsewhere, prepare
 
 # In the place of LLaMA-Factory's src/train.py: what every process was given, and a sum over all of them.
@@ -49,7 +50,7 @@ def own_address() -> str:
     pytest.skip("this machine has no address but loopback")
 
 
-def made(root: Path, torch: Path, wish: Request) -> TrainingCommand:
+def made(root: Path, torch: Path, wish: TrainRequest) -> TrainingCommand:
     """The job below a root, with the real torchrun in the place of its stand-in."""
     recipe, job = choose_job(wish)
     command = elsewhere(render(recipe, job, fill_values(wish, recipe, None)), root)
@@ -75,7 +76,7 @@ def told(root: Path) -> dict[str, dict[str, Any]]:
 
 def test_several_cards(torch_environment: Path, tmp_path: Path) -> None:
     """Four processes meet, among another job's left-over ranks, and each is given the recipe's options and mine."""
-    wish = Request(
+    wish = TrainRequest(
         model="qwen-7b",
         method="lora",
         framework="llamafactory",
@@ -99,7 +100,7 @@ def test_several_cards(torch_environment: Path, tmp_path: Path) -> None:
 def test_several_nodes(torch_environment: Path, tmp_path: Path) -> None:
     """Two nodes of two cards, each started by its own script with its own rank, are one job of four."""
     address, port = own_address(), free_port()
-    wish = Request(
+    wish = TrainRequest(
         model="qwen-7b", method="lora", framework="llamafactory", variant="ddp", cards=2, nnodes=2, port=port
     )
     command = made(tmp_path, torch_environment, wish)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from envcheck.job.command import render
 from installers.recipes import catalogue
 from installers.recipes.catalogue import Shape
-from launch.job.command import render
 from tests.launch.script_parts import elsewhere, heard, prepare, run
 
 if sys.version_info >= (3, 11):

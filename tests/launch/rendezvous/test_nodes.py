@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envcheck.core.model import Status
-from launch.job.request import Request
 from launch.rendezvous import hello, judge, meeting
 from launch.rendezvous.hello import Hello
 from launch.rendezvous.result import RendezvousResult
 from launch.run import this_node
+from launch.targets.request import TrainRequest
 from tests.launch.gates.gate_parts import JOB, situated
 
 OWN = Hello(
@@ -174,7 +174,7 @@ def test_a_launcher_without_a_port(port: int, monkeypatch: pytest.MonkeyPatch) -
     """Where the command names no port, all nodes meet at the same one, and none waits for the others in vain."""
     monkeypatch.setattr(this_node, "MEET_PORT", port)
     seen = situated(job=replace(JOB, nodes=2))
-    asked = [Request(rank=rank, master="127.0.0.1", host="127.0.0.1", gather_s=20) for rank in (0, 1)]
+    asked = [TrainRequest(rank=rank, master="127.0.0.1", host="127.0.0.1", gather_s=20) for rank in (0, 1)]
     with ThreadPoolExecutor(2) as pool:
         met = list(pool.map(lambda request: this_node.gather(request, seen, False, lambda words: None), asked))
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from installers.recipes.recipe import Hardware, Job, Recipe
-from launch.job import checkpoint_on_stop, environment
-from launch.job.command import render
+from envcheck.job.command import render
+from installers.recipes.recipe import Hardware, Recipe, RecipeJob
 from launch.logs.step import TrainingStep
 from launch.run import launcher, process_tree
 from launch.run.host import HostStage
+from launch.targets import checkpoint_on_stop, clean_environment
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def trained(python: Path, run: Path, *more: str, signals: int = 1) -> tuple[laun
 
     One worker: several learn of the signal in steps of their own, and transformers does not make them agree on one."""
     torchrun = str(python.with_name("torchrun"))
-    job = Job("lora", "", (torchrun, "--standalone", "--nproc_per_node", "1", str(PROGRAM)), (*OPTIONS, *more))
+    job = RecipeJob("lora", "", (torchrun, "--standalone", "--nproc_per_node", "1", str(PROGRAM)), (*OPTIONS, *more))
     recipe = Recipe("trainer", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     for name in ("log", "output"):
         (run / name).mkdir()
@@ -44,7 +44,7 @@ def trained(python: Path, run: Path, *more: str, signals: int = 1) -> tuple[laun
             for number in range(signals):
                 threading.Timer(number, os.kill, (os.getpid(), signal.SIGINT)).start()
 
-    tidy = environment.clean({**os.environ, "OMP_NUM_THREADS": "1"}, made, "cpu", str(run))
+    tidy = clean_environment.clean({**os.environ, "OMP_NUM_THREADS": "1"}, made, "cpu", str(run))
     end = launcher.launch(HostStage(recipe, None), made, tidy, run, say, 150)
     return end, time.monotonic() - asked[0]
 
@@ -93,7 +93,7 @@ def test_a_second_one_does_not_wait(torch_environment: Path, tmp_path: Path) -> 
 )
 def test_who_can(arguments: tuple[str, ...], files: dict[str, str], can: bool) -> None:
     """The option decides, as an argument or in a file of options."""
-    job = Job("lora", "", ("x",), arguments)
+    job = RecipeJob("lora", "", ("x",), arguments)
     made = render(Recipe("r", "", "cpu", "envcheck", ("m",), Hardware("any"), (job,)), job, {})
 
     object.__setattr__(made, "files", files)

@@ -17,23 +17,24 @@ from hypothesis import strategies as st
 
 from envcheck.core import secrets
 from envcheck.core.errors import UsageError
+from envcheck.job.command import render
+from envcheck.job.options import set_steps
+from envcheck.job.repeat_options import format_job_options
 from launch import gates
 from launch.gates import context
-from launch.job import environment
-from launch.job.choose_job import choose_job, set_steps
-from launch.job.command import render
-from launch.job.repeat_options import format_job_options, format_repeat_options
-from launch.job.request import Request
 from launch.logs.step import TrainingStep
 from launch.run import first_failure, launcher, loss_plot, record, watch
 from launch.run.first_failure import WorkerEnd
+from launch.targets import clean_environment
+from launch.targets.request import TrainRequest, format_repeat_options
+from tests.launch.chosen import choose_job
 from tests.launch.gates.gate_parts import FACTS, JOB, RECIPE, command, sight, situated
 
 
 @pytest.mark.parametrize(("more", "option"), (({"data": Path("x")}, "--data"), ({"port": 1}, "--port")))
 def test_option_without_effect_is_refused(more: dict[str, Any], option: str) -> None:
     """An option that would change nothing in the job is wrong usage: nobody trains on other data than meant."""
-    wish = Request(recipe="qwen-7b-npu-llamafactory", method="chat", **more)
+    wish = TrainRequest(recipe="qwen-7b-npu-llamafactory", method="chat", **more)
 
     with pytest.raises(UsageError, match=option):
         choose_job(wish)
@@ -43,7 +44,7 @@ def test_remedy_means_the_same_job() -> None:
     """The commands of a closed gate name the recipe, the folder and the environment that were asked for."""
     own = {"settings": ("a=b c",), "extra": ("--x", "1"), "steps": 7, "runs": Path("/my runs"), "detach": True}
     own |= {"waive": ("disk",), "because": ("a quota",), "deadline_s": 86_400_000}
-    chosen = choose_job(plain := Request(recipe="tiny-cpu", into=Path("/my venv")))
+    chosen = choose_job(plain := TrainRequest(recipe="tiny-cpu", into=Path("/my venv")))
     wish = replace(plain, **own)  # type: ignore[arg-type]
     finding = gates.GATES["environment"](
         situated(**sight(missing=("x",)), options=format_job_options(wish, *chosen), more=format_repeat_options(wish))
@@ -85,7 +86,7 @@ def test_tokens_are(line: str, token: str) -> None:
 def test_tokenizers_setting_reaches_the_training() -> None:
     """A variable that only sounds like a secret is left alone; a token is not."""
     base = {"TOKENIZERS_PARALLELISM": "false", "HF_TOKEN": "x"}
-    made = environment.clean(base, command(), "cpu", "/run")
+    made = clean_environment.clean(base, command(), "cpu", "/run")
 
     assert made.environment["TOKENIZERS_PARALLELISM"] == "false"
     assert made.secret == ("HF_TOKEN",)
@@ -326,24 +327,24 @@ def test_clean_environment(tmp_path: Path) -> None:
         "LANG": "C",
         "PADDLE_PG_TIMEOUT": "9",
     }
-    found = environment.clean(base, render(recipe, JOB, {}), "npu", str(tmp_path))
+    found = clean_environment.clean(base, render(recipe, JOB, {}), "npu", str(tmp_path))
 
     assert set(found.stale) == {"PADDLE_TRAINER_ID", "PADDLE_XCCL_BACKEND", "MASTER_ADDR"}
     assert set(found.secret) == {"HF_TOKEN", "http_proxy"}
-    kept = {name: text for name, text in found.environment.items() if name not in environment.OURS}
+    kept = {name: text for name, text in found.environment.items() if name not in clean_environment.OURS}
     assert kept == {
         "PADDLE_XCCL_BACKEND": "npu",
         "PYTHONPATH": "/ours:/theirs",
         "LANG": "C",
         "PADDLE_PG_TIMEOUT": "9",
-        environment.MARK: str(tmp_path),
+        clean_environment.MARK: str(tmp_path),
     }
 
 
 @pytest.mark.parametrize(("device", "kept"), [("cpu", False), ("nvidia", True)])
 def test_visible_cards(device: str, kept: bool, tmp_path: Path) -> None:
     """A list of visible cards makes the CPU wheel look for cards; on a machine with cards it is the user's choice."""
-    found = environment.clean({"CUDA_VISIBLE_DEVICES": "0"}, command(), device, str(tmp_path))
+    found = clean_environment.clean({"CUDA_VISIBLE_DEVICES": "0"}, command(), device, str(tmp_path))
 
     assert ("CUDA_VISIBLE_DEVICES" in found.environment) is kept
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from installers.recipes.recipe import Hardware, Job, Recipe
-from launch.job import environment as clean
-from launch.job.command import render
+from envcheck.job.command import render
+from installers.recipes.recipe import Hardware, Recipe, RecipeJob
 from launch.logs.step import TrainingStep
 from launch.run import launcher
 from launch.run import watch as watching
 from launch.run.host import HostStage
 from launch.run.watch import Watch
+from launch.targets import clean_environment as clean
 from launch.watching import monitor
 
 
@@ -152,7 +152,7 @@ for step in range(1, 6):
 def torchrun(environment: Path, folder: Path, fails: int, *options: str) -> launcher.Ending:
     (folder / "program.py").write_text(f"FAILS = {fails}\n{PROGRAM}")
     words = ("{python}", "-m", "torch.distributed.run", "--nproc-per-node", "2", *options, str(folder / "program.py"))
-    job = Job("lora", "", words, processes=2)
+    job = RecipeJob("lora", "", words, processes=2)
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     made = render(recipe, job, {"python": str(environment / "bin/python"), "log_dir": str(folder / "log")})
     (folder / "log").mkdir()

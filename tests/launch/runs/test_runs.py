@@ -18,11 +18,11 @@ import pytest
 from click.testing import CliRunner
 
 from envcheck.cli import main
-from launch.job.environment import MARK
 from launch.run import process_tree, watch
 from launch.run.record import NAME
 from launch.runs import follow, known, shown
 from launch.runs.run_state import Run
+from launch.targets.clean_environment import MARK
 from tests.launch.test_train import left, record, train, variables
 
 pytestmark = pytest.mark.slow

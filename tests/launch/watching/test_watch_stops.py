@@ -15,17 +15,17 @@ import psutil
 import pytest
 
 from envcheck.collect import documents, machine
+from envcheck.job.command import PROGRAMS, render
 from envcheck.simulate import machine_file, session
 from envcheck.vendors import VENDORS
 from installers.recipes import catalogue
-from installers.recipes.recipe import Hardware, Job, Recipe
-from launch.job import environment as clean
-from launch.job.command import PROGRAMS, render
+from installers.recipes.recipe import Hardware, Recipe, RecipeJob
 from launch.logs.step import TrainingStep
 from launch.run import launcher, process_tree, record, run_text
 from launch.run.host import HostStage
 from launch.runs import shown
 from launch.runs.run_state import Run
+from launch.targets import clean_environment as clean
 from launch.watching import cards, choose_monitor, stacks
 from launch.watching.cards import Sampler
 from launch.watching.monitor import Monitor
@@ -60,7 +60,7 @@ def run(code: str, environment: Path, folder: Path, *limits: str, off: tuple[str
     """A program of two ranks under paddle's launcher, with these limits."""
     (folder / "log").mkdir()
     (folder / "program.py").write_text(textwrap.dedent(code))
-    job = Job("lora", "", (*LAUNCH, str(folder / "program.py")), processes=2)
+    job = RecipeJob("lora", "", (*LAUNCH, str(folder / "program.py")), processes=2)
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     made = render(recipe, job, {"python": str(environment / "bin/python"), "log_dir": str(folder / "log")})
     tidy = clean.clean(os.environ, made, "cpu", str(folder))
@@ -174,7 +174,7 @@ time.sleep(1200)
 def test_launcher_that_does_not_notice(tmp_path: Path) -> None:
     """A worker that failed ends the run, though its launcher and its peer go on sleeping."""
     (tmp_path / "log").mkdir()
-    job = Job("lora", "", (sys.executable, "-c", IDLE_LAUNCHER), processes=2)
+    job = RecipeJob("lora", "", (sys.executable, "-c", IDLE_LAUNCHER), processes=2)
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     made = render(recipe, job, {})
     tidy = clean.clean(os.environ, made, "cpu", str(tmp_path))
@@ -194,7 +194,7 @@ def test_who_cannot_be_ended_is_named(
     """A process that is still there after the end, as one that hangs in a driver (here nobody ends it), is told."""
     (tmp_path / "log").mkdir()
     code = "import subprocess as s; print(s.Popen(['sleep', '60'], start_new_session=True).pid)"
-    job = Job("lora", "", (sys.executable, "-c", code))
+    job = RecipeJob("lora", "", (sys.executable, "-c", code))
     recipe = Recipe("own", "", "cpu", "envcheck", ("x",), Hardware("any"), (job,))
     made = render(recipe, job, {})
     monkeypatch.setattr("launch.run.host.end_survivors", lambda run: None)

@@ -31,7 +31,9 @@ ROOT = Path(language.__file__).parents[2]
 ZH = sorted((ROOT / "core/language" / "zh").glob("*.toml"))
 CODE = [
     *(f for f in sorted((ROOT / "checks").rglob("*.py")) if f.stem != "known_issues"),
+    *sorted((ROOT / "job" / "requirements").glob("*.py")),
     *sorted((ROOT / "vendors").rglob("checks*.py")),
+    ROOT / "compat" / "version_findings.py",
     *sorted((ROOT / "core" / "derived").glob("*.py")),
     *(ROOT / f"core/{name}.py" for name in ("check", "findings", "key_value", "safe_regex", "toml_file")),
     *(ROOT / f"{name}.py" for name in ("settings/thresholds", "report/check_list", "collect/snapshot")),
@@ -164,7 +166,7 @@ def test_chinese_has_full_width_marks() -> None:
         ("could not be told", "无法判断"),
         ("2 running containers, none with these cards", "2 个运行中的容器，均未使用这些卡"),
         ("3 of 12 checks failed", "12 项检查中有 3 项未通过"),
-        ("Upgrade it. ", "请升级。"),
+        ("Enlarge /dev/shm. ", "请扩大 /dev/shm。"),
         ("983 GiB free of 1024 GiB", "剩余 983 GiB（共 1024 GiB）"),
         ("driver 24.1.0, as its file says", "驱动 24.1.0（据其版本文件）"),
         (
@@ -176,16 +178,16 @@ def test_chinese_has_full_width_marks() -> None:
         ("device 0: 3 uncorrectable memory errors", "设备 0：3 个不可纠正的内存错误"),
         ("device 7 chip 1: Alarm", "设备 7 芯片 1：Alarm"),
         (
-            "job.architecture: aarch64, the job's image and wheels are for x86_64. Use another host or image.",
-            "job.architecture：处理器为 aarch64，任务的镜像和 wheel 面向 x86_64。请使用其他主机或镜像。",
+            "job.shm: this job needs 16.0 GiB of /dev/shm; 64 MiB found. Enlarge /dev/shm.",
+            "job.shm：此任务需要 16.0 GiB 的 /dev/shm；现有 64 MiB。请扩大 /dev/shm。",
         ),
         (
-            "engine.reachable: docker is not there. Use another host or image.",
-            "engine.reachable：docker 不存在。请使用其他主机或镜像。",
+            "engine.reachable: docker is not there. Enlarge /dev/shm.",
+            "engine.reachable：docker 不存在。请扩大 /dev/shm。",
         ),
         (
-            "driver.tool: ixsmi: Failed to ask: mismatch. Use another host or image.",
-            "driver.tool：ixsmi: Failed to ask: mismatch. 请使用其他主机或镜像。",
+            "driver.tool: ixsmi: Failed to ask: mismatch. Enlarge /dev/shm.",
+            "driver.tool：ixsmi: Failed to ask: mismatch. 请扩大 /dev/shm。",
         ),
         ("network.host_ip: HCCL_IF_IP is not set", "network.host_ip：未设置 HCCL_IF_IP"),
         (
@@ -315,27 +317,11 @@ def _helps(command: click.Command) -> Iterator[str]:
         yield from _helps(below)
 
 
-SOURCES = [
-    "Paddle's pages for these images; CANN 8.0.RC1 and 8.0.0 both run with it",
-    "computed: 0.7 GiB of weights, and room",
-    "one card",
-]
-
-
-@pytest.mark.parametrize("source", SOURCES)
-def test_a_source_is_never_half_translated(source: str) -> None:
-    """What a figure comes from keeps its own language whole, behind whatever is said before it."""
-    say = translator.load("zh")
-
-    assert say(f"Upgrade it. Source: {source}.") == f"请升级。来源：{source}。"
-    assert say(f"Source: {source}.") == f"来源：{source}。"
-
-
 @pytest.mark.parametrize(
     ("english", "chinese"),
     [
-        ("64 MiB of /dev/shm, the job wants 16 GiB", "/dev/shm 为 64 MiB，任务需要 16 GiB"),
-        ("64 MiB of host memory, the job wants 16 GiB", "主机内存为 64 MiB，任务需要 16 GiB"),
+        ("this job needs 16.0 GiB of /dev/shm; 64 MiB found", "此任务需要 16.0 GiB 的 /dev/shm；现有 64 MiB"),
+        ("this job needs 16.0 GiB of host memory; 64 MiB free", "此任务需要 16.0 GiB 主机内存；剩余 64 MiB"),
         ("node: 8 NVIDIA devices are on the bus", "node：总线上有 8 个 NVIDIA 设备"),
     ],
 )

@@ -22,6 +22,7 @@ from installers.hosts import hosts_text
 from installers.hosts.hosts_text import HostOutcome
 from installers.hosts.request import HostsRequest
 from launch.backends import ssh as training
+from launch.backends.node_findings import print_findings
 from launch.backends.ssh import node, session
 from launch.backends.ssh.node import Node
 from launch.planner import spread
@@ -89,7 +90,7 @@ def test_how_a_training_over_hosts_ended_is_chinese(capsys: pytest.CaptureFixtur
     broken = Said("a")
     broken.status = 255
     did = {"a": [connectivity.broken(broken)]}
-    session._gates(did, node.Status.OK)
+    print_findings(did, node.Status.OK)
     document = {
         "first_failed_worker": {"rank": 1, "code": -9, "follows": True},
         "diagnoses": [{"says": "A port is in use"}],

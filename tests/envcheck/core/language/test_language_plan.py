@@ -32,7 +32,10 @@ READ = (
     "verdict",
     "words",
 )
-FILES = [*(PLANNER / f"{name}.py" for name in READ), Path(commands.__path__[0]) / "plan.py"]
+FILES = [
+    *(PLANNER / f"{name}.py" for name in READ),
+    *(Path(commands.__path__[0]) / f"{name}.py" for name in ("plan", "plan_job")),
+]
 LORA = ("--model", "21b", "--method", "lora", "--device", "npu", "--memory-gib", "64")
 FULL = ("--model", "300b", "--method", "sft", "--device", "npu", "--memory-gib", "64")
 SCREENS = {

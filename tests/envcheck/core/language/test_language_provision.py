@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,15 +17,28 @@ from envcheck.core.language import width
 from installers.images import engine_problems
 from installers.output.plan_text import MARGIN, as_text
 from installers.plan.requirement import Obstacle
+from installers.plan.step import Plan
 from installers.recipes import catalogue
-from installers.steps.model import Plan
+from installers.steps.dispatch import KINDS
 from tests.envcheck.core.language import language_parts
 from tests.envcheck.core.language.test_language import TABLES, lacking
 from tests.envcheck.core.language.test_language_reports import ENGLISH
 
 ROOT = Path(installers.__path__[0])
 FILES = [
-    *(ROOT / f"{name}.py" for name in ("steps/model", "venv_plan", "recipes/by_hand", "session", "output/plan_text")),
+    *(Path(sys.modules[step.__module__].__file__ or "") for step in KINDS),
+    *(
+        ROOT / f"{name}.py"
+        for name in (
+            "steps/venv_state",
+            "steps/container_state",
+            "make_plan",
+            "plan/step",
+            "recipes/by_hand",
+            "session",
+        )
+    ),
+    ROOT / "output" / "plan_text.py",
     ROOT / "bundle" / "make.py",
     ROOT / "images" / "engine_problems.py",
     *(ROOT / f"{name}.py" for name in ("containers/compare", "output/container_text")),
@@ -35,7 +50,7 @@ SAYERS = {
     "Problem": (1, 2),
     "ByHand": (1,),
     "EnvcheckError": (0, 1),
-    "Step": (1, 2, 3, 4),
+    **{step.__name__: (0, 1, 2, 3) for step in KINDS},
     "Part": (0, 1),
 }
 LABELS = (
@@ -45,11 +60,11 @@ LABELS = (
 # Commands, and parts of sentences that stand whole in a table.
 KEPT = {
     *("{} -m pip uninstall {}", "sudo mkdir -p {} && sudo chown $USER {}", "docker rm --force {}"),
-    *("driver {} is here", "none is seen here", "{}, {} or newer is wanted; with the vendor's file:"),
-    *("lend the environment {} from {}{}", "docker pull {} {}"),
+    *("lend the environment {} from {}{}", "docker pull {} {}", "rm -r {}"),
 }
 PASTED = re.compile(
-    r"\$ .*|docker exec .*|\S+/python3? -m pip .*|https?://\S+|安装 .*|envcheck \w+ -.*|docker \w+|sudo \w+ .*"
+    r"\$ .*|docker exec .*|\S+/python3? -m pip .*|https?://\S+|安装 .*|envcheck \w+ -.*|docker \w+"
+    r"|envcheck recipes|sudo \w+ .*"
 )
 RECIPES = ("ernie-300b-npu", "ernie-21b-iluvatar", "tiny-nvidia", "tiny-cpu")
 
@@ -62,7 +77,14 @@ def test_each_sentence_has_its_chinese(file: Path) -> None:
     """What a step does and why, what is in the way and what to do about it, stands in a table, values aside."""
     alone = {text.strip() for text in TABLES}
 
-    assert [text for text in lacking(language_parts.sentences(file, SAYERS)) if text not in {*alone, *KEPT}] == []
+    assert [text for text in lacking(sentences(file)) if text not in {*alone, *KEPT}] == []
+
+
+def sentences(file: Path) -> dict[str, int]:
+    """Those of a file, lines of shell scripts aside."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name == "script")]
+    return language_parts.of_source(ast.unparse(tree), SAYERS)
 
 
 def test_each_head_has_its_chinese() -> None:

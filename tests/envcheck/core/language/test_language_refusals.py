@@ -21,7 +21,14 @@ ENVCHECK, INSTALLERS, LAUNCH = (Path(package.__path__[0]) for package in (envche
 FILES = [
     *(
         ENVCHECK / f"{name}.py"
-        for name in ("core/paths", "cli/backend_options", "cli/commands/lint", "cli/commands/runs")
+        for name in (
+            "core/paths",
+            "cli/backend_options",
+            "cli/commands/lint",
+            "cli/commands/runs",
+            "job/placeholders",
+            "job/options",
+        )
     ),
     *(
         INSTALLERS / f"{name}.py"
@@ -31,10 +38,8 @@ FILES = [
         LAUNCH / f"{name}.py"
         for name in (
             "session",
-            "job/choose_job",
             "rendering/user_options",
             "rendering/validate",
-            "job/placeholders",
         )
     ),
     *(

@@ -20,6 +20,7 @@ from envcheck.core.language import width
 from envcheck.core.language.findings import localised
 from envcheck.core.model import Accepted, Finding, Status
 from envcheck.report import Report, Style, formats, listing
+from envcheck.report.summary import NextCommand
 from tests.envcheck.checks import test_checks
 from tests.envcheck.checks.doctor_helpers import simulated
 
@@ -133,7 +134,9 @@ def test_the_second_line_of_the_next_step_stands_below_the_first() -> None:
     """As far in as the label is wide, in columns."""
     with simulated("cpu") as machine:
         known = facts.gather(machine)
-    *_, above, below = formats.render("table", Report(localised(checks.run_all(known)), known)).splitlines()
+    step = NextCommand("", "envcheck train --recipe tiny-cpu --method lora")
+    report = Report(localised(checks.run_all(known)), known, next_command=step)
+    *_, above, below = formats.render("table", report).splitlines()
 
     assert width.columns(above.partition("envcheck")[0]) == len(below) - len(below.lstrip())
 

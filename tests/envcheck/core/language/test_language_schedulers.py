@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from envcheck.cli import main
 from envcheck.core import language
 from envcheck.core.errors import EnvcheckError
+from launch import backends
 from launch.backends import k8s, slurm
 from launch.backends.k8s import api, cluster, follow
 from launch.backends.slurm import node_reports, place, run_entry, sbatch_options, site, slurm_options
@@ -24,15 +25,16 @@ from tests.envcheck.core.language.test_language_reports import ENGLISH
 
 SLURM = (
     *("merge_records", "job", "node_reports", "sbatch_options", "place", "queue", "run_entry", "session", "site"),
-    *("submit", "slurm_options"),
+    *("submit", "slurm_options", "node_resources"),
 )
 K8S = (
     *("cluster", "api", "follow", "logs", "pod_recipes", "pod", "run_entry", "session", "status", "tables"),
-    "k8s_options",
+    *("k8s_options", "node_resources"),
 )
 FILES = [
     *(Path(slurm.__path__[0]) / f"{name}.py" for name in SLURM),
     *(Path(k8s.__path__[0]) / f"{name}.py" for name in K8S),
+    *(Path(backends.__path__[0]) / f"{name}.py" for name in ("node_findings", "node_requirements")),
     Path(waiting.__file__),
 ]
 SAYERS = {
@@ -76,7 +78,7 @@ REFUSED = [
     (*ON_K8S, "--storage", "c", "--as-script"),
     (*ON_K8S, "--storage", "c", "--image", "a", "--image", "b"),
 ]
-MIXED = "npu*|up|infinite|8|npu:16\ngpu|up|2-00:00:00|4|gpu:h200:8\n"
+MIXED = "npu*|up|infinite|8|npu:16\ngpu|up|2-00:00:00|4|gpu:h200:8\nold|down|1:00:00|8|npu:16\n"
 
 
 pytestmark = pytest.mark.usefixtures("chinese")
@@ -121,7 +123,7 @@ def test_a_refusal_is_chinese(argv: tuple[str, ...], tmp_path: Path, monkeypatch
     assert [text for text in (err.message, err.next_step) if not is_chinese(text)] == []
 
 
-@pytest.mark.parametrize(("device", "cards", "partition"), [("npu", 32, ""), ("npu", 16, "no"), ("nvidia", 16, "")])
+@pytest.mark.parametrize(("device", "cards", "partition"), [("npu", 16, "no"), ("npu", 16, "old")])
 def test_where_a_job_does_not_fit_is_chinese(device: str, cards: int, partition: str) -> None:
     """What the site has instead stays as Slurm writes it."""
     with pytest.raises(EnvcheckError) as err:

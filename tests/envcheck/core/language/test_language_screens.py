@@ -82,7 +82,7 @@ def test_what_would_run_is_told_in_chinese() -> None:
     ours = "\n".join(line for line in text.splitlines() if not line.startswith("  ") or "：" in line)
 
     assert "命令：" in text and "提示：" in text and "尚需给出：" in text
-    assert ENGLISH.findall(ours) == []
+    assert ENGLISH.findall(re.sub(r"envcheck \w+ -[^\n]*", "|", ours)) == []  # a command to paste
 
 
 @pytest.mark.parametrize("argv", INFER, ids=" ".join)

@@ -25,8 +25,8 @@ from typing import Any
 from tests.installers.images.engine_parts import free_port
 from tests.launch.backends.k8s import k8s_parts
 
-ADMIN, STRANGER = "admin-token", "stranger-token"
-USERS = {f"Bearer {ADMIN}": "admin", f"Bearer {STRANGER}": "stranger"}
+ADMIN, TENANT, STRANGER = "admin-token", "tenant-token", "stranger-token"
+USERS = {f"Bearer {ADMIN}": "admin", f"Bearer {TENANT}": "tenant", f"Bearer {STRANGER}": "stranger"}
 READY_S = 180.0
 Object = dict[str, Any]
 SWIFT = ("--recipe", "qwen-7b-npu-swift", "--method", "lora", "--variant", "zero3", "--storage", "train-data")

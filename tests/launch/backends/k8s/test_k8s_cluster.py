@@ -47,7 +47,7 @@ def test_a_job_is_made_whole(api: Api) -> None:
     job = api.ask("GET", f"{JOBS}/whole")
     owned = [api.ask("GET", f"{where}/whole")["metadata"]["ownerReferences"][0] for where in (CONFIGS, GROUPS)]
 
-    assert json.loads(out)["job"] == {"kind": "PyTorchJob", "name": "whole", "namespace": "default"}
+    assert json.loads(out)["object"] == {"kind": "PyTorchJob", "name": "whole", "namespace": "default"}
     assert [each["uid"] for each in owned] == [job["metadata"]["uid"]] * 2
     assert [name for name in names(api, CONFIGS) if name.startswith("envcheck-")]
     assert "hf_0123456789" not in json.dumps([job, api.ask("GET", CONFIGS)]) + out + err

@@ -88,7 +88,7 @@ class Cluster:
             mine, names = names[:count], names[count:]
             held = f" Gres={gres}" if gres else ""
             nodes += [
-                f"NodeName={name} CPUs=16 RealMemory=65536{held} State=UNKNOWN NodeAddr={self.address(name)}"
+                f"NodeName={name} CPUs=16 RealMemory=1048576{held} State=UNKNOWN NodeAddr={self.address(name)}"
                 for name in mine
             ]
             nodes += [f"PartitionName={partition} Nodes={','.join(mine)} State=UP{' Default=YES' * first}"]

@@ -52,6 +52,16 @@ parallel = {{ data = 16 }}
 launcher = [{launcher}]
 arguments = ["--steps", "5"]
 steps = {{ max = 5 }}
+[[jobs]]
+method = "sft"
+title = "more cards than a node of the site has"
+source = "a test"
+nodes = 2
+processes = 16
+cards = 16
+parallel = {{ data = 32 }}
+launcher = [{launcher}]
+steps = {{ max = 5 }}
 {roles}
 """
 ROLE = """
@@ -188,6 +198,24 @@ def test_a_job_runs(slurm: Cluster) -> None:
     for rank, (name, text) in enumerate(zip(("node01", "node02"), started, strict=True)):
         where = f"--master {slurm.address('node01')}:29777 --rank {rank} --host {slurm.address(name)}"
         assert where in text and f"as {name}" in text
+
+
+def test_nodes_that_can_never_take_the_job(slurm: Cluster) -> None:
+    """Where no node has as many cards as the job needs nothing is queued and no folder is made: exit code 1, with the
+    nodes and the judge's own sentence.  The script can be read all the same, with exit code 1."""
+    before = runs(slurm)
+    shown = train(slurm, "--dry-run", method="sft")
+    done = train(slurm, "--json", method="sft")
+    said = json.loads(done.stdout)
+
+    assert (done.returncode, said["state"], said["blocked_by"]) == (1, "refused", ["cards"]), done.stderr
+    assert "blocked: light-sft needs 2 nodes that meet its requirements; found: npu 0/2, nv 0/1, ilu 0/2" in done.stderr
+    assert "fail    node[01-02]: job.cards: " in done.stderr
+    assert done.stderr.endswith("envcheck: nothing was submitted\n")
+    assert (slurm.queue(), runs(slurm)) == ("", before)
+    jsonschema.validate(said, json.loads(schemas.text("train-slurm")))
+    assert (shown.returncode, shown.stdout.startswith("#!/usr/bin/env bash\n")) == (1, True)
+    assert "fail    node[01-02]: job.cards: " in shown.stderr
 
 
 def test_hosts_of_a_partition(slurm: Cluster) -> None:

@@ -31,9 +31,9 @@ from launch.backends.slurm.job import SlurmPlan
 from launch.backends.slurm.place import ComponentPlacement
 from launch.backends.slurm.site import NodeCards, PartitionRow
 from launch.backends.slurm.slurm_options import SlurmOptions
-from launch.job.request import Request
 from launch.runs import waiting
 from launch.runs.run_state import Run
+from launch.targets.request import TrainRequest
 
 MIXED = """npu*|up|infinite|8|npu:16
 gpu|up|2-00:00:00|4|gpu:h200:8(S:0-1)
@@ -48,8 +48,10 @@ def rows() -> tuple[PartitionRow, ...]:
     return tuple(site.parse(MIXED))
 
 
-def planned(request: Request, found: tuple[PartitionRow, ...] | None = None, **more: object) -> SlurmPlan:
-    return job.plan(request, SlurmOptions(**more), found, Path("/shared/runs/x"), "/opt/envcheck")  # type: ignore[arg-type]  # a test's words
+def planned(request: TrainRequest, found: tuple[PartitionRow, ...] | None = None, **more: object) -> SlurmPlan:
+    return job.plan(
+        request, job.resolve_roles(request), SlurmOptions(**more), found, Path("/shared/runs/x"), "/opt/envcheck"
+    )  # type: ignore[arg-type]  # a test's words
 
 
 def test_what_a_site_has() -> None:
@@ -86,19 +88,32 @@ def test_where_a_job_fits(device: str, nodes: int, cards: int, expected: Compone
 @pytest.mark.parametrize(
     ("device", "nodes", "cards", "partition", "words"),
     [
-        ("npu", 9, 16, "", "no partition has 9 nodes of 16 cards"),
         ("nvidia", 1, 4, "", "2 partitions could take it"),
         ("npu", 1, 16, "debug", "debug: 8 x npu:16, license:3, closed"),
         ("npu", 1, 16, "nowhere", "there is no partition 'nowhere'"),
-        ("npu", 1, 8, "gpu", "gpu: 4 x gpu:h200:8"),
     ],
 )
-def test_where_a_job_does_not_fit(device: str, nodes: int, cards: int, partition: str, words: str) -> None:
-    """What the site has instead, or which partitions could be meant."""
+def test_what_only_a_person_can_choose(device: str, nodes: int, cards: int, partition: str, words: str) -> None:
+    """Which partition is meant, that there is none of the name, or that it is closed."""
     with pytest.raises(UsageError) as err:
         place.place(rows(), device, nodes, cards, partition, "")
 
     assert words in err.value.message
+
+
+@pytest.mark.parametrize(("device", "nodes", "cards", "partition"), [("npu", 9, 16, ""), ("npu", 1, 8, "gpu")])
+def test_where_a_job_does_not_fit(device: str, nodes: int, cards: int, partition: str) -> None:
+    """What the nodes lack is the judge's to say."""
+    assert not place.place(rows(), device, nodes, cards, partition, "").fits
+
+
+def test_a_site_that_counts_no_cards() -> None:
+    """The job gets whole nodes, with a note; where the site counts something of a strange name a person says what."""
+    none = place.place(tuple(site.parse("all*|up|infinite|4|(null)\n")), "npu", 2, 8, "", "")
+
+    assert (none.gres, none.fits, "counts no cards" in none.note) == ("", True, True)
+    with pytest.raises(UsageError, match="no partition has 2 nodes of 8 cards"):
+        place.place(tuple(site.parse("all*|up|infinite|4|accelerator:8\n")), "npu", 2, 8, "", "")
 
 
 def test_a_guess_says_that_it_is_one() -> None:
@@ -106,13 +121,17 @@ def test_a_guess_says_that_it_is_one() -> None:
     guess = place.place(None, "npu", 8, 16, "", "")
 
     assert guess.gres == "npu:16" and "no sinfo" in guess.note
-    assert place.place(None, "npu", 8, 16, "big", "gpu:h200") == ComponentPlacement("big", "gpu:h200:16")
+    assert place.place(None, "npu", 8, 16, "big", "gpu:h200") == ComponentPlacement(
+        "big", "gpu:h200:16", is_gres_said=True
+    )
 
 
 REQUESTS = {
-    "several nodes": Request(model="300b", method="sft", device="npu", waive=("disk",), because=("it's $HOME; `x`",)),
-    "one node": Request(model="tiny", method="lora", device="cpu", extra=("--batch", "2")),
-    "mixed cards": Request(recipe="ernie-21b-hetero", method="lora"),
+    "several nodes": TrainRequest(
+        model="300b", method="sft", device="npu", waive=("disk",), because=("it's $HOME; `x`",)
+    ),
+    "one node": TrainRequest(model="tiny", method="lora", device="cpu", extra=("--batch", "2")),
+    "mixed cards": TrainRequest(recipe="ernie-21b-hetero", method="lora"),
 }
 
 
@@ -132,7 +151,7 @@ def test_the_script_is_clean(name: str, more: dict[str, object], tmp_path: Path)
 
 def test_lines_for_sbatch() -> None:
     """Nodes, cards, the whole node, partition, time and further options stand in front, as sbatch reads them."""
-    request = Request(model="300b", method="sft", device="npu")
+    request = TrainRequest(model="300b", method="sft", device="npu")
     text = script.text(planned(request, rows(), time="2-00", account="me", sbatch=("--constraint=a2",)))
     lines = [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH")]
 
@@ -284,6 +303,7 @@ def test_shown_and_written(tmp_path: Path) -> None:
     assert shown.stdout.startswith("#!/usr/bin/env bash\n")
     document = json.loads(said.stdout)
     assert (document["state"], document["components"][0]["nodes"]) == ("planned", 1)
+    assert (document["job"]["recipe"], document["job"]["blocked_by"]) == ("tiny-cpu", [])
     assert document["script"].startswith("#!/usr/bin/env bash\n")
     assert "#SBATCH --nodes=1" in (tmp_path / "there" / "job.sbatch").read_text()
     assert not (tmp_path / "runs").exists()

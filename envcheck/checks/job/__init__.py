@@ -1,1 +1,0 @@
-"""Checks of one job's requirements; run when a job is named."""

@@ -1,0 +1,14 @@
+"""What a script's recipe would run now, for rules that compare it with the script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ScriptRecipe:
+    """`again` is the command that writes the script; `image` None: the job runs on the host."""
+
+    again: str
+    processes: int
+    image: str | None = None

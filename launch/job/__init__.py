@@ -1,1 +1,0 @@
-"""One training job: the request, its command and environment."""

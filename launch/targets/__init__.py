@@ -1,0 +1,1 @@
+"""What a place is where a training runs, and with which environment it runs there."""

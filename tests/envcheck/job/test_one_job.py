@@ -1,0 +1,150 @@
+"""One job, whichever command is asked: on every simulated machine, for every recipe of its cards."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import Context
+from click.testing import CliRunner
+
+from envcheck.cli import main
+from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.simulate import machine_file, session
+from envcheck.simulate.build import build
+from installers.recipes import catalogue
+from installers.recipes.catalogue import TALKS, device_of
+from installers.recipes.recipe import RecipeJob
+
+RECIPES = catalogue.load_all()
+QUICK = {
+    "atlas-800t-a2-ernie-300b-npu-lora",
+    "bi-v150x8-ernie-21b-iluvatar-lora",
+    "cpu-tiny-cpu-lora",
+    "h200x8-ernie-21b-hetero-lora-nvidia",
+    "atlas-800t-a2-qwen-7b-npu-swift-lora-zero3",
+}
+
+
+def cases() -> Iterator[Any]:
+    """Machine, recipe and options: each job that trains on the machine's kind of cards; a few in the fast tier."""
+    for name in machine_file.names():
+        vendor = machine_file.load(name).vendor
+        for recipe in RECIPES:
+            for job in recipe.jobs:
+                if job.method not in TALKS and device_of((recipe, job)) == vendor:
+                    case = "-".join(filter(None, (name, recipe.name, job.method, job.role, job.variant)))
+                    marks = () if case in QUICK else pytest.mark.slow
+                    yield pytest.param(name, recipe.name, words(job), id=case, marks=marks)
+
+
+def words(job: RecipeJob) -> tuple[str, ...]:
+    """The options that name the job of its recipe."""
+    said = {"--method": job.method, "--variant": job.variant, "--node-role": job.role}
+    return tuple(word for option, value in said.items() if value for word in (option, value))
+
+
+@pytest.fixture
+def on_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Puts this process on a simulated machine, with a home of its own."""
+
+    def enter(name: str) -> None:
+        folder = tmp_path / "machine"
+        folder.mkdir()
+        build(machine_file.load(name), folder, 1e9)
+        for variable, text in session.environment(folder).items():
+            monkeypatch.setenv(variable, text)
+        monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
+        monkeypatch.chdir(tmp_path)
+
+    return enter
+
+
+def document(*words: str) -> dict[str, Any]:
+    """What the command prints with --json."""
+    done = CliRunner().invoke(main.main, [*words, "--json"])
+    assert done.exception is None or isinstance(done.exception, (SystemExit, EnvcheckError)), done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(("machine", "recipe", "options"), list(cases()))
+def test_all_commands_mean_the_same_job(machine: str, recipe: str, options: tuple[str, ...], on_machine: Any) -> None:
+    """doctor, plan, provision, train and recipes show have one answer."""
+    on_machine(machine)
+
+    jobs = {
+        "train": document("train", "--recipe", recipe, *options, "--dry-run"),
+        "provision": document("provision", "--recipe", recipe, *options, "--dry-run"),
+        "doctor": document("doctor", "--model", recipe, *options),
+        "plan": document("plan", "--model", recipe, *options),
+        "recipes": document("recipes", "show", recipe, *options),
+    }
+
+    assert {name: found["job"] for name, found in jobs.items()} == dict.fromkeys(jobs, jobs["train"]["job"])
+    assert jobs["train"]["job"]["recipe"] == recipe
+    assert not (jobs["train"]["job"]["container"] or {"privileged": False})["privileged"]
+
+
+@pytest.mark.parametrize(("machine", "recipe", "options"), list(cases()))
+def test_train_shows_the_container_of_the_job(
+    machine: str, recipe: str, options: tuple[str, ...], on_machine: Any
+) -> None:
+    """The line of docker in train's dry run has the image, devices and mounts of the job, and no more rights."""
+    on_machine(machine)
+
+    shown = document("train", "--recipe", recipe, *options, "--dry-run")
+
+    job, line = shown["job"], " ".join(shown["container"])
+    assert bool(line) == (job["image"] is not None)
+    assert "--privileged" not in line
+    assert job["image"] is None or job["image"] in line
+    assert all(device in line for device in (job["container"] or {"devices": []})["devices"])
+
+
+def test_all_commands_take_the_options_that_name_a_job() -> None:
+    """Whichever command is asked, its job can be named by the same options."""
+    naming = {"--method", "--variant", "--node-role", "--recipes", "--device"}
+    group = importlib.import_module("envcheck.cli.commands.recipes").recipes
+    commands = [main.main.get_command(Context(main.main), name) for name in ("doctor", "plan", "provision", "train")]
+
+    for command in (*commands, group.commands["show"]):
+        assert naming <= {option for param in command.params for option in param.opts}
+
+
+def test_all_commands_read_recipes_of_ones_own(on_machine: Any, tmp_path: Path) -> None:
+    """A recipe of --recipes is the same job for all commands."""
+    on_machine("cpu")
+    ours = (catalogue.OURS / "tiny-cpu.toml").read_text(encoding="utf-8")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "mine.toml").write_text(ours.replace('"tiny-cpu"', '"mine"'), encoding="utf-8")
+    words = ("--method", "lora", "--recipes", str(tmp_path / "own"))
+
+    jobs = [
+        document("train", "--recipe", "mine", *words, "--dry-run"),
+        document("provision", "--recipe", "mine", *words, "--dry-run"),
+        document("doctor", "--model", "mine", *words),
+        document("plan", "--model", "mine", *words),
+        document("recipes", "show", "mine", *words),
+    ]
+
+    assert jobs[0]["job"]["recipe"] == "mine"
+    assert [found["job"] for found in jobs] == [jobs[0]["job"]] * len(jobs)
+
+
+@pytest.mark.parametrize("words", (("--variant", "zero9"), ("--node-role", "leader")))
+@pytest.mark.parametrize("command", (("doctor",), ("plan",), ("provision", "--dry-run"), ("train", "--dry-run")))
+def test_no_command_overhears_a_variant_or_a_role(
+    command: tuple[str, ...], words: tuple[str, str], on_machine: Any
+) -> None:
+    """One that no recipe has is refused by the option's name."""
+    on_machine("cpu")
+
+    done = CliRunner().invoke(main.main, [*command, "--model", "qwen-7b", "--method", "lora", *words])
+
+    assert isinstance(done.exception, UsageError)
+    assert " ".join(words) in done.exception.message

@@ -1,0 +1,187 @@
+"""Whether the site's nodes can take a job, by what Slurm itself knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from envcheck.job.suitability import judge_requirements
+from launch.backends.node_findings import blocked_by, print_placement, refusal_values
+from launch.backends.node_requirements import NodeResources, PlacementVerdict, apply_verdict, build_facts
+from launch.backends.slurm import job, node_resources, site
+from launch.backends.slurm.node_resources import SlurmNode
+from launch.backends.slurm.site import NodeCards
+from launch.backends.slurm.slurm_options import SlurmOptions
+from launch.targets.request import TrainRequest
+
+LINE = (
+    "NodeName={name} Arch={arch} CoresPerSocket=1  CPUAlloc=0 CPUTot=16 CPULoad=1.35 AvailableFeatures={features} "
+    "ActiveFeatures=(null) Gres={gres} NodeAddr=10.0.0.1 NodeHostName={name} Version=22.05.8 OS=Linux 6.1 #1 SMP @0  "
+    "RealMemory={memory} AllocMem=0 FreeMem=21980 Sockets=16 Boards=1 State={state} Partitions={partition}  "
+    "BootTime=2026-11-23T02:46:51 CfgTRES=cpu=16,mem=64G,billing=16 Reason=Gres=npu:99 [root@2026-11-23T06:41:24]"
+)
+USUAL = {"arch": "x86_64", "features": "(null)", "gres": "npu:16", "memory": 2 << 20, "state": "IDLE"}
+
+
+def listed(*nodes: Mapping[str, object]) -> tuple[SlurmNode, ...]:
+    """As scontrol prints them: name and partition, and what is not USUAL."""
+    return tuple(node_resources.parse("\n".join(LINE.format(**{**USUAL, **node}) for node in nodes) + "\n"))
+
+
+def many(count: int, partition: str = "npu", **more: object) -> list[dict[str, object]]:
+    return [{"name": f"{partition}{n}", "partition": partition, **more} for n in range(1, count + 1)]
+
+
+def judged(
+    nodes: tuple[SlurmNode, ...],
+    request: TrainRequest,
+    variables: Mapping[str, str] | None = None,
+    **options: object,
+) -> tuple[PlacementVerdict, ...]:
+    """As a submission does: sinfo tells of the same nodes, and the first partition is the default one."""
+    partitions = list(dict.fromkeys(name for node in nodes for name in node.partitions))
+    rows = [
+        site.PartitionRow(name, name == partitions[0], True, "infinite", 1, node.cards)
+        for name in partitions
+        for node in nodes
+        if name in node.partitions
+    ]
+    wish = SlurmOptions(**options)  # type: ignore[arg-type]  # a test's words
+    plan = job.plan(request, job.resolve_roles(request), wish, rows, Path("/shared/runs/x"), "/opt/envcheck")
+    return node_resources.judge_plan(plan, rows, nodes, variables or {})
+
+
+EIGHT = TrainRequest(
+    model="300b", method="sft", device="npu"
+)  # eight nodes of 16 cards, x86_64, 559 GiB of host memory
+
+
+def test_what_slurm_knows_of_a_node() -> None:
+    """Cards, memory, architecture, partitions; an operator's words in Reason are none of them."""
+    (node,) = listed({"name": "node01", "partition": "npu,debug", "features": "a2,ib", "gres": "npu:16(S:0-1)"})
+
+    assert node == SlurmNode("node01", ("npu", "debug"), ("a2", "ib"), (NodeCards("npu", "", 16),), 2 << 20, "x86_64")
+
+
+@pytest.mark.parametrize("text", ("", "Node node05 not found\n", "slurm_load_node error: timed out\n"))
+def test_what_is_no_node(text: str) -> None:
+    """A complaint of scontrol is no node."""
+    assert tuple(node_resources.parse(text)) == ()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "names"),
+    [
+        (many(8), ()),
+        (many(7), ("nodes",)),
+        (many(8, gres="npu:8"), ("cards",)),
+        (many(8, gres="gpu:h200:8"), ("device",)),
+        (many(8, arch="aarch64"), ("architecture",)),
+        (many(8, memory=65536), ("host_memory",)),
+        ([*many(8), *many(2, "old", gres="npu:8")], ()),
+        ([*many(4), *many(4, "more")], ("nodes",)),
+        (many(8, state="DOWN"), ()),
+        (many(8, arch="(null)", memory=1), ()),
+        (many(8, gres="(null)"), ()),
+    ],
+    ids=(
+        *("fits", "too few nodes", "too few cards", "another vendor", "architecture", "memory", "one partition fits"),
+        *("in two partitions", "down comes back", "unknown", "nothing counted"),
+    ),
+)
+def test_which_requirement_no_node_meets(nodes: list[dict[str, object]], names: tuple[str, ...]) -> None:
+    """By what the nodes are, not by how they are today; what Slurm does not know refuses nothing."""
+    assert blocked_by(judged(listed(*nodes), EIGHT)) == names
+
+
+def test_the_sentence_is_the_judges(capsys: pytest.CaptureFixture[str]) -> None:
+    """First which nodes of which partition are too few, then each requirement once, with its nodes and its remedy: as
+    the judge of a single machine says it."""
+    nodes = listed(*many(8, arch="aarch64"), *many(2, "old", gres="npu:8"))
+    verdicts = judged(nodes, EIGHT, partition=("npu",))
+    print_placement(verdicts)
+    first, second, third, *_ = capsys.readouterr().err.splitlines()
+    (wanted,) = (one.wanted for one in job.resolve_roles(EIGHT))
+    alone = build_facts(NodeResources("npu1", {"npu": 16}, "aarch64", 2 << 40), wanted)
+    (own,) = (f for f in judge_requirements(alone) if f.name == "job.architecture")
+
+    assert first == "blocked: ernie-300b-npu-sft needs 8 nodes that meet its requirements; found: npu 0/8"
+    assert second == f"fail    npu[1-8]: job.architecture: {own.seen}"
+    assert own.remedy and third == f"        next: {own.remedy.words}"
+    assert refusal_values(verdicts)["nodes"]["npu1"][0]["seen"] == own.seen
+
+
+def test_what_a_person_waived_refuses_nothing() -> None:
+    """The nodes would open that gate, too; the other requirements stand."""
+    nodes = listed(*many(8, gres="npu:8", memory=65536))
+    rows = tuple(site.parse("npu*|up|infinite|8|npu:8\n"))
+    plan = job.plan(EIGHT, job.resolve_roles(EIGHT), SlurmOptions(), rows, Path("/shared/runs/x"), "/opt/envcheck")
+    verdicts = node_resources.judge_plan(plan, rows, nodes, {}, ("devices",))
+
+    assert blocked_by(verdicts) == ("host_memory",)
+
+
+def test_the_job_is_blocked_by_its_nodes() -> None:
+    """Not by what the machine lacks on which one submits."""
+    (resolved,) = job.resolve_roles(EIGHT)
+    (verdict,) = judged(listed(*many(8, gres="npu:8")), EIGHT)
+
+    assert apply_verdict(resolved, verdict).as_json()["blocked_by"] == ["cards"]
+    assert apply_verdict(resolved, None).as_json()["blocked_by"] == []
+
+
+def test_what_slurm_does_not_tell_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """The requirements that nobody could judge are named with their nodes."""
+    print_placement(judged(listed(*many(7), *many(1, "npu", name="late", arch="(null)", memory=1)), EIGHT))
+
+    assert capsys.readouterr().err == (
+        "note: not checked before submission on late: job.architecture, job.host_memory\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "names"),
+    [
+        ((), {}, ()),
+        (("--exclude=npu[1-2]",), {}, ("nodes",)),
+        (("--constraint=a3",), {}, ("nodes",)),
+        (("--constraint=a2|a3",), {}, ()),
+        (("--nodelist=npu[1-3]",), {}, ()),
+        (("--nodelist=old1",), {}, ("nodes",)),
+        ((), {"SBATCH_PARTITION": "old"}, ("cards",)),
+    ],
+)
+def test_options_that_choose_nodes(options: tuple[str, ...], variables: dict[str, str], names: tuple[str, ...]) -> None:
+    """A person's --exclude, --nodelist, --constraint and partition are kept; what is too clever leaves all nodes."""
+    nodes = listed(*many(9, features="a2"), *many(8, "old", gres="npu:8"))
+
+    assert blocked_by(judged(nodes, EIGHT, variables, sbatch=options)) == names
+
+
+@pytest.mark.parametrize(("gres", "names"), (("gpu:bi150:8", ()), ("gpu:bi150:16", ()), ("gpu:bi150:4", ("cards",))))
+def test_cards_that_are_bought(gres: str, names: tuple[str, ...]) -> None:
+    """A site may count boards of two chips: 16 devices are eight of them."""
+    request = TrainRequest(model="21b", method="lora", device="iluvatar")
+
+    assert blocked_by(judged(listed(*many(1, "ilu", gres=gres)), request)) == names
+
+
+def test_a_persons_own_word_for_cards() -> None:
+    """--gres says what the site calls them, and the nodes are counted by it."""
+    request = TrainRequest(model="21b", method="lora", device="npu")
+    nodes = listed(*many(1, "all", gres="accelerator:16"), *many(1, "small", gres="accelerator:8"))
+
+    assert blocked_by(judged(nodes, request, gres=("accelerator",), partition=("all",))) == ()
+    assert blocked_by(judged(nodes, request, gres=("accelerator",), partition=("small",))) == ("cards",)
+
+
+def test_each_role_has_its_own_nodes() -> None:
+    """A job over mixed cards is refused for the component that finds none, and names it."""
+    request = TrainRequest(recipe="ernie-21b-hetero", method="lora")
+    nodes = listed(*many(1, "nv", gres="gpu:h200:8"), *many(1, "ilu", gres="gpu:bi150:2"))
+    nvidia, iluvatar = judged(nodes, request, partition=("nv", "ilu"))
+
+    assert (nvidia.is_refused, iluvatar.blocked_by) == (False, ("cards",))
+    assert "(iluvatar)" in iluvatar.title

@@ -1,0 +1,85 @@
+"""envcheck plan of a recipe's job on this machine: the job that doctor judges, and its answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from envcheck.cli import main
+from envcheck.simulate import machine_file, session
+from envcheck.simulate.build import build
+
+LORA = ("--model", "21b", "--method", "lora")
+
+
+@pytest.fixture
+def run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs envcheck's words on a simulated machine, with a home of its own."""
+
+    def run(machine: str, *words: str) -> Result:
+        folder = tmp_path / machine
+        if not folder.exists():
+            folder.mkdir()
+            build(machine_file.load(machine), folder, 1e9)
+        for variable, text in session.environment(folder).items():
+            monkeypatch.setenv(variable, text)
+        monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
+        return CliRunner().invoke(main.main, list(words))
+
+    return run
+
+
+def finding(document: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(found for found in document["findings"] if found["name"] == name)
+
+
+@pytest.mark.parametrize(
+    ("machine", "model"), [("bi-v150x8", "21b"), ("h200x8", "21b"), ("atlas-800t-a2", "0.3b"), ("h200x8", "0.3b")]
+)
+def test_the_job_and_its_memory_are_doctors(run_on: Any, machine: str, model: str) -> None:
+    """The same job, and the answer that doctor's job.memory has."""
+    words = ("--model", model, "--method", "lora", "--json")
+
+    planned, examined = (json.loads(run_on(machine, verb, *words).stdout) for verb in ("plan", "doctor"))
+
+    assert planned["job"] == examined["job"]
+    assert planned["layout"]["cards"] == planned["job"]["cards"]
+    assert (planned["verdict"] == "fits") is (finding(examined, "job.memory")["status"] == "OK")
+    assert planned["reason"] in finding(examined, "job.memory")["seen"]
+
+
+def test_what_blocks_the_job_is_named_in_one_line(run_on: Any) -> None:
+    """The judge's own sentences; the plan stays that of the cards which are here."""
+    done = run_on("atlas-800t-a2", "plan", "--model", "300b", "--method", "lora")
+
+    (line,) = (line for line in done.output.splitlines() if line.startswith("blocked by: "))
+    assert "cards (" in line and "architecture (" in line
+    assert done.output.startswith("does not fit") and "8 x 64 GiB" in done.output
+
+
+def test_another_host_is_said_first(run_on: Any) -> None:
+    """Where no such card is here the job is that of the recipe's host."""
+    done = run_on("cpu", "plan", "--model", "300b", "--method", "lora", "--device", "npu")
+
+    assert done.output.startswith("resolved for the recipe's host")
+
+
+@pytest.mark.parametrize("more", [("--cards", "8"), ("--memory-gib", "32"), ("--tp", "4", "--pp", "4")])
+def test_other_cards_or_degrees_are_no_recipes_job(run_on: Any, more: tuple[str, ...]) -> None:
+    """The document has no job where the hardware or the layout is described."""
+    done = run_on("bi-v150x8", "plan", *LORA, *more, "--json")
+
+    assert json.loads(done.stdout)["job"] is None
+
+
+def test_a_plan_that_cannot_be_made_is_a_document(run_on: Any) -> None:
+    """A model that the planner does not know: the job, why, and what next."""
+    done = run_on("h200x8", "plan", "--model", "tiny", "--method", "lora", "--json")
+
+    document = json.loads(done.stdout)
+    assert (document["verdict"], document["job"]["recipe"]) == ("cannot-tell", "tiny-nvidia")
+    assert "does not know tiny" in document["reason"] and document["next_step"]
