@@ -10,9 +10,9 @@ from typing import Any
 
 from envcheck.core.errors import UsageError
 from envcheck.core.findings import ranges
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet.host_summary import Own
-from envcheck.fleet.hosts import folded
 from envcheck.fleet.outlier import Odd
 from probes.host import hccl_rank_table as probe
 from probes.host.network_schemas import Ranked, RankTable
@@ -28,10 +28,10 @@ def lacking(own: Mapping[str, Own | None]) -> str:
     """Why no table can be made of these hosts, else ""."""
     silent = [host for host, one in own.items() if one is None]
     if silent:
-        return f"{folded(silent)} did not answer"
+        return f"{fold_hosts(silent)} did not answer"
     bare = [host for host, one in own.items() if one and not one.cards]
     if bare:
-        return f"{folded(bare)} has no card that hccn_tool knows"
+        return f"{fold_hosts(bare)} has no card that hccn_tool knows"
     for host, one in own.items():
         missing = [n for n, address in (one.cards if one else {}).items() if address is None]
         if missing:
@@ -80,7 +80,7 @@ def checked(path: Path, own: Mapping[str, Own | None]) -> Odd:
         more = f"; {len(flaws) - SHOWN} more" if flaws[SHOWN:] else ""
         return _odd(Status.FAIL, f"{path}: {'; '.join(flaws[:SHOWN])}{more}", flaws[SHOWN:40])
     if any(one is None for one in own.values()):
-        return _odd(Status.UNKNOWN, f"{path}: {folded(h for h, one in own.items() if one is None)} could not say")
+        return _odd(Status.UNKNOWN, f"{path}: {fold_hosts(h for h, one in own.items() if one is None)} could not say")
     return Odd(Finding(NAME, Status.OK, f"{path}: {len(cards)} ranks, as the cards' ports say", None, (), SOURCE))
 
 

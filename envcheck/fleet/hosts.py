@@ -39,17 +39,6 @@ def chosen(sets: Iterable[str], hostfile: str | None = None, exclude: Iterable[s
     return names
 
 
-def folded(names: Iterable[str]) -> str:
-    """node01, node02 and node03 as node[01-03]."""
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
-
-    listed = list(names)
-    try:
-        return str(NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP))
-    except NodeSetException:  # a name that came from a file's name
-        return ",".join(listed)
-
-
 def _set(texts: Iterable[str]) -> NodeSet:
     from ClusterShell.NodeSet import NodeSet, NodeSetException
     from ClusterShell.NodeUtils import GroupResolverError, GroupResolverSourceError

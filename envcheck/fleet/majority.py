@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet.consistency import TABLE, Values, Voted
-from envcheck.fleet.hosts import folded
 from envcheck.fleet.outlier import Odd
 
 SHOWN = 3  # subjects in a sentence
@@ -64,9 +64,9 @@ def _finding(alike: Sequence[Vote]) -> Finding:
 
 
 def _sentence(vote: Vote) -> str:
-    shown = [f"{value[:80]} on {folded(hosts)}" for value, hosts in vote.others.items()]
+    shown = [f"{value[:80]} on {fold_hosts(hosts)}" for value, hosts in vote.others.items()]
     if vote.most is not None:
-        shown.append(f"{vote.most[:80]} on {folded(vote.values[vote.most])}")
+        shown.append(f"{vote.most[:80]} on {fold_hosts(vote.values[vote.most])}")
     return f"{vote.subject}: {', '.join(shown[:4])}{f' and {len(shown) - 4} more' if shown[4:] else ''}"
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core import errors
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import label, say
 from envcheck.core.language.width import columns
 from envcheck.core.version import SCHEMA_VERSION
-from envcheck.fleet.hosts import folded
 from envcheck.report.summary import safe
 from installers.hosts.parse_plan import Looked
 
@@ -40,7 +40,7 @@ def plans(looked: Sequence[Looked]) -> Iterator[str]:
             groups.setdefault(one.alike, []).append(one)
     ranked = sorted(groups.items(), key=lambda pair: -len(pair[1]))
     for number, (lines, same) in enumerate(ranked):
-        where = folded(one.host for one in same)
+        where = fold_hosts(one.host for one in same)
         if number == 0:
             own = len({one.plan.folder for one in same if one.plan}) > 1
             yield f"{where}{say(', each in a folder of its own:' if own else ':')}"
@@ -61,7 +61,7 @@ def ends(found: Sequence[HostOutcome]) -> Iterator[str]:
     for end in found:
         groups.setdefault((end.state, _words(end)), []).append(end)
     for (state, words), same in sorted(groups.items(), key=lambda pair: (pair[0][0] not in WELL, -len(pair[1]))):
-        where = folded(end.host for end in same)
+        where = fold_hosts(end.host for end in same)
         yield f"{column(state)}{where}{say(': ') + words if words else ''}"
         if state in ("failed", "lost", "interrupted") and same[0].journal:
             yield f"{'':12}{say('journal there: ')}{safe(same[0].journal)}"

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from envcheck.core.errors import EnvcheckError, UsageError
+from envcheck.core.host_names import fold_hosts
 from envcheck.fleet.background import Beside
-from envcheck.fleet.hosts import folded
 from envcheck.payload import attachments
 from envcheck.report.summary import safe
 from installers.hosts.parse_plan import Looked, reason
@@ -33,7 +33,7 @@ def node(text: str, hosts: Sequence[str]) -> SeedNode:
     name, _, port = text.rpartition(":")
     found = SeedNode(text) if text in hosts or not _PORT.fullmatch(port) else SeedNode(name, int(port))
     if found.name not in hosts or found.port >= 1 << 16:
-        why = f"--seed-node {text[:80]!r} is none of the hosts that are asked for ({folded(hosts)[:200]})"
+        why = f"--seed-node {text[:80]!r} is none of the hosts that are asked for ({fold_hosts(hosts)[:200]})"
         raise UsageError(why, "name one of them, or NODE:PORT")
     return found
 
@@ -49,7 +49,7 @@ def words(node: SeedNode, seen: Sequence[Looked]) -> str:
     to = others(node, seen)
     if not to:
         return f"{node.name} passes nothing on: no other host lacks an image that comes from outside"
-    return f"{node.name} fetches the image from outside, once, and passes it on: {folded(to)}"
+    return f"{node.name} fetches the image from outside, once, and passes it on: {fold_hosts(to)}"
 
 
 @contextlib.contextmanager

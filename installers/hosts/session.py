@@ -14,10 +14,10 @@ import click
 
 from envcheck.core import errors
 from envcheck.core.errors import UsageError
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import say
 from envcheck.core.signals import unheard
 from envcheck.fleet import runner
-from envcheck.fleet.hosts import folded
 from envcheck.fleet.runner import Did
 from envcheck.report.summary import safe
 from installers.hosts import hosts_text, resume_state, seeding
@@ -145,8 +145,8 @@ def _finish(asked: HostsRequest, found: Sequence[HostOutcome], result: str, whol
     missing = [end.host for end in found if end.state not in (*resume_state.DONE, "planned", "declined")]
     if missing and whole:
         seed = f" {asked.seed.words}" if asked.seed else ""
-        options = f"{asked.said} --hosts {folded(asked.hosts)}{seed} --resume".strip()
-        click.echo(say("Next: see to {}, then envcheck provision {}").format(folded(missing), options))
+        options = f"{asked.said} --hosts {fold_hosts(asked.hosts)}{seed} --resume".strip()
+        click.echo(say("Next: see to {}, then envcheck provision {}").format(fold_hosts(missing), options))
     return code
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import say as spoken
 from envcheck.core.language.findings import localised
 from envcheck.core.model import Finding, Status
-from envcheck.fleet.hosts import folded
 from installers.hosts.hosts_text import column
 from launch.backends.node_requirements import PlacementVerdict
 from launch.run.run_text import say, spoken_aside
@@ -25,7 +25,7 @@ def print_findings(found: Findings, least: Status) -> None:
                 groups.setdefault((-f.status, f.name, f.seen, f.evidence), (f, []))[1].append(node)
     for _, (f, nodes) in sorted(groups.items(), key=lambda pair: pair[0]):
         (one,) = localised([f])
-        say(f"{column(f.status.name.lower(), 8)}{folded(nodes)}: {f.name}: {one.seen}")
+        say(f"{column(f.status.name.lower(), 8)}{fold_hosts(nodes)}: {f.name}: {one.seen}")
         if f.status is Status.FAIL:
             for line in one.evidence:
                 say(f"        {spoken(line)}")
@@ -46,7 +46,7 @@ def print_placement(verdicts: Iterable[PlacementVerdict]) -> None:
         for node, names in verdict.unchecked.items():
             unchecked.setdefault(names, []).append(node)
         for names, nodes_of in unchecked.items():
-            spoken_aside(f"note: not checked before submission on {folded(nodes_of)}: {', '.join(names)}")
+            spoken_aside(f"note: not checked before submission on {fold_hosts(nodes_of)}: {', '.join(names)}")
 
 
 def _headline(verdict: PlacementVerdict) -> str:

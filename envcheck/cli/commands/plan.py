@@ -279,7 +279,7 @@ def _one(machine: Machine, job: PlannedJob, asked: dict[str, Any], seen: Planned
 def _print(answer: LaunchPlan, advised: PlannedJob | None, asked: dict[str, Any], seen: PlannedFor) -> None:
     import json
 
-    from envcheck.fleet.hosts import folded
+    from envcheck.core.host_names import fold_hosts
     from launch import planner
     from launch.planner import advice, layouts, spread
     from launch.planner.output import documents, show
@@ -297,7 +297,7 @@ def _print(answer: LaunchPlan, advised: PlannedJob | None, asked: dict[str, Any]
         click.echo(line)
     for line in show.screen(answer, changes, left, asked["explain"], layout, _columns()):
         click.echo(line)
-    for line in show.wrapped((*(spread.lines(found, folded) if found else ()), *blocked), _columns()):
+    for line in show.wrapped((*(spread.lines(found, fold_hosts) if found else ()), *blocked), _columns()):
         click.echo(line)
 
 

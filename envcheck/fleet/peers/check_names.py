@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.model import Status
 from envcheck.fleet import clocks
-from envcheck.fleet.hosts import folded
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.peers.peer_messages import FAIL, UNKNOWN, WARN, fine, odd
 from envcheck.fleet.peers.peer_tests import Seen
@@ -39,18 +39,18 @@ def names(seen: Seen) -> Iterator[Odd]:
     words = "Put all names with their addresses into DNS, or into /etc/hosts on all hosts."
     nowhere = [(other, hosts) for (other, to, _), hosts in wrong.items() if to == "nowhere"]
     if nowhere:
-        names = folded(other for other, _ in nowhere)
-        askers = folded(dict.fromkeys(chain.from_iterable(hosts for _, hosts in nowhere)))
+        names = fold_hosts(other for other, _ in nowhere)
+        askers = fold_hosts(dict.fromkeys(chain.from_iterable(hosts for _, hosts in nowhere)))
         yield odd("names", WARN, f"{names}: the own names lead nowhere, asked on {askers}", words)
     for (other, to, grade), hosts in wrong.items():
         if to != "nowhere":
             name = seen.about[other].hostname
             look = f"getent hosts {name}" if re.fullmatch(r"[\w.-]+", name) else "getent hosts"
-            yield odd("names", grade, f"on {folded(hosts)} the name of {other} leads to {to}", words, hosts, look)
+            yield odd("names", grade, f"on {fold_hosts(hosts)} the name of {other} leads to {to}", words, hosts, look)
     if len(told) < len(seen.names):
         late = dict.fromkeys(host for (host, _), found in seen.names.items() if found is None)
         words = "Look at the name servers in /etc/resolv.conf there."
-        yield odd("names", UNKNOWN, f"names are not told in time on {folded(late)}", words, late)
+        yield odd("names", UNKNOWN, f"names are not told in time on {fold_hosts(late)}", words, late)
     elif told and not wrong:
         yield fine("names", f"{len({other for _, other in told})} names lead to their hosts, asked on all")
 

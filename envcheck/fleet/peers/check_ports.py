@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.fleet.hosts import folded
+from envcheck.core.host_names import fold_hosts
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.peers.peer_messages import FAIL, NOT_APPLICABLE, fine, more, odd, ports_told
 from envcheck.fleet.peers.peer_tests import Seen
@@ -30,7 +30,7 @@ def knocked(seen: Seen) -> Iterator[Odd]:
     for (other, port), by in tries.items():
         bad = {h: why for h, why in by.items() if why and h not in closed}
         if bad:
-            whence = "" if len(bad) == len([h for h in by if h not in closed]) else folded(bad)
+            whence = "" if len(bad) == len([h for h in by if h not in closed]) else fold_hosts(bad)
             shut.setdefault((other, whence, next(iter(bad.values()))), []).append(port)
     words = "Open them in the firewalls of both hosts and between: nft list ruleset, security groups."
     for host in sorted(closed):

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from envcheck.fleet.hosts import folded
+from envcheck.core.host_names import fold_hosts
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.peers import pairing, rdma, rdma_rounds
 from envcheck.fleet.peers.check_bandwidth import rate_told
@@ -39,7 +39,7 @@ def _lacking(seen: Seen) -> Iterator[Odd]:
     """Hosts without what the others have: devices, ports that are up, tools, an answer."""
     found = seen.rdma
     if silent := [host for host in found.silent if host not in seen.gone]:
-        yield odd("rdma", UNKNOWN, f"{folded(silent)} did not say which RDMA devices it has", "Ask again.", silent)
+        yield odd("rdma", UNKNOWN, f"{fold_hosts(silent)} did not say which RDMA devices it has", "Ask again.", silent)
     having = [host for host, ends in found.ends.items() if ends]
     bare = [host for host in found.ends if host not in having]
     if not having:
@@ -49,9 +49,11 @@ def _lacking(seen: Seen) -> Iterator[Odd]:
             yield odd("rdma", NOT_APPLICABLE, why, "")
     elif bare:
         words = "Bring its port up (ibstat), or leave RDMA aside on all: NCCL_IB_DISABLE=1, FLAGCX_USE_HOST_COMM=1."
-        yield odd("rdma", WARN, f"{folded(bare)} has no active RDMA port, {folded(having)} has", words, bare, "ibstat")
+        yield odd(
+            "rdma", WARN, f"{fold_hosts(bare)} has no active RDMA port, {fold_hosts(having)} has", words, bare, "ibstat"
+        )
     if shut := [host for host in found.shut if host not in seen.gone]:
-        one = odd("rdma", BLOCKED, f"RDMA was not tried with {folded(shut)}: fleet.open tells why", "", shut)
+        one = odd("rdma", BLOCKED, f"RDMA was not tried with {fold_hosts(shut)}: fleet.open tells why", "", shut)
         yield replace(one, finding=replace(one.finding, blocked_by="fleet.open"))
     if found.toolless:
         yield _toolless(seen)
@@ -63,9 +65,9 @@ def _toolless(seen: Seen) -> Odd:
     without = [host for host in hosts if not seen.rdma.has[host].tools]
     packages = ", ".join(dict.fromkeys(tool.package for tool in rdma.TOOLS.values()))
     if without:
-        text = f"RDMA could not be tried: {folded(without)} has none of {', '.join(rdma.TOOLS)}"
+        text = f"RDMA could not be tried: {fold_hosts(without)} has none of {', '.join(rdma.TOOLS)}"
     else:
-        text = f"RDMA could not be tried between {folded(hosts)}: no tool or kind of port in common"
+        text = f"RDMA could not be tried between {fold_hosts(hosts)}: no tool or kind of port in common"
     return odd("rdma", UNKNOWN, text, f"Install one of {packages} on all of them.", without or hosts)
 
 
@@ -75,7 +77,7 @@ def _lost(seen: Seen, outcomes: Mapping[Try, Outcome]) -> Iterator[Odd]:
     hosts, left = pairing.blamed(dict.fromkeys(map(_met, lost)), dict.fromkeys(map(_met, outcomes)))
     for host in hosts:
         of_it = [one for one in lost if host in _met(one) and not set(_met(one)) & set(hosts[: hosts.index(host)])]
-        partners = folded(other for one in of_it for other in _met(one) if other != host)
+        partners = fold_hosts(other for one in of_it for other in _met(one) if other != host)
         ports = list(dict.fromkeys(end.name for one in of_it for end in (one.a, one.b) if end.host == host))
         what = f"{', '.join(ports[:SHOWN])}{more(ports, SHOWN)} of {host}"
         text = f"{what} does not come through by RDMA with {partners}: {_why(outcomes[of_it[0]])}"

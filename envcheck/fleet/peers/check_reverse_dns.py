@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from envcheck.fleet.hosts import folded
+from envcheck.core.host_names import fold_hosts
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.peers.agent_answers import About, Back
 from envcheck.fleet.peers.pairing import Pair
@@ -26,7 +26,7 @@ def addresses(seen: Seen) -> Iterator[Odd]:
     found = [*_wrong(seen, told), *_uneven(told)]
     yield from found
     if late := dict.fromkeys(host for (host, _), back in seen.back.items() if back is None):
-        words = f"nobody says on {folded(late)} which names the others' addresses have"
+        words = f"nobody says on {fold_hosts(late)} which names the others' addresses have"
         yield odd("addresses", UNKNOWN, words, LATE, late)
     elif told and not found:
         yield _well(told)
@@ -37,7 +37,7 @@ def _well(told: dict[Pair, Back]) -> Odd:
     bare = {other for _, other in told} - named
     if not named:
         return fine("addresses", f"the addresses of {len(bare)} hosts have no names, on any of them")
-    more = f"; {folded(sorted(bare))} have none" if bare else ""
+    more = f"; {fold_hosts(sorted(bare))} have none" if bare else ""
     return fine("addresses", f"{len(named)} addresses lead back to their hosts' names{more}")
 
 
@@ -50,7 +50,7 @@ def _wrong(seen: Seen, told: dict[Pair, Back]) -> Iterator[Odd]:
     for (other, why), hosts in asked.items():
         look = f"getent hosts {seen.about[other].address}"
         yield odd(
-            "addresses", WARN, f"on {folded(hosts)} the address of {other} leads back to {why}", WORDS, hosts, look
+            "addresses", WARN, f"on {fold_hosts(hosts)} the address of {other} leads back to {why}", WORDS, hosts, look
         )
 
 
@@ -81,5 +81,5 @@ def _uneven(told: dict[Pair, Back]) -> Iterator[Odd]:
             lacking.setdefault(host, []).append(other)
     for others in dict.fromkeys(tuple(listed) for listed in lacking.values()):
         hosts = [host for host, listed in lacking.items() if tuple(listed) == others]
-        words = f"on {folded(hosts)} the addresses of {folded(others)} have no name, and have one elsewhere"
+        words = f"on {fold_hosts(hosts)} the addresses of {fold_hosts(others)} have no name, and have one elsewhere"
         yield odd("addresses", WARN, words, WORDS, hosts)

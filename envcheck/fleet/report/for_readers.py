@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import say
 from envcheck.core.model import Finding
 from envcheck.core.version import __version__
 from envcheck.fleet import majority
 from envcheck.fleet.evaluate import Alike, Fleet, Host, alike
-from envcheck.fleet.hosts import folded
 from envcheck.fleet.report import summary as told
 from envcheck.fleet.report.options import FleetReportOptions
 from envcheck.report import markdown, prometheus
@@ -102,16 +102,19 @@ def _section(title: str, lines: Sequence[str]) -> list[str]:
 def _common(votes: Sequence[majority.Vote]) -> list[str]:
     rows = [v for v in votes if v.name in told.ROWS and v.most is not None]
     lines = [
-        f"| {_words(say(safe(v.subject)))} | {_words(v.most or '')} | {_words(folded(v.values[v.most or '']))} |"
+        f"| {_words(say(safe(v.subject)))} | {_words(v.most or '')} | {_words(fold_hosts(v.values[v.most or '']))} |"
         for v in rows
     ]
     return _section(say("Common"), ["| | | |", "| --- | --- | --- |", *lines]) if rows else []
 
 
 def _alike(one: Alike) -> Iterator[str]:
-    yield from _finding(one.finding, folded(one.hosts), len(one.seen))
+    yield from _finding(one.finding, fold_hosts(one.hosts), len(one.seen))
     if len(one.seen) > 1:
-        yield from ("", *(f"* {_words(folded(hosts))}{say(': ')}{_words(seen)}" for seen, hosts in one.seen.items()))
+        yield from (
+            "",
+            *(f"* {_words(fold_hosts(hosts))}{say(': ')}{_words(seen)}" for seen, hosts in one.seen.items()),
+        )
 
 
 def _finding(finding: Finding, hosts: str, wordings: int = 1) -> Iterator[str]:

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from envcheck.core.facts import Facts
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.model import Finding, Status
 from envcheck.core.version import __version__
 from envcheck.fleet.evaluate import Alike, Fleet, Host, alike
-from envcheck.fleet.hosts import folded
 from envcheck.fleet.report import summary as told
 from envcheck.fleet.report.options import FleetReportOptions
 from envcheck.report import page, palette
@@ -76,7 +76,7 @@ def _context(fleet: Fleet, strict: bool, lang: str, made: datetime) -> dict[str,
         "lang": lang if lang in WORDS else "en",
         "w": SimpleNamespace(**words(lang)),
         "mark": page.MARK,
-        "hosts": safe(folded(host.name for host in fleet.hosts)),
+        "hosts": safe(fold_hosts(host.name for host in fleet.hosts)),
         "made": made,
         "state": verdict(found).name.lower(),
         "says": summary(found),
@@ -91,7 +91,7 @@ def _context(fleet: Fleet, strict: bool, lang: str, made: datetime) -> dict[str,
         "between": [page._shown(f, {}) for f in fleet.well],
         "alike": [_alike(one) for one in wrong],
         "common": [
-            (safe(v.subject), safe(v.most or ""), safe(folded(v.values[v.most or ""])))
+            (safe(v.subject), safe(v.most or ""), safe(fold_hosts(v.values[v.most or ""])))
             for v in fleet.votes
             if v.name in told.ROWS and v.most is not None
         ],
@@ -145,6 +145,6 @@ def _states(found: Sequence[Finding]) -> Mapping[str, str]:
 
 def _alike(one: Alike) -> Told:
     """Each wording with its hosts, where there are several."""
-    wordings = [(safe(folded(hosts)), safe(seen)) for seen, hosts in one.seen.items()] if one.seen.keys() else []
+    wordings = [(safe(fold_hosts(hosts)), safe(seen)) for seen, hosts in one.seen.items()] if one.seen.keys() else []
     several = len(wordings) > 1
-    return Told(page._shown(one.finding, {}), safe(folded(one.hosts)), wordings[:40] if several else [])
+    return Told(page._shown(one.finding, {}), safe(fold_hosts(one.hosts)), wordings[:40] if several else [])

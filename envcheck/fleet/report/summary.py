@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import say
 from envcheck.core.language.width import columns, wrap
 from envcheck.core.model import Finding, Status
@@ -14,7 +15,6 @@ from envcheck.core.text import plain
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet import majority
 from envcheck.fleet.evaluate import Alike, Fleet, alike
-from envcheck.fleet.hosts import folded
 from envcheck.report import Style
 from envcheck.report.document import finding_object
 from envcheck.report.summary import counts, exit_code, next_step, problems, safe, summary, verdict
@@ -85,14 +85,14 @@ def _vote(vote: majority.Vote) -> dict[str, Any]:
         "subject": safe(vote.subject),
         "status": (Status.OK if vote.agreed else vote.status).name,
         "most": None if vote.most is None else safe(vote.most),
-        "values": [{"value": safe(value), "hosts": folded(hosts)} for value, hosts in vote.values.items()],
+        "values": [{"value": safe(value), "hosts": fold_hosts(hosts)} for value, hosts in vote.values.items()],
     }
 
 
 def head(fleet: Fleet) -> str:
     names, silent = [h.name for h in fleet.hosts], [h.name for h in fleet.hosts if not h.answered]
     asked = f"{len(names)} {'host' if len(names) == 1 else 'hosts'}"
-    return say(f"envcheck doctor on {folded(names)}: {asked}, {_answered(names, silent)}")
+    return say(f"envcheck doctor on {fold_hosts(names)}: {asked}, {_answered(names, silent)}")
 
 
 def _answered(names: Sequence[str], silent: Sequence[str]) -> str:
@@ -100,7 +100,7 @@ def _answered(names: Sequence[str], silent: Sequence[str]) -> str:
         return "it did not answer" if silent else "it answered"
     if len(silent) == len(names):
         return "none answered"
-    return f"all but {folded(silent)} answered" if silent else "all answered"
+    return f"all but {fold_hosts(silent)} answered" if silent else "all answered"
 
 
 def _counted(fleet: Fleet, wrong: Sequence[Alike]) -> str:
@@ -193,7 +193,7 @@ def _said(words: str, status: Status, style: Style) -> list[str]:
 
 
 def _few(hosts: Sequence[str]) -> str:
-    return safe(folded(hosts))
+    return safe(fold_hosts(hosts))
 
 
 def _padded(text: str, wide: int) -> str:

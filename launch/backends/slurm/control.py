@@ -57,10 +57,10 @@ def requeue_without(number: str, parts: Sequence[tuple[str, Iterable[str]]]) -> 
 
 def _shun(part: str, nodes: Iterable[str]) -> str:
     """Waits until the job counts as one that waits."""
-    from envcheck.fleet.hosts import folded
+    from envcheck.core.host_names import fold_hosts
 
     before = job(part).get("ExcNodeList", "")
-    every = folded([*nodes, *_expanded(before)])
+    every = fold_hosts([*nodes, *_expanded(before)])
     deadline = time.monotonic() + REQUEUE_S
     while True:
         told = scontrol("update", f"JobId={part}", f"ExcNodeList={every}")

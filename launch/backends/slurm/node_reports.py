@@ -103,13 +103,13 @@ def _text(value: object) -> str:
 
 def told(verdict: NodesVerdict) -> Iterable[str]:
     """For people: which nodes, then each reason once with all nodes that have it."""
-    from envcheck.fleet.hosts import folded
+    from envcheck.core.host_names import fold_hosts
 
     many = len(verdict.nodes)
     if not verdict.closed:
-        yield f"envcheck: all gates of {folded(verdict.nodes)} are open"
+        yield f"envcheck: all gates of {fold_hosts(verdict.nodes)} are open"
         return
-    yield f"envcheck: {len(verdict.closed)} of {many} nodes {'is' if many == 1 else 'are'} not fit: " + folded(
+    yield f"envcheck: {len(verdict.closed)} of {many} nodes {'is' if many == 1 else 'are'} not fit: " + fold_hosts(
         verdict.closed
     )
     for shut, nodes in alike(verdict):
@@ -121,13 +121,13 @@ def told(verdict: NodesVerdict) -> Iterable[str]:
 
 def alike(verdict: NodesVerdict) -> list[tuple[ClosedGate, str]]:
     """Each reason once, with all nodes that have it: node[01-07]."""
-    from envcheck.fleet.hosts import folded
+    from envcheck.core.host_names import fold_hosts
 
     found: dict[ClosedGate, list[str]] = {}
     for node, shuts in verdict.closed.items():
         for shut in shuts:
             found.setdefault(shut, []).append(node)
-    return [(shut, folded(nodes)) for shut, nodes in found.items()]
+    return [(shut, fold_hosts(nodes)) for shut, nodes in found.items()]
 
 
 def values(verdict: NodesVerdict) -> dict[str, Any]:

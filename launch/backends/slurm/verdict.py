@@ -48,7 +48,7 @@ def components(around: Mapping[str, str]) -> list[tuple[str, list[str]]]:
 
 
 def _requeued(found: NodesVerdict, parts: list[tuple[str, list[str]]], around: Mapping[str, str]) -> str:
-    from envcheck.fleet.hosts import folded
+    from envcheck.core.host_names import fold_hosts
 
     if not found.bad:
         return "it is not put back: what all nodes have alike, other nodes will have too"
@@ -56,7 +56,7 @@ def _requeued(found: NodesVerdict, parts: list[tuple[str, list[str]]], around: M
         return f"it is not put back: it was {RESTARTS} times already"
     told = [(number, [node for node in nodes if node in found.bad]) for number, nodes in parts]
     wrong = control.requeue_without(parts[0][0], [(number, nodes) for number, nodes in told if nodes])
-    return wrong or f"the job is back in the queue, and shuns {folded(found.bad)}"
+    return wrong or f"the job is back in the queue, and shuns {fold_hosts(found.bad)}"
 
 
 def _write(folder: Path, found: NodesVerdict) -> None:

@@ -15,11 +15,11 @@ import click
 
 from envcheck.core import errors
 from envcheck.core.errors import EnvcheckError
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import say as spoken
 from envcheck.core.model import Finding, Status
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet import runner
-from envcheck.fleet.hosts import folded
 from envcheck.fleet.runner import Did
 from envcheck.payload.carrying import Parcel
 from envcheck.payload.remote_command import Word
@@ -167,7 +167,7 @@ def _tell(asked: NodesRequest, nodes: Sequence[Node], first: Node | None, code: 
         groups.setdefault((one.state, one.seen), []).append(one)
     for (state, seen), same in groups.items():
         words = f"{spoken(': ')}{spoken(seen)}" if seen else ""
-        say(f"{column(state)}{folded(one.host for one in same)}{words}")
+        say(f"{column(state)}{fold_hosts(one.host for one in same)}{words}")
         for one in same[:4] if state != "finished" else same[:1]:
             if one.folder:
                 say(f"{'':12}{one.host}: {one.folder}/run.json")

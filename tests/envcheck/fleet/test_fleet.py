@@ -20,6 +20,7 @@ from envcheck import checks, schemas
 from envcheck.collect import facts, snapshot
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, Host, Interface, Network, Packages
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import translator
 from envcheck.core.model import Finding, Status
 from envcheck.fleet import connectivity, consistency, evaluate, groups, hosts, majority
@@ -117,7 +118,7 @@ def test_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_file_may_be_called_anything() -> None:
     """The hosts of recordings are named by their files: no name of one is looked up as a group."""
-    assert hosts.folded(["@gpu", "a"]) == "@gpu,a"
+    assert fold_hosts(["@gpu", "a"]) == "@gpu,a"
 
 
 def lines(packed: bytes, digest: str | None = None) -> Iterator[bytes]:

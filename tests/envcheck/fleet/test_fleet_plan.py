@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from envcheck.core.errors import UntoldError, UsageError
-from envcheck.fleet.hosts import folded
+from envcheck.core.host_names import fold_hosts
 from launch.catalogue import devices
 from launch.planner import spread
 from launch.planner.card_memory import CardMemory
@@ -36,7 +36,7 @@ def test_the_one_with_fewest_and_the_fullest_decide() -> None:
 
     assert (found.machine.cards, found.machine.device.cards_per_node) == (6, 2)
     assert (found.tightest, found.machine.used_gib) == ("b", 9)
-    assert list(spread.lines(found, folded)) == [
+    assert list(spread.lines(found, fold_hosts)) == [
         "  hosts     3 x 64 GiB 910B3 on a,b",
         "            2 x 64 GiB 910B3 on c, unlike the others: 2 of each host are counted",
         "  tightest  b: 55.0 of 64.0 GiB free on a card, 6.0 GiB less than on the emptiest host",

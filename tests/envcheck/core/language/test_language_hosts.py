@@ -12,9 +12,9 @@ from envcheck import fleet
 from envcheck.cli import commands, main, provision_modes
 from envcheck.core import language
 from envcheck.core.errors import UsageError
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import width
 from envcheck.fleet import connectivity
-from envcheck.fleet.hosts import folded
 from envcheck.fleet.output import Said
 from envcheck.payload import attachments
 from installers import hosts as provisioning
@@ -106,7 +106,7 @@ def test_how_a_training_over_hosts_ended_is_chinese(capsys: pytest.CaptureFixtur
 def test_cards_over_hosts_are_chinese() -> None:
     """Hosts with other cards, the one with least room, and those that are left out."""
     found = spread.spread({"a": machine(3, 3, 3), "b": machine(3, 40, 9), "c": machine(3, 3), "d": "there are none"})
-    lines = list(spread.lines(found, folded))
+    lines = list(spread.lines(found, fold_hosts))
 
     assert [width.columns(re.match(r" *\S+ *", line)[0]) for line in (lines[0], *lines[2:])] == [12, 12, 12]  # type: ignore[index]
     assert ENGLISH.findall("\n".join(lines)) == []
