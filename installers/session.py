@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -83,7 +84,7 @@ def run_plan(asked: ProvisionRequest) -> int:
         try:
             outcome = execute.provision(ground, ask=lambda plan: _agreed(asked, plan), report=screen.show)
         except errors.EnvcheckError as err:
-            _failed(asked, err)
+            err.document = _failed(asked, err)
             raise
     plan = outcome.plan
     if outcome.declined:
@@ -146,13 +147,9 @@ def _tell(
         click.echo(say('what is marked "by hand" was not done'))
 
 
-def _failed(asked: ProvisionRequest, err: errors.EnvcheckError) -> None:
-    """With --json the failure is a document, too."""
-    if asked.as_json:
-        plan, performed = _known(asked, err)
-        next_step = plan.obstacle.remedy if plan.obstacle else err.next_step
-        told = {"message": err.message, "next_step": next_step, "code": err.code}
-        click.echo(json.dumps(as_values(plan, "failed", performed) | {"error": told}, indent=1))
+def _failed(asked: ProvisionRequest, err: errors.EnvcheckError) -> dict[str, Any]:
+    plan, performed = _known(asked, err)
+    return as_values(plan, "failed", performed) | ({"next": plan.obstacle.remedy} if plan.obstacle else {})
 
 
 def _known(asked: ProvisionRequest, err: errors.EnvcheckError) -> tuple[Plan, tuple[tuple[str, str], ...]]:
@@ -171,7 +168,7 @@ def run_undo(asked: ProvisionRequest) -> int:
     try:
         return _undo(asked)
     except errors.EnvcheckError as err:
-        _failed(asked, err)
+        err.document = _failed(asked, err)
         raise
 
 

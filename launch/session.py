@@ -16,7 +16,6 @@ from envcheck.core import errors, language
 from envcheck.core.errors import EnvcheckError, StepError, UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.model import Finding
-from envcheck.core.version import SCHEMA_VERSION
 from envcheck.job import command
 from envcheck.job.here import collect_facts_here
 from envcheck.job.job import Job
@@ -52,19 +51,12 @@ CODES = {
 
 
 def train(request: TrainRequest) -> int:
-    """Through the gates and to the end; the exit code.  With --json a failure on the way is a document, too."""
+    """Through the gates and to the end; the exit code."""
     try:
         return _train(request)
     except EnvcheckError as err:
-        if request.as_json:
-            told = {"message": err.message, "next_step": err.next_step}
-            _unstarted(err.code, error=told)
+        err.document = record.unstarted(err.code)
         raise
-
-
-def _unstarted(code: int, **more: object) -> None:
-    said = {"schema": SCHEMA_VERSION, "state": "unstarted", "exit": {"code": code, "status": None}, **more}
-    click.echo(record.as_text(said), nl=False)
 
 
 def _train(request: TrainRequest) -> int:
@@ -81,7 +73,7 @@ def _train(request: TrainRequest) -> int:
     if request.provision:
         if code := _provision(request, job, facts):
             if request.as_json:
-                _unstarted(code, recipe=job.recipe.name)
+                click.echo(record.as_text({**record.unstarted(code), "recipe": job.recipe.name}), nl=False)
             return code
         facts = collect_facts_here(request)
         job = resolve(request, recipes, facts)

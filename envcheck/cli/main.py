@@ -6,15 +6,18 @@ import atexit
 import errno
 import gc
 import importlib
+import itertools
+import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from envcheck.cli import translate_help, usage_errors
 from envcheck.core import errors, language, paths
-from envcheck.core.version import __version__
+from envcheck.core.version import SCHEMA_VERSION, __version__
 
 # verb → where its command stands (attribute of the same name).  Imported only when asked for: --version stays quick.
 COMMANDS = {
@@ -101,41 +104,77 @@ def _open_streams() -> None:
 
 
 def _code(argv: list[str] | None) -> int:
+    words = sys.argv[1:] if argv is None else argv
     try:
-        language.choose(argv)
+        language.choose(words)
         translate_help.spoken(main)
-        result: Any = main.main(args=argv, prog_name="envcheck", standalone_mode=False)
+        result: Any = main.main(args=list(words), prog_name="envcheck", standalone_mode=False)
         return result if isinstance(result, int) else errors.FIT
-    except click.ClickException as err:
-        return _misused(err)
-    except errors.EnvcheckError as err:
-        return _refused(err.message, err.next_step, err.code)
-    except (StoppedError, KeyboardInterrupt, click.Abort) as err:
-        open_line = isinstance(err, click.Abort) or sys.stderr.isatty()  # that of a question, or of the terminal's ^C
-        say = language.say
-        click.echo(f"{open_line * chr(10)}envcheck{say(': ')}{say('interrupted')}", err=True)
-        return errors.INTERRUPTED
     except (UnreadError, BrokenPipeError):
         _give_up_stdout()  # whoever read us has enough; what was not read is not "fit"
         return errors.UNTOLD
-    except OSError as err:
-        if err.errno in (errno.ENOSPC, errno.EDQUOT):
-            _give_up_stdout()
+    except (Exception, KeyboardInterrupt) as err:
+        return _report(err, _wants_document(words))
+
+
+def _report(err: BaseException, as_document: bool) -> int:
+    """The sentence on standard error, with --json a document on standard output as well; the exit code."""
+    refusal = _refusal(err)
+    try:
+        if isinstance(err, click.Abort) or (refusal.code == errors.INTERRUPTED and sys.stderr.isatty()):
+            click.echo(err=True)  # ends the line of a question, or of the terminal's ^C
+        _print_refusal(refusal)
+        if as_document:
+            _print_document(refusal)
+    except Exception:  # of the tables of a language, which may be what broke
+        click.echo(f"envcheck: {refusal.message}\n  next: {refusal.next_step}", err=True)
+    return refusal.code
+
+
+def _wants_document(words: Sequence[str]) -> bool:
+    own = [*words[: words.index("--") if "--" in words else None]]
+    return "--json" in own or "--format=json" in own or ("--format", "json") in itertools.pairwise(own)
+
+
+def _refusal(err: BaseException) -> errors.EnvcheckError:
+    """Whatever ended the command, as a sentence with a next step and an exit code."""
+    match err:
+        case errors.EnvcheckError():
+            return err
+        case click.Abort() | StoppedError() | KeyboardInterrupt():
+            return _with_code(errors.INTERRUPTED, "interrupted")
+        case click.ClickException():
+            return errors.UsageError(usage_errors.said(err), usage_errors.next_step(err))
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             where = f" {err.filename}" if err.filename else ""
-            return _refused(f"cannot write{where}: {err.strerror}", "make room (df -h), then run it again")
-        if err.errno in paths.NEVER:  # of a word that is a name in one place and a path in another
-            return _refused(f"no file can be {str(err.filename)[:80]!r}: {err.strerror}", "name another")
-        return _bug(err)
-    except Exception as err:
-        return _bug(err)
+            _keep_or_give_up_stdout()
+            return errors.UsageError(f"cannot write{where}: {err.strerror}", "make room (df -h), then run it again")
+        case OSError() if err.errno in paths.NEVER:  # of a word that is a name in one place and a path in another
+            return errors.UsageError(f"no file can be {str(err.filename)[:80]!r}: {err.strerror}", "name another")
+    from envcheck.core import crash_report
+
+    words = f"this is a bug in envcheck: {type(err).__name__}: {err}"
+    return _with_code(errors.BUG, words, f"report it with {crash_report.save(err)}")
 
 
-def _refused(why: str, next_step: str, code: int = errors.USAGE) -> int:
+def _with_code(code: int, message: str, next_step: str = "") -> errors.EnvcheckError:
+    refusal = errors.EnvcheckError(message, next_step)
+    refusal.code = code
+    return refusal
+
+
+def _print_refusal(refusal: errors.EnvcheckError) -> None:
     say = language.say
-    click.echo(f"envcheck{say(': ')}{_plain(say(why))}", err=True)
-    if next_step:
-        click.echo(f"  {say('next: ')}{_plain(say(next_step))}", err=True)
-    return code
+    click.echo(f"envcheck{say(': ')}{_plain(say(refusal.message))}", err=True)
+    if refusal.next_step:
+        click.echo(f"  {say('next: ')}{_plain(say(refusal.next_step))}", err=True)
+
+
+def _print_document(refusal: errors.EnvcheckError) -> None:
+    language.for_a_program()
+    say = language.say
+    told = {"error": _plain(say(refusal.message)), "exit_code": refusal.code, "next": _plain(say(refusal.next_step))}
+    click.echo(json.dumps({"schema": SCHEMA_VERSION, **told, **refusal.document}, indent=1))
 
 
 def _plain(text: str) -> str:
@@ -149,26 +188,14 @@ def _plain(text: str) -> str:
 LINE = 1000  # characters
 
 
-def _misused(err: click.ClickException) -> int:
-    """What click has against the words of a command, as our other refusals look."""
-    return _refused(usage_errors.said(err), usage_errors.next_step(err))
+def _keep_or_give_up_stdout() -> None:
+    """What is full may be another disk than that of standard output."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _give_up_stdout()
 
 
 def _give_up_stdout() -> None:
     """What is left in the buffer goes nowhere: else the interpreter would try it again at exit, and end with 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def _bug(err: Exception) -> int:
-    """The last resort: a mistake of ours, kept for a report, told in a sentence."""
-    from envcheck.core import crash_report
-
-    why, next_step = (
-        f"this is a bug in envcheck: {type(err).__name__}: {err}",
-        f"report it with {crash_report.save(err)}",
-    )
-    try:
-        return _refused(why, next_step, errors.BUG)
-    except Exception:  # of the tables of a language, which may be what broke
-        click.echo(f"envcheck: {why}\n  next: {next_step}", err=True)
-        return errors.BUG

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 FIT, UNFIT, USAGE, UNTOLD, STEP_FAILED, TRAINING_FAILED, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
 
 
 class EnvcheckError(Exception):
-    """A failure that the user is told in one sentence; `next_step` says what to do, `code` is the exit code."""
+    """A failure that the user is told in one sentence; `next_step` says what to do, `code` is the exit code.
+
+    `document`: what the command knows besides, for the document of --json.
+    """
 
     code = UNFIT
+    document: Mapping[str, Any] = {}
 
     def __init__(self, message: str, next_step: str = "") -> None:
         super().__init__(message)

@@ -70,7 +70,7 @@ def run(asked: DriverRequest) -> int:
         try:
             return _run(replace(asked, sha256=asked.sha256.lower()), seen)
         except EnvcheckError as err:
-            _failed(asked, seen, err)
+            err.document = driver_text.as_values(seen[-1] if seen else None, asked.facts, "failed")
             raise
 
 
@@ -262,11 +262,3 @@ def _tell(asked: DriverRequest, seen: DriverState, result: str, did: str = "") -
         click.echo(json.dumps(driver_text.as_values(seen, asked.facts, result, did), indent=1))
     else:
         click.echo(driver_text.as_text(seen, asked.facts))
-
-
-def _failed(asked: DriverRequest, seen: list[DriverState], err: EnvcheckError) -> None:
-    """With --json the failure is a document, too."""
-    if asked.as_json:
-        told = {"message": err.message, "next_step": err.next_step, "code": err.code}
-        values = driver_text.as_values(seen[-1] if seen else None, asked.facts, "failed")
-        click.echo(json.dumps(values | {"error": told}, indent=1))

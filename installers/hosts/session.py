@@ -98,8 +98,7 @@ def _end(did: Did, one: Looked, at: str, stops: runner.Stops) -> HostOutcome:
 
 
 def _error(said: object) -> str:
-    error = said.get("error") if isinstance(said, dict) else None
-    return str(error.get("message", "")) if isinstance(error, dict) else ""
+    return str(said.get("error") or "") if isinstance(said, dict) else ""
 
 
 def _standing(one: Looked) -> HostOutcome:

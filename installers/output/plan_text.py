@@ -137,7 +137,6 @@ def unfit_values(err: NoFittingRecipeError) -> dict[str, Any]:
         "recipe": None,
         "folder": None,
         "unfit": [{"recipe": name, "why": why} for name, why in err.unfit],
-        "error": {"message": err.message, "next_step": err.next_step, "code": err.code},
     }
 
 

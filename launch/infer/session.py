@@ -43,9 +43,7 @@ def infer(wish: ChatOptions) -> int:
     try:
         return _infer(wish)
     except EnvcheckError as err:
-        if wish.request.as_json:
-            told = {"message": err.message, "next_step": err.next_step}
-            _say({"state": "unstarted", "exit": {"code": err.code, "status": None}, "error": told})
+        err.document = record.unstarted(err.code)
         raise
 
 

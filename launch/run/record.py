@@ -71,6 +71,11 @@ def keep(run: Path, record: Record) -> None:
         raise StepError(why, "make room, or name another folder with --runs") from None
 
 
+def unstarted(code: int) -> Record:
+    """What ended before its run was begun."""
+    return {"schema": SCHEMA_VERSION, "state": "unstarted", "exit": {"code": code, "status": None}}
+
+
 def as_text(record: Record) -> str:
     return json.dumps(record, indent=1, allow_nan=False) + "\n"
 

@@ -122,7 +122,7 @@ def test_json_is_one_document(ready: Machine, machine: Machine) -> None:
 
     assert (said["result"], said["steps"]) == ("ready", [])
     assert failed.returncode == 4
-    assert json.loads(failed.stdout)["error"]["code"] == 4
+    assert json.loads(failed.stdout)["exit_code"] == 4
 
 
 @pytest.mark.parametrize("step", thin_out(2, ("environment", "packages", "proof")))

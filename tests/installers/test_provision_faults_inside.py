@@ -211,10 +211,10 @@ def test_what_was_done_before_it_failed(box: Box, tmp_path: Path) -> None:
     done = box.run("--yes", "--json")
     said = json.loads(done.stdout)
 
-    assert (done.returncode, said["result"], said["error"]["code"]) == (4, "failed", 4)
+    assert (done.returncode, said["result"], said["exit_code"]) == (4, "failed", 4)
     assert [step["name"] for step in said["steps"]] == ["container", "packages", "proof"]
     assert [each["step"] for each in said["performed"]] == ["container"]
-    assert "a container has what its recipe's container.environment" in said["error"]["next_step"]
+    assert "a container has what its recipe's container.environment" in said["next"]
 
 
 def test_another_python_inside(box: Box) -> None:

@@ -231,4 +231,4 @@ def test_undo_fails_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     code = main._code(["provision", "--recipe", "tiny-cpu", "--into", str(tmp_path / "photos"), "--undo", "--json"])
     said = json.loads(capsys.readouterr().out)
 
-    assert (code, said["result"], said["error"]["code"]) == (2, "failed", 2)
+    assert (code, said["result"], said["exit_code"]) == (2, "failed", 2)

@@ -102,8 +102,8 @@ def plan(**asked: Any) -> int:
     try:
         machine, job = _laid_out(seen, asked)
     except UntoldError as err:
-        if one and asked["as_json"]:
-            _print_untold(err, seen)
+        if one:
+            err.document = _untold_document(err, seen)
         raise
     if asked["sweep"]:
         return _sweep(job, asked)
@@ -242,15 +242,13 @@ def _machine(asked: dict[str, Any], here: Facts | None) -> Machine:
     )
 
 
-def _print_untold(err: UntoldError, seen: PlannedFor) -> None:
+def _untold_document(err: UntoldError, seen: PlannedFor) -> dict[str, Any]:
     """The document of a plan that cannot be made."""
-    import json
-
     from launch import planner
     from launch.planner.output import documents
 
-    said = {"verdict": planner.UNTOLD, "reason": err.message, "next_step": err.next_step}
-    click.echo(json.dumps(documents.headed(said) | _of_job(seen), indent=1))
+    said = {"verdict": planner.UNTOLD, "reason": err.message}
+    return documents.headed(said) | _of_job(seen)
 
 
 def _of_job(seen: PlannedFor) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -163,8 +162,7 @@ def provision(
         try:
             job, supply = choose_job.choose_job(request, facts, source, _ask_recipe if may_ask else None)
         except NoFittingRecipeError as err:
-            if as_json:
-                click.echo(json.dumps(plan_text.unfit_values(err), indent=1))
+            err.document = plan_text.unfit_values(err)
             raise
     supply = replace(supply, weights=_path(weights), fetch=fetch_weights)
     provision_modes.heard(_given(), job.recipe.name, job.recipe.image is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -24,12 +25,13 @@ def envcheck(*words: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedP
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What standard error says, when the exit code is 2 and nothing is on standard output."""
+    """What standard error says, when the exit code is 2 and standard output has nothing but the document of --json."""
     with pytest.raises(SystemExit) as left:
         main.entry(list(words))
     said = capsys.readouterr()
 
-    assert (left.value.code, said.out) == (2, "")
+    assert left.value.code == 2
+    assert json.loads(said.out)["exit_code"] == 2 if "--json" in words else said.out == ""
     return said.err
 
 

@@ -32,6 +32,7 @@ NPU_PLAN = ("plan", "--device", "npu", "--model", "21b", "--method", "sft", *CAR
 COMMANDS = (
     *(("doctor", machine, ("doctor", "--json")) for machine in ("atlas-800t-a2", "bi-v150x8", "h200x8", "cpu")),
     ("doctor", "atlas-800t-a2", ("doctor", "--json", "--strict", "--model", "21b", "--method", "lora")),
+    ("error", "", ("doctor", "--replay", "no-such-file", "--json")),
     ("doctor-checks", "", ("doctor", "--list-checks", "--json")),
     ("doctor-thresholds", "", ("doctor", "--show-thresholds", "--json")),
     ("snapshot", "h200x8", ("snapshot", "-o", "-")),

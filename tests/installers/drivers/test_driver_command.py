@@ -183,7 +183,7 @@ def test_it_fails(mode: str, told: str, bench: Bench) -> None:
     assert done.returncode == 4
     assert re.search(told, done.stderr)
     assert "journal.jsonl" in done.stderr
-    assert (said["result"], said["error"]["code"]) == ("failed", 4)
+    assert (said["result"], said["exit_code"]) == ("failed", 4)
     assert bench.events() == ["begun", "failed"]
     assert "Demo driver 2.0" in bench.journal()[1]["dialogue"]["said"]
     assert not (bench.root / "erased").exists()

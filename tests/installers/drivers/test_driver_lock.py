@@ -73,7 +73,7 @@ def test_recorded_and_demanded(bench: Bench, tmp_path: Path) -> None:
     assert (installed.returncode, refused.returncode, contradicted.returncode) == (1, 1, 2)
     for words in (bench.sha256, hashlib.sha256(other.read_bytes()).hexdigest()):
         assert words in refused.stderr
-    assert json.loads(refused.stdout)["error"]["code"] == 1
+    assert json.loads(refused.stdout)["exit_code"] == 1
     assert not (bench.root / "unpacked").exists()
 
     planned = json.loads(bench.run("--dry-run", "--json", "--locked", str(lock)).stdout)

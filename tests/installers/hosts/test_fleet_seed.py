@@ -238,7 +238,7 @@ def test_a_closed_way_and_a_full_disk(site: Site, small: Small) -> None:
     full = site.run("--yes", "--seed-node", "node01")
 
     assert f"node01 is not reached at {first.address}:7501: no route to host" in shut["seen"]
-    assert "--seed-node node01:PORT" in shut["document"]["error"]["next_step"]
+    assert "--seed-node node01:PORT" in shut["document"]["next"]
     assert came <= 7 << 20
     assert full.returncode == 4, full.stdout
     assert "not-begun   node" in full.stdout

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from envcheck.cli import main
+from envcheck.core.errors import UntoldError
 from envcheck.simulate import machine_file, session
 from envcheck.simulate.build import build
 
@@ -80,6 +81,7 @@ def test_a_plan_that_cannot_be_made_is_a_document(run_on: Any) -> None:
     """A model that the planner does not know: the job, why, and what next."""
     done = run_on("h200x8", "plan", "--model", "tiny", "--method", "lora", "--json")
 
-    document = json.loads(done.stdout)
+    assert isinstance(done.exception, UntoldError)
+    document = done.exception.document
     assert (document["verdict"], document["job"]["recipe"]) == ("cannot-tell", "tiny-nvidia")
-    assert "does not know tiny" in document["reason"] and document["next_step"]
+    assert "does not know tiny" in document["reason"] and done.exception.next_step
