@@ -45,5 +45,5 @@ class ContainerProvisioner(Provisioner):
                 target.end()
                 ground = BuildSite(target, supply=self.supply)
                 here = host_facts.read(self.folder)
-                terms = (client, self.role, self.supply, self.wish.seed)
+                terms = (client, self.role, self.supply)
                 yield Work(self.recipe, self.folder, here, ground, report, *terms)

@@ -18,8 +18,6 @@ WEIGHTS = frozenset({"--weights", "--fetch-weights"})
 LOCK = frozenset({"--lock", "--locked"})
 NODE = frozenset({"--into", "--node-role"})
 HOSTS = frozenset({"--hosts", "--hostfile", "--exclude", "--fanout", "--deadline", "--forget", "--resume"})
-SEED = frozenset({"--seed-node"})
-SEEDING = frozenset({"--seeding"})  # what the hosts of a --seed-node are told; in no help
 BUNDLED = frozenset({"--bundle", "--weights", "--lock", "--recreate", "--as-published"})
 
 # The first of these that was given says what is done; where none was, it is a plan, shown and performed.
@@ -33,14 +31,13 @@ MODES: Mapping[str, frozenset[str]] = {
     | {"--bundle", "--weights", "--lock", "--recreate", "--as-published"}
     | SHOWING
     | HOSTS,
-    "": RECIPE | ASKING | SHOWING | BOX | WEIGHTS | LOCK | NODE | HOSTS | SEED | SEEDING,
+    "": RECIPE | ASKING | SHOWING | BOX | WEIGHTS | LOCK | NODE | HOSTS,
 }
 EITHER = (
     ("--weights", "--fetch-weights"),
     ("--into", "--registry"),  # packages go into a virtual environment of this host: there is no container
     ("--into", "--recreate"),
     ("--into", "--as-published"),
-    ("--into", "--seed-node"),
     ("--bundle", "--method"),  # a bundle holds one recipe, and says which
     ("--bundle", "--framework"),
     ("--bundle", "--variant"),
@@ -51,7 +48,6 @@ EITHER = (
 NEXT = {
     ("--driver", "--undo"): "the vendor's own program takes a driver back: --driver FILE.run --dry-run names it",
     ("--fetch-weights", "--bundle"): "a bundle is for a machine without a network: --weights DIR",
-    ("--seed-node", "--bundle"): "a bundle brings the image: put it where all hosts see it",
     ("--locked", "--bundle"): "a bundle brings its own lock",
     ("--lock", "--hosts"): "provision one machine with --lock FILE, then the others with --locked FILE",
     ("--weights", "--undo"): "weights are yours: rm -r",
@@ -71,7 +67,7 @@ def check(given: Iterable[str]) -> None:
     for one, other in EITHER:
         if one in said and other in said:
             raise _against(other, one)
-    of_hosts = (HOSTS | SEED).intersection(said)
+    of_hosts = HOSTS.intersection(said)
     if of_hosts - {"--hosts", "--hostfile", "--exclude"} and not {"--hosts", "--hostfile"} & set(said):
         lonely = min(of_hosts - {"--exclude"})
         raise UsageError(f"{lonely} is for --hosts", "name the machines: --hosts node[01-08]")

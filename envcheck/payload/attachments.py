@@ -31,14 +31,6 @@ def packed(paths: Mapping[str, Path]) -> Parcel | None:
     return Parcel.of(file.getvalue())
 
 
-def added(parcel: Parcel | None, name: str, data: bytes) -> Parcel:
-    """The same with one more file."""
-    file = io.BytesIO(parcel.data if parcel else b"")
-    with zipfile.ZipFile(file, "a" if parcel else "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo(name, STAMP), data)
-    return Parcel.of(file.getvalue())
-
-
 def _files(name: str, path: Path) -> list[tuple[str, Path]]:
     if path.is_dir():
         return [(f"{name}/{each.name}", each) for each in sorted(path.glob(RECIPES)) if each.is_file()]

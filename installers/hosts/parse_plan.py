@@ -20,7 +20,6 @@ from installers.recipes.by_hand import ByHand
 from installers.state import journal
 
 TEXT_LIMIT = 4000  # characters of one of its sentences
-PULLING = "image"  # the kind of step by which an image comes from a registry
 WIDEST = 100_000  # columns, so that nothing is folded
 
 
@@ -51,11 +50,6 @@ class Looked:
     def able(self) -> bool:
         """There is something to do, and nothing in the way."""
         return bool(self.plan and (self.plan.steps or self.removes) and not self.plan.obstacles)
-
-    @property
-    def pulls_image(self) -> bool:
-        steps = self.plan.steps if self.plan else ()
-        return any(isinstance(step, RemoteStep) and step.kind == PULLING for step in steps)
 
     @property
     def state(self) -> str:

@@ -11,18 +11,6 @@ from envcheck.payload.remote_command import Word
 
 
 @dataclass(frozen=True)
-class SeedNode:
-    """As a person named it; `port` 0: one that the system chooses."""
-
-    name: str
-    port: int = 0
-
-    @property
-    def words(self) -> str:
-        return f"--seed-node {self.name}{f':{self.port}' if self.port else ''}"
-
-
-@dataclass(frozen=True)
 class HostsRequest:
     """`words` go to each host, `said` is how a person wrote them; `carried` are files that they name."""
 
@@ -37,7 +25,6 @@ class HostsRequest:
     yes: bool = False
     as_json: bool = False
     resume: bool = False
-    seed: SeedNode | None = None
 
     def order(self, hosts: Sequence[str], *more: str, deadline_s: float | None = None) -> runner.Order:
         words = dict.fromkeys(hosts, ("provision", *more, "--json", *self.words))

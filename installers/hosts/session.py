@@ -20,7 +20,7 @@ from envcheck.core.signals import unheard
 from envcheck.fleet import runner
 from envcheck.fleet.runner import Did
 from envcheck.report.summary import safe
-from installers.hosts import hosts_text, resume_state, seeding
+from installers.hosts import hosts_text, resume_state
 from installers.hosts.hosts_text import HostOutcome
 from installers.hosts.parse_plan import Looked, document, line_of, looked, reason
 from installers.hosts.request import HostsRequest
@@ -46,7 +46,7 @@ def provision(asked: HostsRequest) -> int:
         declined = {one.host: HostOutcome(one.host, "declined", errors.UNFIT) for one in able}
         return _finish(asked, list({**found, **declined}.values()), "declined")
     resume_state.write(asked.said, {one.host: "begun" if one.able else one.state for one in seen})
-    ended = _performed(asked, able, stops)
+    ended = perform(asked, able, stops)
     found |= {end.host: end for end in ended}
     resume_state.write(asked.said, {host: end.state for host, end in found.items()})
     return _finish(asked, list(found.values()), _result(ended))
@@ -70,16 +70,6 @@ def perform(asked: HostsRequest, able: Sequence[Looked], stops: runner.Stops) ->
     by_host = {one.host: one for one in able}
     order = asked.order([*by_host], "--yes")
     return [_end(did, by_host[did.host], at.get(did.host, ""), stops) for did in runner.do(order, hear, stops=stops)]
-
-
-def _performed(asked: HostsRequest, able: Sequence[Looked], stops: runner.Stops) -> list[HostOutcome]:
-    """With an image that one of them passes on, where that was asked for; where it does not, nobody begins."""
-    try:
-        with seeding.served(asked, able) as given:
-            return perform(given, able, stops)
-    except seeding.NoSeedError as err:
-        why = f"{err.message} ({err.next_step})"
-        return [HostOutcome(one.host, "not-begun", errors.STEP_FAILED, why, journal=one.journal) for one in able]
 
 
 def _end(did: Did, one: Looked, at: str, stops: runner.Stops) -> HostOutcome:
@@ -120,8 +110,6 @@ def _show(asked: HostsRequest, seen: Sequence[Looked]) -> None:
     for one in seen:
         if one.state in ("unreached", "refused"):
             click.echo(say("{}, left out: {}").format(one.host, say(safe(one.seen))), err=asked.as_json)
-    if asked.seed:
-        click.echo(say(seeding.words(asked.seed, seen)), err=asked.as_json)
 
 
 def _agreed(asked: HostsRequest, count: int) -> bool:
@@ -136,15 +124,13 @@ def _finish(asked: HostsRequest, found: Sequence[HostOutcome], result: str, whol
     """`whole`: with how each host stands; a plan alone has said it."""
     code = errors.INTERRUPTED if result == "interrupted" else hosts_text.code(found)
     if asked.as_json:
-        more = {"seed_node": asked.seed.name} if asked.seed else {}
-        click.echo(json.dumps(hosts_text.document(found, result, code) | more, indent=1))
+        click.echo(json.dumps(hosts_text.document(found, result, code), indent=1))
         return code
     if whole and found:
         click.echo("\n".join(hosts_text.ends(found)))
     missing = [end.host for end in found if end.state not in (*resume_state.DONE, "planned", "declined")]
     if missing and whole:
-        seed = f" {asked.seed.words}" if asked.seed else ""
-        options = f"{asked.said} --hosts {fold_hosts(asked.hosts)}{seed} --resume".strip()
+        options = f"{asked.said} --hosts {fold_hosts(asked.hosts)} --resume".strip()
         click.echo(say("Next: see to {}, then envcheck provision {}").format(fold_hosts(missing), options))
     return code
 

@@ -13,7 +13,6 @@ from installers.images import engine, image, image_pull, pull_resume
 from installers.images.image import UNPACKED
 from installers.images.manifest import ResolvedImage
 from installers.plan.step import Step
-from installers.seeds import layers
 from installers.state import journal
 from installers.state.journal import Entry
 from installers.steps.container_state import ContainerState
@@ -63,16 +62,9 @@ def apply(step: PullImage, work: Work) -> str:
     """By digest.  What an undo takes back is noted before it is there, as a cut may come right after."""
     assert step.image
     names = [str(step.image.pinned), str(step.image.reference)]
-    with layers.way(work.seed) as way:
-        near = layers.near(step.image, way) if way else None
-        names = [*([str(near.pinned)] if near else []), *names]
-        note = {"names": names} | ({"was": step.moves} if step.moves else {})
-        journal.write(work.folder, step.name, "made", deed=f"image {step.image.image_id}", **note)
-        if way and near:
-            layers.fetch(work.engine, near, work.report, way)
+    note = {"names": names} | ({"was": step.moves} if step.moves else {})
+    journal.write(work.folder, step.name, "made", deed=f"image {step.image.image_id}", **note)
     there = image_pull.pull(work.engine, step.image, work.report, moves=bool(step.moves))
-    if near:
-        layers.forget(work.engine, near)
     if there.image_id != step.image.image_id:  # containerd's store knows images by their manifest
         journal.write(work.folder, step.name, "made", deed=f"image {there.image_id}", **note)
     return f"{step.image.reference} is {there.digest or there.image_id}"

@@ -12,7 +12,6 @@ from installers.bundle.sources import Supply
 from installers.locks.lockfile import Wheel
 from installers.plan.host_facts import HostFacts
 from installers.recipes.recipe import Recipe
-from installers.seeds.seed import Seed
 from installers.software.builds import BuildSite
 from installers.state import progress, state_file
 from installers.targets.target import Target
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """What the steps of one run share; `client` where there is a container, `seed` where a host passes its image on."""
+    """What the steps of one run share; `client` where there is a container."""
 
     recipe: Recipe
     folder: Path
@@ -33,7 +32,6 @@ class Work:
     client: docker.DockerClient | None = None
     role: str = ""
     supply: Supply | None = None
-    seed: Seed | None = None
 
     @property
     def terms(self) -> Supply:

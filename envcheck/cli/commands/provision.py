@@ -55,8 +55,6 @@ CARRIED = ("recipes_folder", "locked")  # files that go along to other hosts; al
 @options.yes
 @options.json_output
 @options.fleet
-@click.option("--seed-node", metavar="NODE", help="With --hosts: NODE alone fetches the image, and passes it on.")
-@click.option("--seeding", metavar="FILE", hidden=True)
 @click.option("--resume", is_flag=True, help="With --hosts: only those that were not done the last time.")
 def provision(
     device: str,
@@ -86,7 +84,6 @@ def provision(
     verbose: bool,
     yes: bool,
     as_json: bool,
-    seeding: str | None,
     **fleet: Any,
 ) -> int:
     """Install what a recipe needs and this machine lacks: planned, shown, done, proved.
@@ -109,7 +106,6 @@ def provision(
     envcheck provision --device npu --driver FILE.run  drive the vendor's installer; its licence is asked of you
     envcheck provision --device nvidia --driver fetch  the same with the file that the vendor publishes
     envcheck provision --model 21b --hosts node[01-08]  on eight machines over ssh: one plan, one question
-    envcheck provision --model 21b --hosts node[01-08] --seed-node node01    their image fetched once
     """
     from envcheck.collect import snapshot
     from envcheck.job.here import collect_facts_here
@@ -122,11 +118,10 @@ def provision(
     from installers.images import reference
     from installers.output import plan_text
     from installers.recipes import catalogue
-    from installers.seeds import seed
     from installers.session import ProvisionRequest, run_plan, run_script, run_undo
 
     provision_modes.check(_given())
-    if fleet_words.chosen(fleet) or fleet["resume"] or fleet["seed_node"]:
+    if fleet_words.chosen(fleet) or fleet["resume"]:
         return _many({**fleet, "dry_run": dry_run, "yes": yes, "as_json": as_json})
     files = {"--into": into, "--lock": lock_file, "--locked": locked, "--bundle": bundle, "--weights": weights}
     files |= {"--driver": driver_file, "--recipes": recipes_folder}
@@ -166,12 +161,7 @@ def provision(
             raise
     supply = replace(supply, weights=_path(weights), fetch=fetch_weights)
     provision_modes.heard(_given(), job.recipe.name, job.recipe.image is not None)
-    given = seed.read(Path(seeding)) if seeding else None
-    if given and not given.address:
-        from installers.seeds import serve
-
-        return serve.serve(supply.narrowed, registry, given)
-    wish = Wish(registry, recreate, as_published, seed=given)
+    wish = Wish(registry, recreate, as_published)
     asked = ProvisionRequest(
         job, facts, interpreter_folder(request, job.recipe), into is not None, dry_run, yes, as_json,
         wish=wish, supply=supply, lock_file=lock_file or "", whole=verbose,
@@ -193,18 +183,16 @@ def _ask_recipe(names: Sequence[str]) -> str:
 def _many(asked: dict[str, Any]) -> int:
     """The same verb on other machines."""
     from envcheck.payload import attachments
-    from installers.hosts import seeding, session
+    from installers.hosts import session
     from installers.hosts.request import HostsRequest
 
-    given = fleet_words.written(("dry_run", "yes", "as_json", "resume", "verbose", "seed_node", "seeding"))
+    given = fleet_words.written(("dry_run", "yes", "as_json", "resume", "verbose"))
     carried = {name: places.given(given[name], name) for name in CARRIED if name in given}
     words, said = fleet_words.words(given, carried)
     only = {name: asked[name] for name in ("fanout", "forget", "dry_run", "yes", "as_json", "resume")}
-    hosts, seed = fleet_words.hosts(asked), asked["seed_node"]
     return session.provision(
         HostsRequest(
-            hosts, words, said, attachments.packed(carried), deadline_s=asked["deadline"], **only,
-            seed=seeding.node(seed, hosts) if seed else None,
+            fleet_words.hosts(asked), words, said, attachments.packed(carried), deadline_s=asked["deadline"], **only,
         )
     )  # fmt: skip
 
