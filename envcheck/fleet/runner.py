@@ -20,7 +20,7 @@ from envcheck.core.signals import heard_by, mute
 from envcheck.fleet import collector, connectivity
 from envcheck.fleet.output import BYTES_LIMIT, Said
 from envcheck.payload import remote_command, whole
-from envcheck.payload.carrying import Parcel
+from envcheck.payload.content import Payload
 from envcheck.payload.remote_collector import MARK
 from envcheck.payload.remote_command import Word
 
@@ -72,14 +72,14 @@ class Order:
     """
 
     words: Mapping[str, Sequence[Word]]
-    carried: Parcel | None = None
+    carried: Payload | None = None
     fanout: int = 64
     deadline_s: float | None = None
     forget: bool = False
     together: bool = False
 
     @property
-    def parcels(self) -> dict[str, Parcel]:
+    def parcels(self) -> dict[str, Payload]:
         return {"whole": whole.parcel()} | ({remote_command.LUGGAGE: self.carried} if self.carried else {})
 
 
@@ -162,7 +162,7 @@ def _beginning(workers: Mapping[str, Any]) -> int:
 
 
 def _classes(
-    parcels: Mapping[str, Parcel], hear: Hear, ended: Callable[[Did], None], stops: Stops, more: Callable[[], None]
+    parcels: Mapping[str, Payload], hear: Hear, ended: Callable[[Did], None], stops: Stops, more: Callable[[], None]
 ) -> tuple[Any, Any, Any]:
     """ClusterShell's worker with a bound on a line, the talk with one host, and the look for a Ctrl-C."""
     from ClusterShell.Event import EventHandler

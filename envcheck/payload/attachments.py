@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.payload.carrying import STAMP, Parcel
+from envcheck.payload.content import Payload, pack_zip
 
 LIMIT = 4 << 20
 RECIPES = "*.toml"
 
 
-def packed(paths: Mapping[str, Path]) -> Parcel | None:
+def packed(paths: Mapping[str, Path]) -> Payload | None:
     """Name there → path here; of a folder its recipes.  None where there are none."""
     if not paths:
         return None
-    file, size = io.BytesIO(), 0
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path in sorted(paths.items()):
-            for inside, each in _files(name, path):
-                data = _read(each)
-                size += len(data)
-                if size > LIMIT:
-                    raise UsageError(f"{path} is larger than {LIMIT >> 20} MiB, too much to carry to each host",
-                                     "name a smaller one")  # fmt: skip
-                archive.writestr(zipfile.ZipInfo(inside, STAMP), data, zipfile.ZIP_DEFLATED)
-    return Parcel.of(file.getvalue())
+    files, size = list[tuple[str, bytes]](), 0
+    for name, path in sorted(paths.items()):
+        for inside, each in _files(name, path):
+            files.append((inside, _read(each)))
+            size += len(files[-1][1])
+            if size > LIMIT:
+                raise UsageError(f"{path} is larger than {LIMIT >> 20} MiB, too much to carry to each host",
+                                 "name a smaller one")  # fmt: skip
+    return Payload.of(pack_zip(files))
 
 
 def _files(name: str, path: Path) -> list[tuple[str, Path]]:

@@ -7,54 +7,35 @@ from __future__ import annotations
 
 import ast
 import base64
-import hashlib
 import importlib.util
-import io
 import json
 import shlex
-import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from envcheck.core.model import Question
 from envcheck.payload import cache as kept
 from envcheck.payload import lighter, older
+from envcheck.payload.content import ROOT, Payload, pack_zip
 from envcheck.payload.remote_collector import MARK
 from envcheck.vendors import VENDORS
 
-ROOT = Path(__file__).parent.parent.parent
 # Imported while it runs, by reading: only cards with follow-ups need their parser on the node.
 LATE = tuple(v.parser for v in VENDORS.values() if v.per_device and v.package.startswith("envcheck."))
 LIBRARIES = {"packaging": ("requirements", "version")}  # pure Python, for probes/host/requirements.py
 START = "envcheck.payload.remote_collector"
-STAMP = (1980, 1, 1, 0, 0, 0)  # the same sources give the same file
-
-
-@dataclass(frozen=True)
-class Parcel:
-    data: bytes
-    digest: str
-
-    @classmethod
-    def of(cls, data: bytes) -> Parcel:
-        return cls(data, hashlib.sha256(data).hexdigest())
 
 
 @cache
-def parcel() -> Parcel:
+def parcel() -> Payload:
     """Reproducible: whoever has the same envcheck sends the same bytes."""
     data = kept.through((ROOT / "envcheck", ROOT / "probes", *_places(LIBRARIES)), packed)
-    return Parcel.of(data)
+    return Payload.of(data)
 
 
 def packed() -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in sorted(_files().items()):
-            archive.writestr(zipfile.ZipInfo(name, STAMP), text, zipfile.ZIP_DEFLATED)
-    return file.getvalue()
+    return pack_zip((name, text.encode()) for name, text in _files().items())
 
 
 def command(device: str, deadline_s: float, more: Iterable[Question] = (), forget: bool = False) -> str:

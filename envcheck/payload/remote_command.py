@@ -11,7 +11,7 @@ import json
 import shlex
 from collections.abc import Sequence
 
-from envcheck.payload.carrying import Parcel
+from envcheck.payload.content import Payload
 from envcheck.payload.remote_collector import MARK
 
 # Seconds that a command has after a lost connection to end by itself: a training writes a checkpoint meanwhile.
@@ -21,7 +21,7 @@ LUGGAGE = "luggage"
 Word = str | tuple[str]  # a path in the luggage is a tuple
 
 
-def command(parcels: dict[str, Parcel], words: Sequence[Word], forget: bool = False) -> str:
+def command(parcels: dict[str, Payload], words: Sequence[Word], forget: bool = False) -> str:
     """For any login shell, as carrying.command; `words` are those of the envcheck command."""
     asked = {
         "mark": MARK,

@@ -8,14 +8,12 @@ taken.
 from __future__ import annotations
 
 import importlib.util
-import io
-import zipfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from envcheck.payload import cache as kept
-from envcheck.payload.carrying import ROOT, STAMP, Parcel
+from envcheck.payload.content import ROOT, Payload, pack_zip
 
 PACKAGES = ("envcheck", "probes", "installers", "launch")
 # Import names: those of setup.cfg and what they need, a test compares.
@@ -30,18 +28,14 @@ COMPILED = (".so", ".pyd", ".pyc", ".pyi", ".c", ".h", ".pyx")  # what has a com
 
 
 @cache
-def parcel() -> Parcel:
+def parcel() -> Payload:
     places = (*(ROOT / name for name in PACKAGES), *(place for name in LIBRARIES for place in _found(name)))
     data = kept.through(places, packed, "whole-", "*")
-    return Parcel.of(data)
+    return Payload.of(data)
 
 
 def packed() -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path in sorted(_files()):
-            archive.writestr(zipfile.ZipInfo(name, STAMP), path.read_bytes(), zipfile.ZIP_DEFLATED)
-    return file.getvalue()
+    return pack_zip((name, path.read_bytes()) for name, path in _files())
 
 
 def _files() -> Iterator[tuple[str, Path]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envcheck.fleet import runner
-from envcheck.payload.carrying import Parcel
+from envcheck.payload.content import Payload
 from envcheck.payload.remote_command import Word
 
 
@@ -17,7 +17,7 @@ class HostsRequest:
     hosts: tuple[str, ...]
     words: tuple[Word, ...]
     said: str
-    carried: Parcel | None = None
+    carried: Payload | None = None
     fanout: int = 64
     deadline_s: float = 120.0
     forget: bool = False

@@ -21,7 +21,7 @@ from envcheck.core.model import Finding, Status
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.fleet import runner
 from envcheck.fleet.runner import Did
-from envcheck.payload.carrying import Parcel
+from envcheck.payload.content import Payload
 from envcheck.payload.remote_command import Word
 from envcheck.report.summary import exit_code, safe
 from installers.hosts.hosts_text import column
@@ -47,7 +47,7 @@ class NodesRequest:
     hosts: tuple[str, ...]
     words: tuple[Word, ...]
     said: str
-    carried: Parcel | None = None
+    carried: Payload | None = None
     master: str = ""
     runs: str = "runs"
     fanout: int = 64

@@ -57,7 +57,7 @@ def test_it_runs_alone(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["recipes"]) > 5
-    assert whole.parcel().digest == whole.Parcel.of(whole.packed()).digest
+    assert whole.parcel().digest == whole.Payload.of(whole.packed()).digest
 
 
 def test_luggage(tmp_path: Path) -> None:
