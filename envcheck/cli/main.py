@@ -7,7 +7,6 @@ import errno
 import gc
 import importlib
 import itertools
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -16,8 +15,9 @@ from typing import Any
 import click
 
 from envcheck.cli import translate_help, usage_errors
+from envcheck.cli.documents import print_document
 from envcheck.core import errors, language, paths
-from envcheck.core.version import SCHEMA_VERSION, __version__
+from envcheck.core.version import __version__
 
 # verb → where its command stands (attribute of the same name).  Imported only when asked for: --version stays quick.
 COMMANDS = {
@@ -174,7 +174,7 @@ def _print_document(refusal: errors.EnvcheckError) -> None:
     language.for_a_program()
     say = language.say
     told = {"error": _plain(say(refusal.message)), "exit_code": refusal.code, "next": _plain(say(refusal.next_step))}
-    click.echo(json.dumps({"schema": SCHEMA_VERSION, **told, **refusal.document}, indent=1))
+    print_document({**told, **refusal.document})
 
 
 def _plain(text: str) -> str:

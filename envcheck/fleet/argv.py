@@ -31,10 +31,11 @@ def chosen(asked: dict[str, Any]) -> bool:
     return False
 
 
-def hosts(asked: dict[str, Any]) -> tuple[str, ...]:
+def hosts(request: Any) -> tuple[str, ...]:
+    """The names that --hosts, --hostfile and --exclude mean."""
     from envcheck.fleet.hosts import chosen
 
-    return tuple(chosen(asked["hosts"], asked["hostfile"], asked["exclude"]))
+    return tuple(chosen(request.hosts, request.hostfile, request.exclude))
 
 
 def written(without: tuple[str, ...] = ()) -> dict[str, Any]:

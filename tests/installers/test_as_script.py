@@ -253,7 +253,7 @@ def test_at_odds(other: str) -> None:
     )
 
     assert done.returncode == 2
-    assert "does not go with" in done.stderr
+    assert "cannot be combined with" in done.stderr
 
 
 def test_on_a_real_engine(engine: Engine, python_image: str, tmp_path: Path) -> None:

@@ -121,8 +121,8 @@ def test_refused_before_anything(machine: Machine, tmp_path: Path) -> None:
         (foreign, (), 1, "was made for aarch64, this machine is x86_64"),
         (tmp_path / "nothing.tar", (), 1, "is no file"),
         (whole, ("--recipe", "tiny-cpu"), 2, "is for little"),
-        (whole, ("--locked", "x"), 2, "--locked does not go with --bundle"),
-        (whole, ("--as-script",), 2, "--bundle does not go with --as-script"),
+        (whole, ("--locked", "x"), 2, "--locked cannot be combined with --bundle"),
+        (whole, ("--as-script",), 2, "--as-script cannot be combined with --bundle"),
     ):
         done = subprocess.run([*base, str(file), *more], env=machine.env, capture_output=True, text=True, timeout=60)
 

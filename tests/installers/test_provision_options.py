@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from dataclasses import replace
@@ -10,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from envcheck.cli import main, provision_modes
-from envcheck.cli.commands.provision import provision
+from envcheck.cli import main
+from envcheck.cli.commands.provision import DriverOptions, UndoOptions, provision
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
 from installers.bundle.sources import Supply
@@ -133,43 +134,47 @@ def test_a_registry(value: str) -> None:
 
 
 SWITCHES = {p.opts[0]: isinstance(p, click.Option) and p.is_flag for p in provision.params}
+WORDS = {p.name: p.opts[0] for p in provision.params}
 
 
-def test_every_option_has_its_place() -> None:
-    """The table knows every option of the command, and no other."""
-    known = frozenset(itertools.chain(*provision_modes.MODES.values()))
-
-    assert known == set(SWITCHES)
-    assert {option for pair in (*provision_modes.EITHER, *provision_modes.NEXT) for option in pair} <= known
-
-
-@pytest.mark.parametrize("mode", [mode for mode in provision_modes.MODES if mode])
-def test_what_a_mode_does_not_take(mode: str, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+@pytest.mark.parametrize(("mode", "kind"), [("--undo", UndoOptions), ("--driver", DriverOptions)])
+def test_what_a_mode_does_not_take(mode: str, kind: type, capsys: pytest.CaptureFixture[str], home: Path) -> None:
     """Every option that a mode would leave unheard is refused by the command, in a sentence that names both."""
     values = {"--device": "cpu", "--registry": "a.org", "--deadline": "9", "--fanout": "9"}
-    modes = provision_modes.MODES
-    others = {each for each in set(SWITCHES) - modes[mode] if mode not in modes.get(each, ())}
-    for option in sorted(others):
+    known = {WORDS.get(each.name) for each in dataclasses.fields(kind)}
+    others = sorted(set(SWITCHES) - known - {"--undo", "--lang"})
+    for option in others:
         words = [[o] if SWITCHES[o] else [o, values.get(o, "x")] for o in (mode, option)]
-        code, said = told(capsys, *itertools.chain(*words), *([] if option == "--yes" else ["--yes"]))
+        code, said = told(capsys, *itertools.chain(*words), "--yes")
 
         assert code == 2
-        assert " does not go with " in said
-    assert others
+        assert f"{option} cannot be combined with {mode}" in said
+    assert len(others) > 10
     assert not home.exists()
 
 
-@pytest.mark.parametrize("pair", provision_modes.EITHER, ids=" ".join)
-def test_either(pair: tuple[str, str]) -> None:
-    """Of two that contradict each other one is refused."""
-    with pytest.raises(UsageError, match="does not go with"):
-        provision_modes.check(pair)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--undo --driver x", "--driver cannot be combined with --undo"),
+        ("--as-script --lock x", "--as-script cannot be combined with --lock"),
+        ("--as-script --json", "--as-script cannot be combined with --json"),
+        ("--weights x --fetch-weights", "--fetch-weights cannot be combined with --weights"),
+        ("--into x --registry a.org", "--registry cannot be combined with --into"),
+        ("--into x --recreate", "--recreate cannot be combined with --into"),
+        ("--bundle x --variant y", "--bundle cannot be combined with --variant"),
+        ("--bundle x --registry a.org", "--registry cannot be combined with --bundle"),
+        ("--hosts n1 --lock x", "--lock cannot be combined with --hosts"),
+        ("--hostfile x --lock x", "--lock cannot be combined with --hostfile"),
+        ("--sha256 x", "--sha256 requires --driver"),
+        ("--resume", "--resume requires one of --hosts, --hostfile"),
+    ],
+)
+def test_either(words: str, said: str, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    """Of two that contradict each other one is refused, and what means nothing without another one."""
+    code, error = told(capsys, *words.split())
 
-
-def test_for_a_driver() -> None:
-    """What only an installer of drivers hears is refused without one."""
-    with pytest.raises(UsageError, match="--sha256 is for --driver"):
-        provision_modes.check(["--device", "--sha256"])
+    assert (code, said in error, home.exists()) == (2, True, False), error
 
 
 @pytest.mark.parametrize("words", [("--recreate",), ("--as-published",), ("--registry", "mirror.example.org")])

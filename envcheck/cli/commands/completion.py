@@ -5,6 +5,9 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from envcheck.cli import options
+from envcheck.cli.documents import print_document
+
 SHELLS = {
     "bash": 'add to ~/.bashrc: eval "$(envcheck completion bash)"',
     "zsh": 'add to ~/.zshrc: eval "$(envcheck completion zsh)"',
@@ -14,7 +17,8 @@ SHELLS = {
 
 @click.command(short_help="Tab completion for bash, zsh and fish.")
 @click.argument("shell", type=click.Choice(list(SHELLS)))
-def completion(shell: str) -> None:
+@options.json_output
+def completion(shell: str, as_json: bool) -> None:
     """Print what makes Tab complete envcheck's commands, options, recipes, models, checks and machines.
 
     \b
@@ -26,5 +30,5 @@ def completion(shell: str) -> None:
 
     made = get_completion_class(shell)
     assert made is not None, "click knows these three"
-    click.echo(made(main, {}, "envcheck", "_ENVCHECK_COMPLETE").source())
-    click.echo(f"# {SHELLS[shell]}")
+    script = f"{made(main, {}, 'envcheck', '_ENVCHECK_COMPLETE').source()}\n# {SHELLS[shell]}"
+    print_document({"shell": shell, "script": script}) if as_json else click.echo(script)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envcheck.cli import options
+from envcheck.cli.documents import print_document
 
 if TYPE_CHECKING:
     from envcheck.core.lint.target_machine import TargetMachine
@@ -52,7 +53,7 @@ def lint(file: str, **asked: Any) -> int:
     from envcheck.scripts import source
 
     if asked["list_rules"]:
-        click.echo(_listing())
+        print_document({"rules": _rules()}) if asked["as_json"] else click.echo(_listing())
         return 0
     if not file:
         raise UsageError("lint needs a file", "as in envcheck lint run.sh, or - for standard input")
@@ -119,6 +120,12 @@ def _replayed(path: str, device: str) -> Any:
     from envcheck.cli.commands import collect_facts
 
     return collect_facts.replayed(path, "auto" if device == "auto" else device)
+
+
+def _rules() -> list[dict[str, str]]:
+    from envcheck.lint.table import RULES
+
+    return [{"name": rule.name, "severity": rule.severity.name, "says": rule.says} for rule in RULES]
 
 
 def _listing() -> str:

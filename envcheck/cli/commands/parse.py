@@ -26,6 +26,7 @@ BYTES_LIMIT = 32 << 20  # of input; the longest real answer is about 1 MB
 @click.command(short_help="Read a vendor tool's output; print JSON.")
 @click.argument("tool", metavar="TOOL")
 @click.argument("file", default="-", metavar="[FILE|-]")
+@click.option("--json", is_flag=True, expose_value=False, help="As it is: one JSON document on standard output.")
 def parse(tool: str, file: str) -> None:
     """Read the output of TOOL (npu-smi, ixsmi, nvidia-smi) from FILE, or from standard input.
 

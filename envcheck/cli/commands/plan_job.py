@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from envcheck.core.errors import UntoldError, UsageError
@@ -78,8 +77,7 @@ def blocked_line(job: Job) -> str:
 
 def _request(asked: Mapping[str, Any], device: str) -> JobRequest:
     words = {name: asked[name] for name in ("model", "method", "framework", *OF_RECIPE)}
-    folder = asked["recipes_folder"]
-    return JobRequest(device=device, recipes=Path(folder) if folder else None, **words)
+    return JobRequest(device=device, recipes=asked["recipes"], **words)
 
 
 def _no_recipe_needed(asked: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from envcheck.cli import options, usage_errors
+from envcheck.cli.documents import print_document
 from envcheck.core import paths
 from envcheck.core.errors import UsageError
 from envcheck.core.language import say
+
+if TYPE_CHECKING:
+    from launch.runs.run_state import Run
 
 
 def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
@@ -74,23 +79,19 @@ def show(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_jso
     envcheck runs show latest
     envcheck runs show 20261121-0915 --json
     """
-    import json
-
     from launch.runs import follow as following
-    from launch.runs import known, shown
+    from launch.runs import known
 
     run = known.find(name, folder or outer[0])
-    if as_json or outer[1]:
-        click.echo(json.dumps(run.said | {"state": run.state}, indent=1))
-    else:
-        click.echo(shown.as_page(run, following.now(run)))
+    _print_run(run, as_json or outer[1], following.now(run))
 
 
 @runs.command(short_help="Its steps as they come, until it ends.")
 @click.argument("name", default="latest")
 @folder
+@options.json_output
 @click.pass_obj
-def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None) -> int:
+def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None, as_json: bool) -> int:
     """Its steps as they come, until it ends; the exit code is that of the training (0, 5, 130 ...).
 
     Ctrl-C ends the looking, and not the run.
@@ -102,7 +103,7 @@ def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None) -> i
 
     from launch.run.watch import Teller
     from launch.runs import follow as following
-    from launch.runs import known, shown
+    from launch.runs import known
 
     run = known.find(name, folder or outer[0])
     try:
@@ -112,7 +113,7 @@ def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None) -> i
     except KeyboardInterrupt:
         click.echo(say(f"envcheck: the run goes on; envcheck runs stop {run.id} ends it"), err=True)
         raise
-    click.echo(shown.as_page(ended))
+    _print_run(ended, as_json or outer[1])
     return following.code(ended)
 
 
@@ -120,8 +121,9 @@ def follow(outer: tuple[Path | None, bool], name: str, folder: Path | None) -> i
 @click.argument("name")
 @folder
 @options.yes
+@options.json_output
 @click.pass_obj
-def stop(outer: tuple[Path | None, bool], name: str, folder: Path | None, yes: bool) -> None:
+def stop(outer: tuple[Path | None, bool], name: str, folder: Path | None, yes: bool, as_json: bool) -> None:
     """End a run as Ctrl-C in its terminal would: all of its processes, its record written.
 
     \b
@@ -131,11 +133,18 @@ def stop(outer: tuple[Path | None, bool], name: str, folder: Path | None, yes: b
     import sys
 
     from launch.runs import follow as following
-    from launch.runs import known, shown
+    from launch.runs import known
 
     run = known.find(name, folder or outer[0])
     if run.running and not yes:
         if not sys.stdin.isatty():
             raise UsageError("there is nobody to ask", "add --yes to end it")
-        click.confirm(say(f"End the run {run.id}?"), abort=True)
-    click.echo(shown.as_page(following.stop(run)))
+        click.confirm(say(f"End the run {run.id}?"), abort=True, err=True)
+    _print_run(following.stop(run), as_json or outer[1])
+
+
+def _print_run(run: Run, as_json: bool, now: str = "") -> None:
+    """A page, or the whole record."""
+    from launch.runs import shown
+
+    print_document(run.said | {"state": run.state}) if as_json else click.echo(shown.as_page(run, now))

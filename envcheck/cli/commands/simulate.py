@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from envcheck.cli import options, shell_completion
+from envcheck.cli.documents import print_document
 
 
 @click.command(short_help="Run a command on a machine that is not there.")
@@ -43,6 +44,8 @@ def simulate(
     if listing:
         click.echo(lists.as_json(machines) if as_json else lists.as_text(machines))
         return 0
+    if as_json and command:
+        raise UsageError("--json is for --list and --keep; standard output is the command's", "give it to the command")
     if machine is None:
         raise UsageError("which machine?", "envcheck simulate --list names them")
     if not command and keep is None:
@@ -52,5 +55,5 @@ def simulate(
         env = session.environment(folder)
         if command:
             return session.run(command, env)
-        click.echo(lists.how_to_use(folder))
+        print_document({"folder": str(folder)}) if as_json else click.echo(lists.how_to_use(folder))
         return 0

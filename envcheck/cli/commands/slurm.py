@@ -9,6 +9,7 @@ from envcheck.core import paths
 
 
 @click.group(cls=usage_errors.Group, short_help="For Slurm: a prolog for the site, and what the scripts of train call.")
+@click.option("--json", is_flag=True, expose_value=False, hidden=True)  # a refusal as a document
 def slurm() -> None:
     """What Slurm starts by itself on a node, and what the scripts of `envcheck train --on slurm` call.
 

@@ -165,7 +165,7 @@ def _many(asked: dict[str, Any]) -> int:
         else_ = {"provision": "envcheck provision --hosts does that", "yes": "leave it out: nothing is asked"}
         option = f"--{told[0].replace('_', '-')}"
         raise UsageError(
-            f"{option} does not go with --hosts", else_.get(told[0], "it is for one machine: log in there")
+            f"{option} cannot be combined with --hosts", else_.get(told[0], "it is for one machine: log in there")
         )
     if asked["on"] != "local":
         raise UsageError(f"--hosts and --on {asked['on']} are two ways to the nodes", "leave one of them out")

@@ -68,7 +68,7 @@ def document(*words: str) -> dict[str, Any]:
     """What the command prints with --json."""
     done = CliRunner().invoke(main.main, [*words, "--json"])
     assert done.exception is None or isinstance(done.exception, (SystemExit, EnvcheckError)), done.output
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout) if done.stdout else dict(done.exception.document)
     return found
 
 

@@ -192,7 +192,7 @@ REFUSED = [
     (("--sweep", "frob=1..2"), "cannot be swept"),
     (("--sweep", "tp=a..b"), "not whole numbers from 1 on"),
     (("--sweep", "tp=1,2,x"), "not whole numbers from 1 on"),
-    (("--sweep", "seq-len=1..8", "--search"), "--sweep and --search are two questions"),
+    (("--sweep", "seq-len=1..8", "--search"), "--sweep cannot be combined with --search"),
     (("--optimizer", "frob"), "--optimizer frob is not known"),
     (("--used-gib", "32"), "--used-gib 32: a card has 32 GiB"),
     (("--used-gib", "nan"), "--used-gib: nan is no number"),
@@ -207,7 +207,7 @@ REFUSED = [
     (("--cards", "1000000001"), "is not in the range"),
     (("--cards", "1000001"), "1<=x<=1000000"),
     (("--etp", "3", "--ep", "2"), "--etp 3 does not divide"),
-    (("--calibrate", ".", "--search"), "--calibrate corrects one plan, no --sweep or --search"),
+    (("--calibrate", ".", "--search"), "--calibrate cannot be combined with --search"),
     (("-o", "plan.jpg"), "only .svg and .png can be drawn"),
     (("--sharding", "3", "--pp", "4"), "a pipeline excludes stages 2 and 3"),
 ]
@@ -337,16 +337,16 @@ def test_narrow_terminals(columns: int) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--rows", "rows.csv", "-o", "out.csv", "--model", "21b"), "--model would not be read beside --rows"),
-        (("--rows", "rows.csv", "-o", "out.csv", "--json"), "--json would not be read beside --rows"),
-        (("--list-models", "--search"), "--search would not be read beside --list-models"),
+        (("--rows", "rows.csv", "-o", "out.csv", "--model", "21b"), "--model cannot be combined with --rows"),
+        (("--rows", "rows.csv", "-o", "out.csv", "--json"), "--json cannot be combined with --rows"),
+        (("--list-models", "--search"), "--search cannot be combined with --list-models"),
     ],
 )
 def test_no_option_is_left_unread(words: tuple[str, ...], said: str) -> None:
     """What a table's jobs, or the list of models, have no use for is refused."""
     done = plan(*words)
 
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, bool(done.stdout)) == (2, "--json" in words)
     assert said in done.stderr and "leave one of them out" in done.stderr
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from envcheck import fleet
-from envcheck.cli import commands, main, provision_modes
+from envcheck.cli import commands, main, requests
 from envcheck.core import language
 from envcheck.core.errors import UsageError
 from envcheck.core.host_names import fold_hosts
@@ -38,13 +38,13 @@ FILES = [
     *(Path(fleet.__path__[0]) / f"{name}.py" for name in NAMES),
     Path(attachments.__file__),
     *(Path(commands.__path__[0]) / f"{name}.py" for name in ("fleet", "train", "provision")),
-    Path(provision_modes.__file__),
+    Path(requests.__file__),
     Path(spread.__file__),
 ]
 SAYERS = {**language_parts.SAYERS, "say": (0,), "spoken": (0,), "EnvcheckError": (0, 1), "NoSeedError": (0, 1)}
 # Put together of parts that stand in a table: a count, a path, a tail, a title of a column.
 PARTS = {
-    "{} does not go with --hosts",
+    "{} cannot be combined with --hosts",
     "Do this on {} host{}?",
     "(at: {})",
     "worker {} was the first to end there, {}{}",
