@@ -19,14 +19,14 @@ from pathlib import Path
 from tabulate import tabulate
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import browser  # noqa: E402  (lies in tests/)
-from doctor_helpers import simulated  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from envcheck import checks  # noqa: E402
 from envcheck.collect import facts  # noqa: E402
-from envcheck.report import Report, formats  # noqa: E402
+from envcheck.report import formats  # noqa: E402
+from tests.envcheck.checks.doctor_helpers import simulated  # noqa: E402
+from tests.envcheck.report import browser  # noqa: E402
+from tests.envcheck.report.report_helpers import machine_report  # noqa: E402
 
 RUNS = 5
 BOX = ("atlas-200t-a2-box16", "health-alarm=3", "memory-held", "hot=93", "shm-small", "topology-degraded")
@@ -58,7 +58,7 @@ def main() -> None:
     name, *wishes = sys.argv[1:] or BOX
     with simulated(name, wishes) as machine:
         found = facts.gather(machine)
-    report = Report(checks.run_all(found), found, made=datetime.now(timezone.utc))
+    report = machine_report(checks.run_all(found), found, made=datetime.now(timezone.utc))
     formats.render("html", report)  # jinja2's import and the templates' compilation are no part of the page
     began = time.process_time()
     text = formats.render("html", report)

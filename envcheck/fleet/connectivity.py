@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet.output import BYTES_LIMIT, LINES_LIMIT, Said
+from envcheck.report.contents import REACH
 
-NAME = "fleet.reach"
+NAME = REACH
 SOURCE = "OpenSSH's own messages, 7.4 to 9.9"
 FAIL, UNKNOWN, WARN = Status.FAIL, Status.UNKNOWN, Status.WARN
 SSH_FAILED = 255

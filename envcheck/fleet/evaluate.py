@@ -11,13 +11,13 @@ from envcheck.collect import facts, snapshot
 from envcheck.core.errors import EnvcheckError
 from envcheck.core.facts import Facts
 from envcheck.core.language.findings import localised as in_language
-from envcheck.core.model import Answer, Finding, Status
+from envcheck.core.model import Answer, Finding
 from envcheck.fleet import clocks, connectivity, consistency, majority
 from envcheck.fleet.host_summary import Own
 from envcheck.fleet.host_summary import read as own_read
 from envcheck.fleet.outlier import Odd
 from envcheck.fleet.output import Said
-from envcheck.report.summary import counted, problems, verdict
+from envcheck.report.contents import HostReport, Report
 
 Judge = Callable[[Facts], list[Finding]]
 
@@ -36,43 +36,6 @@ class Host:
     @property
     def answered(self) -> bool:
         return bool(self.said)
-
-
-@dataclass(frozen=True)
-class Alike:
-    """One finding, and the hosts that have it; `seen` holds each wording with its own hosts."""
-
-    finding: Finding
-    hosts: tuple[str, ...]
-    seen: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """`odd` is told of the fleet, what is well between its hosts included; `named` by host what names it."""
-
-    hosts: tuple[Host, ...]
-    votes: tuple[majority.Vote, ...]
-    odd: tuple[Finding, ...]
-    named: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
-
-    def is_well(self, host: Host) -> bool:
-        """By its own findings, and named by none of the fleet's."""
-        return verdict([*host.findings, *self.named.get(host.name, ())]) is Status.OK
-
-    @property
-    def wrong(self) -> list[Finding]:
-        return [f for f in self.odd if f.status.is_problem]
-
-    @property
-    def well(self) -> list[Finding]:
-        """What was tried between the hosts and is well, or does not apply."""
-        return [f for f in self.odd if not f.status.is_problem]
-
-    @property
-    def findings(self) -> list[Finding]:
-        """What the verdict is of: each host's, and the votes'."""
-        return [*(f for host in self.hosts for f in host.findings), *self.odd]
 
 
 class Bench:
@@ -120,13 +83,15 @@ def opened(packed: bytes) -> tuple[dict[str, Answer], str]:
     return snapshot.parse(raw, "its answer")
 
 
-def fleet(hosts: Iterable[Host], between: Sequence[Odd] | None = None) -> Fleet:
+def compare_hosts(hosts: Iterable[Host], between: Sequence[Odd] | None = None) -> Report:
     """The hosts in their order, with the vote of those that answered; `between` is what was tried between them."""
     listed = tuple(hosts)
     found = majority.votes({host.name: host.said for host in listed if host.answered})
     rough = clocks.odd({host.name: host.offset for host in listed if host.offset})
     odd = [*majority.odd(found), *(rough if between is None else between)]
-    return Fleet(listed, tuple(found), tuple(merge_parts(one.finding for one in odd)), _named(odd))
+    named = _named(odd)
+    reports = (HostReport(h.findings, h.facts or Facts(), h.name, h.answered, named.get(h.name, ())) for h in listed)
+    return Report(tuple(reports), tuple(found), tuple(merge_parts(one.finding for one in odd)))
 
 
 def _named(odd: Iterable[Odd]) -> dict[str, tuple[Finding, ...]]:
@@ -137,31 +102,9 @@ def _named(odd: Iterable[Odd]) -> dict[str, tuple[Finding, ...]]:
     return {host: tuple(merge_parts(found)) for host, found in by_host.items()}
 
 
-def localised(fleet: Fleet) -> Fleet:
+def localised(report: Report) -> Report:
     """In the language that a person has chosen."""
-    hosts = tuple(replace(host, findings=tuple(in_language(host.findings))) for host in fleet.hosts)
-    named = {host: tuple(in_language(found)) for host, found in fleet.named.items()}
-    return replace(fleet, hosts=hosts, odd=tuple(in_language(fleet.odd)), named=named)
-
-
-def alike(hosts: Iterable[Host]) -> list[Alike]:
-    """What needs a look on the hosts, told once with all that have it; the worst first, then what most have."""
-    groups: dict[tuple[object, ...], dict[str, list[str]]] = {}
-    first: dict[tuple[object, ...], Finding] = {}
-    for host in hosts:
-        for f in host.findings:
-            if not counted(f).is_problem:
-                continue
-            for part in problems(f):
-                key = (part.name, part.status, part.device, part.remedy.words if part.remedy else "")
-                first.setdefault(key, part)
-                groups.setdefault(key, {}).setdefault(part.seen, []).append(host.name)
-    found = [
-        Alike(
-            first[key],
-            tuple(dict.fromkeys(name for names in seen.values() for name in names)),
-            {text: tuple(names) for text, names in seen.items()},
-        )
-        for key, seen in groups.items()
-    ]
-    return sorted(found, key=lambda a: (-a.finding.status, a.finding.name != connectivity.NAME, -len(a.hosts)))
+    hosts = (
+        replace(h, findings=tuple(in_language(h.findings)), outlier=tuple(in_language(h.outlier))) for h in report.hosts
+    )
+    return replace(report, hosts=tuple(hosts), shared=tuple(in_language(report.shared)))

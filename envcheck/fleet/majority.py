@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from envcheck.core.host_names import fold_hosts
-from envcheck.core.model import Finding, Remedy, Status
+from envcheck.core.model import Finding, Remedy
 from envcheck.fleet.consistency import TABLE, Values, Voted
 from envcheck.fleet.outlier import Odd
+from envcheck.report.contents import Vote
 
 SHOWN = 3  # subjects in a sentence
-
-
-@dataclass(frozen=True)
-class Vote:
-    """One subject: what most say, and the others; `most` is None where no value has more than half."""
-
-    name: str
-    subject: str
-    most: str | None
-    values: Mapping[str, tuple[str, ...]]  # value → hosts, most first
-    status: Status
-    words: str
-
-    @property
-    def agreed(self) -> bool:
-        return len(self.values) == 1
-
-    @property
-    def others(self) -> Mapping[str, tuple[str, ...]]:
-        return {value: hosts for value, hosts in self.values.items() if value != self.most}
 
 
 def votes(told: Mapping[str, Mapping[str, Values]]) -> list[Vote]:

@@ -14,7 +14,7 @@ from envcheck.job.repeat_options import format_job_options
 from envcheck.job.request import JobRequest
 from envcheck.job.resolve import resolve
 from envcheck.job.select import NoFittingRecipeError
-from envcheck.report.summary import NextCommand
+from envcheck.report.contents import NextCommand
 from installers.recipes.recipe import Recipe
 from installers.recipes.recipe_digest import digest
 

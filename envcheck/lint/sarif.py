@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from urllib.parse import quote
 
 from envcheck.core.lint.model import Remark
 from envcheck.core.model import Status
 from envcheck.core.secrets import redact
-from envcheck.core.version import __version__
 from envcheck.lint.lint import Result
 from envcheck.lint.show import source_line
 from envcheck.lint.table import BY_NAME
+from envcheck.report.sarif_log import write_log
 
-SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "note"}
 
 
 def as_sarif(result: Result) -> str:
-    names = list(dict.fromkeys(remark.rule for remark in (*result.remarks, *result.waived)))
-    driver = {
-        "name": "envcheck",
-        "version": __version__,
-        "rules": [_rule(name) for name in names],
-    }
-    remarks = [_result(result, remark, names, waived=False) for remark in result.remarks]
-    remarks += [_result(result, remark, names, waived=True) for remark in result.waived]
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": remarks}
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, ensure_ascii=False)
+    remarks = [_result(result, remark, waived=False) for remark in result.remarks]
+    remarks += [_result(result, remark, waived=True) for remark in result.waived]
+    return write_log(remarks, _rule)
 
 
 def _rule(name: str) -> dict[str, Any]:
@@ -43,7 +34,7 @@ def _rule(name: str) -> dict[str, Any]:
     }
 
 
-def _result(result: Result, remark: Remark, names: list[str], waived: bool) -> dict[str, Any]:
+def _result(result: Result, remark: Remark, waived: bool) -> dict[str, Any]:
     line, column = result.source.place(remark.start)
     end_line, end_column = result.source.place(remark.end)
     name = "stdin" if result.source.name == "-" else result.source.name
@@ -51,7 +42,6 @@ def _result(result: Result, remark: Remark, names: list[str], waived: bool) -> d
     region |= {"snippet": {"text": source_line(result, remark)}}  # type: ignore[dict-item]
     found: dict[str, Any] = {
         "ruleId": remark.rule,
-        "ruleIndex": names.index(remark.rule),
         "level": _LEVELS[remark.severity],
         "kind": "fail" if remark.severity is not Status.UNKNOWN else "open",
         "message": {"text": f"{redact(remark.seen)}. Next: {redact(remark.remedy)}"},

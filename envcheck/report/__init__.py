@@ -1,8 +1,7 @@
-"""Findings for people and for programs: one file a format.  A report decides nothing; it writes what was judged."""
+"""Findings for people and for programs, of one host or many: a module a format.  A report decides nothing."""
 
-from envcheck.report.document import as_json
+from envcheck.report.contents import HostReport, Report
 from envcheck.report.style import Style
-from envcheck.report.summary import Report, exit_code, next_step, safe, verdict
-from envcheck.report.text import as_text, listing
+from envcheck.report.summary import exit_code, next_step, safe, verdict
 
-__all__ = ["Report", "Style", "as_json", "as_text", "exit_code", "listing", "next_step", "safe", "verdict"]
+__all__ = ["HostReport", "Report", "Style", "exit_code", "next_step", "safe", "verdict"]

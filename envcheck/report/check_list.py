@@ -6,13 +6,31 @@ import json
 
 from envcheck.checks import CHECKS, known_issues
 from envcheck.core.check import Check
+from envcheck.core.language import say
+from envcheck.core.language.width import wrap
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.deep import table
+from envcheck.report.summary import safe
 
 
 def listed(own: tuple[Check, ...] = ()) -> tuple[Check, ...]:
     """The same for people and for programs; the tests of --deep are for machines without cards, too."""
     return (*CHECKS, *table.checks(cards=False), *own)
+
+
+def as_text(width: int, own: tuple[Check, ...] = ()) -> str:
+    """--list-checks; `own` are the site's."""
+    checks = listed(own)
+    names = [safe(c.name) for c in checks]
+    wide = max(map(len, names)) + 2
+    whom = [f"{c.applies_to}{', with --deep' if c.area == table.AREA else ''}" for c in checks]
+    told = [f"{safe(say(' '.join(c.says.split())))} [{say(one)}]" for c, one in zip(checks, whom, strict=True)]
+    rows = [wrap(words, max(30, width - wide)) for words in told]
+    return "\n".join(
+        line
+        for name, row in zip(names, rows, strict=True)
+        for line in (f"{name:{wide}}{row[0]}", *(" " * wide + more for more in row[1:]))
+    )
 
 
 def as_json(own: tuple[Check, ...] = ()) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.report.summary import Report
+from envcheck.report.contents import Report
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ FORMATS = {
     "prometheus": Format("envcheck.report.prometheus", (".prom",)),
     "markdown": Format("envcheck.report.markdown", (".md",)),
 }
+WITH_FACTS = ("html", "prometheus")  # these show the devices of hosts
 
 
 def render(name: str, report: Report) -> str:

@@ -1,4 +1,4 @@
-"""For a CI server: a test suite an area, a test case a check of one vendor's devices or of the machine.
+"""For a CI server: a test suite an area of a host, a test case a check of one vendor's devices or of the machine.
 
 A failure is a failure; what could not be determined is an error; what does not apply, is blocked or is waived is
 skipped, and its type and message say which.  JUnit has no warning: one passes and says so in its output, or, with
@@ -13,7 +13,8 @@ from xml.etree import ElementTree  # it writes here; nothing is read
 
 from envcheck.core.language import say
 from envcheck.core.model import Finding, Status
-from envcheck.report.summary import Report, head, next_line, safe, summary
+from envcheck.report.contents import HostReport, Report
+from envcheck.report.summary import AMONG_HOSTS, head, next_step, one_line, safe, summary
 
 # Status -> the element that says so, none: the case passes.
 ELEMENTS = {
@@ -22,35 +23,37 @@ ELEMENTS = {
     Status.UNKNOWN: "error",
     Status.FAIL: "failure",
 }
-# What a skipped case says before what was seen.
 
 
 def render(report: Report) -> str:
-    root = ElementTree.Element("testsuites", {"name": head(report.facts), **_sums(report.findings, report.strict)})
-    for area, findings in groupby(report.findings, key=lambda f: f.name.partition(".")[0]):
-        _suite(root, area, list(findings), report)
+    root = ElementTree.Element("testsuites", {"name": head(report), **_sums(report.findings, report.strict)})
+    shared = (HostReport(report.shared, name=AMONG_HOSTS),) if report.shared else ()
+    for host in (*shared, *report.hosts):
+        for area, findings in groupby(host.findings, key=lambda f: f.name.partition(".")[0]):
+            _suite(root, host, safe(area), list(findings), report)
     ElementTree.indent(root, " ")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _suite(root: ElementTree.Element, area: str, findings: list[Finding], report: Report) -> None:
-    host = report.facts.host
-    suite = ElementTree.SubElement(root, "testsuite", {"name": safe(area), **_sums(findings, report.strict)})
+def _suite(root: ElementTree.Element, host: HostReport, area: str, findings: list[Finding], report: Report) -> None:
+    """An area of this machine, or HOST.AREA; what a comparison of the hosts found is in the suite `fleet`."""
+    place = host.facts.host
+    name = f"{safe(host.name)}.{area}" if host.name and host.name != AMONG_HOSTS else host.name or area
+    suite = ElementTree.SubElement(root, "testsuite", {"name": name, **_sums(findings, report.strict)})
     suite.set("skipped", str(sum(_element(f, report.strict) == "skipped" for f in findings)))
-    suite.set("hostname", safe(host.hostname or "") if host else "")
+    suite.set("hostname", safe(host.name or (place.hostname if place else None) or ""))
     if report.made:
         suite.set("timestamp", report.made.strftime("%Y-%m-%dT%H:%M:%S"))
     told = ElementTree.SubElement(suite, "properties")
-    ElementTree.SubElement(told, "property", name="verdict", value=summary(report.findings))
-    ElementTree.SubElement(told, "property", name="next_step", value=next_line(report.findings))
+    ElementTree.SubElement(told, "property", name="verdict", value=summary(host.findings))
+    ElementTree.SubElement(told, "property", name="next_step", value=one_line(next_step(host.findings)))
     for finding in findings:
-        _case(suite, finding, report.strict)
+        _case(suite, name, finding, report.strict)
 
 
-def _case(suite: ElementTree.Element, finding: Finding, strict: bool) -> None:
+def _case(suite: ElementTree.Element, classname: str, finding: Finding, strict: bool) -> None:
     name = safe(f"{finding.name} ({finding.device})" if finding.device else finding.name)
-    area = safe(finding.name).partition(".")[0]
-    case = ElementTree.SubElement(suite, "testcase", name=name, classname=f"envcheck.{area}", time="0")
+    case = ElementTree.SubElement(suite, "testcase", name=name, classname=f"envcheck.{classname}", time="0")
     element = _element(finding, strict)
     if element:
         said = ElementTree.SubElement(case, element, type=finding.status.name, message=_message(finding))

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from envcheck.core.facts import VendorFacts
 from envcheck.core.findings import label
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import say
 from envcheck.core.model import Finding, Status
+from envcheck.report.contents import FindingGroup, HostReport, Report, group_findings, problems
 from envcheck.report.style import MARKS
 from envcheck.report.summary import (
-    Report,
+    advise,
     aside,
+    common_rows,
     counted,
-    counts,
     group_blocked,
     head,
-    next_step,
-    problems,
     safe,
     summary,
+    tally,
     title,
     verdict,
 )
@@ -42,33 +44,50 @@ _NUMBERED = re.compile(r"^(\d+)(?=[.)])")
 
 
 def render(report: Report) -> str:
-    areas = [(a, list(some)) for a, some in groupby(report.findings, key=lambda f: f.name.partition(".")[0])]
-    told, blocked = counts(report.findings), group_blocked(report.findings)
+    words, command = advise(report)
     lines = [
-        f"# {_words(head(report.facts))}",
+        f"# {_words(head(report))}",
         "",
-        f"**{MARKS[verdict(report.findings)]} {_words(summary(report.findings))}**{aside(told) if told else ''}",
+        f"**{MARKS[verdict(report.findings)]} {_words(summary(report.findings))}**{tally(report)}",
         "",
-        *_next(report),
-        "",
-        f"| | {say('area')} | {' | '.join(say(word) for word in COLUMNS.values())} |",
-        f"| --- | --- |{' ---: |' * len(COLUMNS)}",
-        *(_row(area, some) for area, some in areas),
-        *(line for v in report.facts.vendors for line in _cards(v)),
-        *(line for area, some in areas for line in _area(area, some, blocked)),
+        f"{say('Next: ')}{_words(words)}",
+        *(_code([command]) if command else ()),
+        *(_of_machine(report.local) if report.local else _of_hosts(report)),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _next(report: Report) -> Iterator[str]:
-    words, _, command = next_step(report.findings).partition("\n")
-    if not words and verdict(report.findings) is Status.NOT_APPLICABLE:
-        words, command = say("Ask for a check that applies here:"), "envcheck doctor --list-checks"
-    elif not words:
-        words, command = say(report.next_command.words), report.next_command.command
-    yield f"{say('Next: ')}{_words(words)}"
-    if command:
-        yield from _code([command])
+def _of_machine(host: HostReport) -> Iterator[str]:
+    areas = [(a, list(some)) for a, some in groupby(host.findings, key=lambda f: f.name.partition(".")[0])]
+    blocked = group_blocked(host.findings)
+    yield ""
+    yield f"| | {say('area')} | {' | '.join(say(word) for word in COLUMNS.values())} |"
+    yield f"| --- | --- |{' ---: |' * len(COLUMNS)}"
+    yield from (_row(area, some) for area, some in areas)
+    yield from (line for v in host.facts.vendors for line in _cards(v))
+    yield from (line for area, some in areas for line in _area(area, some, blocked))
+
+
+def _of_hosts(report: Report) -> Iterator[str]:
+    table = [f"| {' | '.join(map(_words, row))} |" for row in common_rows(report)]
+    wrong = [f for f in report.shared if f.status.is_problem]
+    tried = [f"* {_words(f.name)}{say(': ')}{_words(f.seen)}" for f in report.shared if not f.status.is_problem]
+    odd = [line for f in wrong for part in problems(f) for line in _problem(part, ())]
+    groups = [line for group in group_findings(report.hosts) for line in _group(group)]
+    common = ["", "| | | |", "| --- | --- | --- |", *table] if table else []
+    for title_, lines in (("Common", common), ("Odd ones", odd), ("Hosts", groups)):
+        yield from ("", f"## {_words(say(title_))}", *lines) if lines else ()
+    yield from ("", f"## {_words(say('Between the hosts'))}", "", *tried) if tried else ()
+
+
+def _group(group: FindingGroup) -> Iterator[str]:
+    """What the hosts have, with its wordings where there are several."""
+    several = len(group.seen) > 1
+    yield from _problem(replace(group.finding, seen="") if several else group.finding, (), fold_hosts(group.hosts))
+    if several:
+        yield ""
+        for seen, hosts in group.seen.items():
+            yield f"* {_words(fold_hosts(hosts))}{say(': ')}{_words(seen)}"
 
 
 def _row(area: str, findings: list[Finding]) -> str:
@@ -105,9 +124,11 @@ def _area(area: str, findings: list[Finding], blocked: Mapping[str, Sequence[str
         yield from ("", *(f"* {heading(f)}{say(': ')}{_words(f.seen)}" for f in left))
 
 
-def _problem(finding: Finding, blocks: Sequence[str]) -> Iterator[str]:
+def _problem(finding: Finding, blocks: Sequence[str], hosts: str = "") -> Iterator[str]:
+    where = f"{_words(hosts)}{say(': ')}" if hosts else ""
     waived = f" *{say('waived ')}{_words(finding.waived)}*" if finding.waived else ""
-    yield from ("", f"{heading(finding)}{say(': ')}{_words(finding.seen)}{waived}")
+    seen = f"{say(': ')}{_words(finding.seen)}" if finding.seen else ""
+    yield from ("", f"{where}{heading(finding)}{seen}{waived}")
     if finding.evidence:
         yield from _code(finding.evidence)
     if blocks:

@@ -1,19 +1,20 @@
 """For Prometheus: the text exposition format, 0.0.4, for node_exporter's textfile collector.
 
-Names follow its conventions: a prefix, base units (bytes, celsius, watts, ratios), and no label that is already the
-target's, such as its host.
+Names follow its conventions: a prefix, base units (bytes, celsius, watts, ratios).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from envcheck.core.facts import VendorFacts
 from envcheck.core.findings import label
 from envcheck.core.model import Device, Finding, Status
 from envcheck.core.units import MIB
 from envcheck.core.version import __version__
-from envcheck.report.summary import Report, exit_code, safe
+from envcheck.report.contents import HostReport, Report
+from envcheck.report.summary import exit_code, safe
 
 Sample = tuple[Mapping[str, str], float]
 STATUSES = ", ".join(status.name.lower() for status in Status)
@@ -43,22 +44,28 @@ def render(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    findings = report.findings
     yield from _metric("envcheck_info", "Which envcheck looked.", [({"version": __version__}, 1)])
     if report.made:
         words = "When the machine was examined, in seconds since 1970."
         yield from _metric("envcheck_examined_timestamp_seconds", words, [({}, report.made.timestamp())])
-    code = exit_code(findings, report.strict)
+    code = exit_code(report.findings, report.strict)
     yield from _metric("envcheck_exit_code", "0 fit; 1 a check failed; 3 a check could not run.", [({}, code)])
-    words = f"The status of a check ({STATUSES}): 1, or 0 where a waiver accepts it."
-    yield from _metric("envcheck_check_status", words, _statuses(findings))
-    words = "Checks by status; waived ones apart."
-    yield from _metric("envcheck_checks", words, _counts(findings))
-    words = "A check that a waiver of envcheck.toml accepts: the reason, and its last day."
-    yield from _metric("envcheck_waived", words, _waivers(findings))
-    yield from _metric("envcheck_device_info", "What the device calls itself.", _named(report.facts.vendors))
+    if not report.local:
+        words = "Whether the host answered, 1 or 0."
+        yield from _metric("envcheck_host_answered", words, _each(report, lambda h: [({}, int(h.answered))]))
+        words = f"The status of a check among the hosts ({STATUSES}): 1."
+        yield from _metric("envcheck_fleet_status", words, _statuses(report.shared))
+    for name, (words, samples) in HOST.items():
+        yield from _metric(name, words, _each(report, samples))
     for name, (words, figure) in DEVICE.items():
-        yield from _metric(name, words, _figures(report.facts.vendors, figure))
+        yield from _metric(name, words, _each(report, partial(_figures, figure)))
+
+
+def _each(report: Report, samples: Callable[[HostReport], Iterable[Sample]]) -> Iterator[Sample]:
+    """Of every host; the label `host` is for a look from elsewhere: a node's own collector knows its host."""
+    for host in report.hosts:
+        for labels, value in samples(host):
+            yield ({"host": host.name, **labels} if host.name else labels), value
 
 
 def _metric(name: str, words: str, samples: Iterable[Sample]) -> Iterator[str]:
@@ -99,15 +106,15 @@ def _waivers(findings: Iterable[Finding]) -> Iterator[Sample]:
         yield {**labels, "reason": reason, "until": until}, 1
 
 
-def _named(vendors: Iterable[VendorFacts]) -> Iterator[Sample]:
-    for labels, d in _devices(vendors):
+def _named(host: HostReport) -> Iterator[Sample]:
+    for labels, d in _devices(host.facts.vendors):
         more = {"name": d.name, "uuid": d.uuid, "bus_id": d.bus_id, "health": d.health}
         yield {**labels, **{key: value or "" for key, value in more.items()}}, 1
 
 
-def _figures(vendors: Iterable[VendorFacts], figure: Callable[[Device], float | None]) -> Iterator[Sample]:
+def _figures(figure: Callable[[Device], float | None], host: HostReport) -> Iterator[Sample]:
     """A figure that the tool does not tell has no sample: 0 would be an answer."""
-    for labels, d in _devices(vendors):
+    for labels, d in _devices(host.facts.vendors):
         value = figure(d)
         if value is not None:
             yield labels, value
@@ -122,3 +129,18 @@ def _devices(vendors: Iterable[VendorFacts]) -> Iterator[tuple[dict[str, str], D
 
 def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
+
+
+# name -> HELP, and the samples of a host.
+HOST: dict[str, tuple[str, Callable[[HostReport], Iterable[Sample]]]] = {
+    "envcheck_check_status": (
+        f"The status of a check ({STATUSES}): 1, or 0 where a waiver accepts it.",
+        lambda host: _statuses(host.findings),
+    ),
+    "envcheck_checks": ("Checks by status; waived ones apart.", lambda host: _counts(host.findings)),
+    "envcheck_waived": (
+        "A check that a waiver of envcheck.toml accepts: the reason, and its last day.",
+        lambda host: _waivers(host.findings),
+    ),
+    "envcheck_device_info": ("What the device calls itself.", _named),
+}

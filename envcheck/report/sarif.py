@@ -7,17 +7,17 @@ person to decide.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from envcheck.core.check import Check
 from envcheck.core.language import chosen, say
 from envcheck.core.model import Finding, Status
-from envcheck.core.version import __version__
-from envcheck.report.summary import Report, exit_code, head, next_line, safe, summary, title
+from envcheck.report.contents import Report
+from envcheck.report.sarif_log import write_log
+from envcheck.report.summary import AMONG_HOSTS, exit_code, head, next_line, safe, summary, title
 
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # Status -> kind and level; a level other than none goes with kind fail alone (3.27.10).
 KINDS = {
     Status.OK: ("pass", "none"),
@@ -30,24 +30,29 @@ KINDS = {
 
 
 def render(report: Report) -> str:
-    from envcheck.checks import CHECKS
-
-    names = list(dict.fromkeys(safe(f.name) for f in report.findings))
-    known = {check.name: check for check in CHECKS}
-    driver = {"name": "envcheck", "version": __version__, "rules": [_rule(name, known.get(name)) for name in names]}
-    run = {
-        "tool": {"driver": driver},
-        "automationDetails": {"id": "envcheck doctor/", "description": {"text": head(report.facts)}},
-        "invocations": [_invocation(report)],
-        "columnKind": "unicodeCodePoints",
-        "results": [_result(f, names, _machine(report)) for f in report.findings],
-        "properties": {"verdict": summary(report.findings), "nextStep": next_line(report.findings)},
-    }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, ensure_ascii=True) + "\n"
+    results = [_result(f, place) for place, found in _places(report) for f in found]
+    name = "envcheck doctor/" if report.local else "envcheck doctor --hosts/"
+    return write_log(
+        results,
+        _rule,
+        automationDetails={"id": name, "description": {"text": head(report)}},
+        invocations=[_invocation(report)],
+        properties={"verdict": summary(report.findings), "nextStep": next_line(report)},
+    )
 
 
-def _rule(name: str, check: Check | None) -> dict[str, Any]:
+def _places(report: Report) -> Iterator[tuple[str, Sequence[Finding]]]:
+    """Where results are, with them: among the hosts, on each host, or on this machine by its own name."""
+    if report.shared:
+        yield AMONG_HOSTS, report.shared
+    for host in report.hosts:
+        own = (host.facts.host.hostname if host.facts.host else None) or "machine"
+        yield safe(host.name or own) or "host", host.findings
+
+
+def _rule(name: str) -> dict[str, Any]:
     """A site's own check is known by its name alone."""
+    check = _checks().get(name)
     area = name.partition(".")[0]
     rule: dict[str, Any] = {"id": name, "properties": {"tags": [title(area)]}}
     if check:
@@ -58,8 +63,11 @@ def _rule(name: str, check: Check | None) -> dict[str, Any]:
     return rule
 
 
-def _machine(report: Report) -> str:
-    return safe((report.facts.host.hostname if report.facts.host else None) or "") or "machine"
+@cache
+def _checks() -> dict[str, Check]:
+    from envcheck.checks import CHECKS
+
+    return {check.name: check for check in CHECKS}
 
 
 def _invocation(report: Report) -> dict[str, Any]:
@@ -69,12 +77,11 @@ def _invocation(report: Report) -> dict[str, Any]:
     return told
 
 
-def _result(finding: Finding, names: Sequence[str], machine: str) -> dict[str, Any]:
+def _result(finding: Finding, machine: str) -> dict[str, Any]:
     kind, level = KINDS[finding.status]
     place = f"{machine}/{safe(finding.device)}" if finding.device else machine
     result: dict[str, Any] = {
         "ruleId": safe(finding.name),
-        "ruleIndex": names.index(safe(finding.name)),
         "kind": kind,
         "level": level,
         "message": {"text": _message(finding)},

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from envcheck.core.errors import FIT, UNFIT, UNTOLD
 from envcheck.core.facts import Facts, VendorFacts
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import say
 from envcheck.core.language.width import tidy
 from envcheck.core.model import Finding, Remedy, Status
 from envcheck.core.text import plain
-from envcheck.report.style import Style
+from envcheck.report.contents import HostReport, Report, group_findings
 
 TEXT_LIMIT = 400
+AMONG_HOSTS = "fleet"  # the area of what only a comparison of hosts finds
 TITLES = {
     "driver": "Driver and tool",
     "devices": "Devices",
@@ -31,38 +31,15 @@ TITLES = {
     "own": "Your own checks",
     "fleet": "Among the hosts",
 }
+# Votes with a row each; of packages, variables and interfaces there are too many: those that differ are named.
+COMMON = ("fleet.cards", "fleet.driver", "fleet.firmware", "fleet.toolkit", "fleet.architecture", "fleet.os",
+          "fleet.kernel", "fleet.numa", "fleet.python", "fleet.ports",
+          "fleet.tls", "fleet.rank_table", "fleet.synchronised")  # fmt: skip
 # Checks that block others come first.
 ROOTS = ("driver.tool", "driver.whole_answer", "job.device", "devices.present", "engine.reachable")
 _SENTENCE = re.compile(r".*?(?:[.](?=\s|$)|。)|.+")
 # Bidirectional overrides can make text read as what it is not; the rest of what is not printable goes by isprintable.
 _BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-@dataclass(frozen=True)
-class NextCommand:
-    """What to do where nothing is amiss: in words, and as a command that works as it stands on that machine."""
-
-    words: str = "See which recipe fits this machine:"
-    command: str = "envcheck recipes"
-
-
-@dataclass(frozen=True)
-class Report:
-    """All that a format may want: `style` is the terminal's, `lang` of the words around the findings, `made` when.
-
-    `job` is the document of the named job, None without one; `assumed_host` says for which other host it is resolved.
-    `next_command` is for a machine on which nothing is amiss.
-    """
-
-    findings: Sequence[Finding]
-    facts: Facts
-    strict: bool = False
-    style: Style | None = None
-    lang: str = "en"
-    made: datetime | None = None
-    job: Mapping[str, Any] | None = None
-    assumed_host: str = ""
-    next_command: NextCommand = NextCommand()
 
 
 def verdict(findings: Iterable[Finding]) -> Status:
@@ -104,12 +81,6 @@ def blocking(finding: Finding) -> list[str]:
     return list(dict.fromkeys(part.blocked_by for part in (finding, *finding.details) if part.blocked_by))
 
 
-def problems(finding: Finding) -> list[Finding]:
-    """What is amiss, each part of it with the check's own status; nothing where all is well."""
-    parts = (replace(finding, details=()), *finding.details) if finding.details else (finding,)
-    return [replace(part, status=finding.status) for part in parts if part.status.is_problem]
-
-
 def next_step(findings: Sequence[Finding]) -> str:
     """The one thing to do first: what the worst finding advises, in a sentence, and its first command."""
     worst = worst_first(findings)
@@ -121,9 +92,42 @@ def next_step(findings: Sequence[Finding]) -> str:
     return f"{said}{say(':')}\n{safe(remedy.commands[0])}" if remedy.commands else f"{said}{say('.')}"
 
 
-def next_line(findings: Sequence[Finding]) -> str:
-    """The next step with its command in one line, for programs."""
-    return tidy(next_step(findings).replace("\n", " "))
+def next_line(report: Report) -> str:
+    """The next step with its command in one line, for programs; empty where this machine needs none."""
+    if report.local and not worst_first(report.findings):
+        return ""
+    return one_line("\n".join(filter(None, advise(report))))
+
+
+def one_line(step: str) -> str:
+    return tidy(step.replace("\n", " "))
+
+
+def advise(report: Report) -> tuple[str, str]:
+    """What to do first, in words, and as a command, empty without one.
+
+    Of many hosts it is the worst finding with the hosts that have it, a host's own before the comparison's, which
+    often follows from it.
+    """
+    worst = max(problems_once(report), key=lambda pair: pair[1].status, default=None)
+    if report.local and (step := next_step(report.findings)):
+        words, _, command = step.partition("\n")
+    elif verdict(report.findings) is Status.NOT_APPLICABLE:
+        words, command = say("Ask for a check that applies here:"), "envcheck doctor --list-checks"
+    elif report.local:
+        words, command = say(report.next_command.words), report.next_command.command
+    elif worst is None:
+        words, command = say("start the job, or ask about it first with --model and --method."), ""
+    else:
+        where = f"{safe(fold_hosts(worst[0]))}: " if worst[0] else ""
+        words, _, command = (where + next_step([replace(worst[1], waived="")])).partition("\n")
+    return words, command
+
+
+def problems_once(report: Report) -> list[tuple[tuple[str, ...], Finding]]:
+    """What needs a look, with the hosts that have it; what several hosts share counts once, `()` is the comparison."""
+    groups = [(group.hosts, group.finding) for group in group_findings(report.hosts)]
+    return [*groups, *(((), f) for f in report.shared if f.status.is_problem)]
 
 
 def summary(findings: Sequence[Finding]) -> str:
@@ -153,18 +157,64 @@ def counts(findings: Iterable[Finding]) -> str:
     return say(", ").join(words + [say(f"{waived} waived")] * bool(waived))
 
 
+def tally(report: Report) -> str:
+    """In brackets behind the verdict: how many checks have which status, of many hosts how many of them are well."""
+    found = report.findings if report.local else [f for _, f in problems_once(report)]
+    parts = [] if report.local else [say(count_well(report.hosts))]
+    told = say("; ").join(filter(None, [*parts, counts(found)]))
+    return aside(told) if told else ""
+
+
+def common_rows(report: Report) -> list[tuple[str, str, str]]:
+    """What most of the hosts have: the subject, the value, and which hosts have it."""
+    rows = [v for v in report.votes if v.name in COMMON and v.most is not None]
+    return [(say(safe(v.subject)), safe(v.most or ""), safe(fold_hosts(v.majority))) for v in rows]
+
+
+def is_well(host: HostReport) -> bool:
+    """By its own findings, and named by none of the comparison's."""
+    return verdict(host.all_findings) is Status.OK
+
+
+def count_well(hosts: Sequence[HostReport]) -> str:
+    """As in 3 of 8 hosts are well."""
+    well = sum(map(is_well, hosts))
+    if len(hosts) == 1:
+        return "the host is well" if well else "the host is not well"
+    return f"{well} of {len(hosts)} hosts {'is' if well == 1 else 'are'} well"
+
+
 def safe(text: str) -> str:
     """One line without control characters, cut to a bounded length."""
     flat = _BIDI.sub("", plain(text[: 8 * TEXT_LIMIT])).replace("\t", " ")
     return "".join(c if c.isprintable() else " " for c in flat).strip()[:TEXT_LIMIT]
 
 
-def head(facts: Facts) -> str:
+def head(report: Report) -> str:
+    """Which host, or hosts, and what is there."""
+    return _head_of_machine(report.local.facts) if report.local else _head_of_hosts(report.hosts)
+
+
+def _head_of_machine(facts: Facts) -> str:
     host = facts.host
     cards = [_cards(v) for v in facts.vendors]
     where = say(f"envcheck doctor on {host.hostname}") if host and host.hostname else "envcheck doctor"
     job = say(f", for {facts.wanted.recipe} {facts.wanted.method}") if facts.wanted else ""
     return safe(f"{where}{say(': ')}{say(', ').join(cards) or say('no accelerator, examined as cpu')}{job}")
+
+
+def _head_of_hosts(hosts: Sequence[HostReport]) -> str:
+    names, silent = [h.name for h in hosts], [h.name for h in hosts if not h.answered]
+    asked = f"{len(names)} {'host' if len(names) == 1 else 'hosts'}"
+    return safe(say(f"envcheck doctor on {fold_hosts(names)}: {asked}, {_answered(names, silent)}"))
+
+
+def _answered(names: Sequence[str], silent: Sequence[str]) -> str:
+    if len(names) == 1:
+        return "it did not answer" if silent else "it answered"
+    if len(silent) == len(names):
+        return "none answered"
+    return f"all but {fold_hosts(silent)} answered" if silent else "all answered"
 
 
 def _cards(v: VendorFacts) -> str:

@@ -1,4 +1,4 @@
-"""For people, in a terminal: a line an area, details where something is wrong, then the verdict and the next step.
+"""For people, in a terminal: details where something is wrong, the verdict and the next step.
 
 After flutter doctor's manner.  What a tool printed is shown without its control characters: a recording may come from a
 stranger.
@@ -9,70 +9,107 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
-from envcheck.core.facts import Facts
+from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import say
 from envcheck.core.language.width import columns, wrap
 from envcheck.core.model import Finding, Status
 from envcheck.core.text import plain
+from envcheck.report.contents import FindingGroup, HostReport, Report, group_findings, problems
 from envcheck.report.style import Style
 from envcheck.report.summary import (
     COUNTED,
-    Report,
+    advise,
     aside,
     blocking,
+    common_rows,
     counted,
-    counts,
     group_blocked,
     head,
     next_step,
-    problems,
     safe,
     summary,
+    tally,
     title,
     verdict,
 )
 from envcheck.vendors import VENDORS
 
-if TYPE_CHECKING:
-    from envcheck.core.check import Check
+COUNTED_ROWS = {
+    "fleet.packages": "packages", "fleet.mtu": "MTUs", "fleet.image": "images", "fleet.environment": "variables"
+}  # fmt: skip
+WORDINGS, EVIDENCE_LIMIT = 3, 4  # of a finding that several hosts have
 
 
 def render(report: Report) -> str:
-    style = report.style or Style()
-    areas = groupby(report.findings, key=lambda f: f.name.partition(".")[0])
-    blocked = group_blocked(report.findings)
-    lines = [line for area, some in areas for line in _area(area, list(some), blocked, style)]
-    text = "\n".join([*_wrapped(_first_line(report), style, ""), "", *lines, "", *_end(report, style)])
-    return (text if style.unicode else _ascii(text)) + "\n"
+    first = f"{head(report)}{say('; ') + safe(say(report.assumed_host)) if report.assumed_host else ''}"
+    body = _of_machine(report, report.local) if report.local else _of_hosts(report)
+    text = "\n".join([*_wrapped(first, report.style, ""), "", *body]).rstrip() + "\n"
+    return text if report.style.unicode else _ascii(text)
 
 
-def as_text(findings: Sequence[Finding], facts: Facts, style: Style | None = None) -> str:
-    return render(Report(findings, facts, style=style))
+def _of_machine(report: Report, host: HostReport) -> Iterator[str]:
+    """A line an area, with what is amiss under it; the verdict is last, where the eye is."""
+    blocked = group_blocked(host.findings)
+    for area, some in groupby(host.findings, key=lambda f: f.name.partition(".")[0]):
+        yield from _area(area, list(some), blocked, report.style)
+    yield from ("", *_verdict(report))
+    step, under = next_step(host.findings), " " * columns(say("Next: "))
+    if not step and verdict(host.findings) is not Status.NOT_APPLICABLE and not host.facts.wanted:
+        words = say("or ask about your own job, with --model and --method")
+        yield from _wrapped(words, report.style, under, len(under))
 
 
-def _first_line(report: Report) -> str:
-    assumed = f"{say('; ')}{safe(say(report.assumed_host))}" if report.assumed_host else ""
-    return f"{head(report.facts)}{assumed}"
+def _of_hosts(report: Report) -> Iterator[str]:
+    """The verdict is first; then what hosts share, once."""
+    style = report.style
+    yield from (*_verdict(report), "", *_common(report, style))
+    odd = [line for f in report.shared for part in problems(f) for line in _problem(f.name, part, style)]
+    tried = [line for f in report.shared if not f.status.is_problem for line in _problem(f.name, f, style)]
+    groups = [line for group in group_findings(report.hosts) for line in _group(group, style)]
+    for title_, lines in (("Odd ones", odd), ("Between the hosts", tried), ("Hosts", groups)):
+        yield from (say(title_), *lines, "") if lines else ()
 
 
-def listing(width: int, own: tuple[Check, ...] = ()) -> str:
-    """--list-checks; `own` are the site's."""
-    from envcheck.deep import table
-    from envcheck.report.check_list import listed
+def _verdict(report: Report) -> Iterator[str]:
+    style, (words, command) = report.style, advise(report)
+    mark = f"{style.mark(verdict(report.findings))} "
+    yield from _wrapped(f"{summary(report.findings)}{tally(report)}", style, mark, 4)
+    if command.startswith("envcheck train"):
+        yield f"{say('Next: ')}{command}"
+        return
+    yield from _wrapped(words, style, say("Next: "), 6)
+    if command:
+        yield f"          {command}"
 
-    checks = listed(own)
-    names = [safe(c.name) for c in checks]
-    wide = max(map(len, names)) + 2
-    whom = [f"{c.applies_to}{', with --deep' if c.area == table.AREA else ''}" for c in checks]
-    told = [f"{safe(say(' '.join(c.says.split())))} [{say(one)}]" for c, one in zip(checks, whom, strict=True)]
-    rows = [wrap(words, max(30, width - wide)) for words in told]
-    return "\n".join(
-        line
-        for name, row in zip(names, rows, strict=True)
-        for line in (f"{name:{wide}}{row[0]}", *(" " * wide + more for more in row[1:]))
-    )
+
+def _common(report: Report, style: Style) -> Iterator[str]:
+    """What most hosts have, a row a subject; of packages and the like how many are equal."""
+    told = [(subject, f"{value}  {hosts}") for subject, value, hosts in common_rows(report)]
+    if not told:
+        return
+    same = {what: sum(v.name == name and v.agreed for v in report.votes) for name, what in COUNTED_ROWS.items()}
+    told += [(say(what), say(f"{n} alike")) for what, n in same.items() if n]
+    wide = max(columns(subject) for subject, _ in told)
+    yield say("Common")
+    for subject, value in told:
+        yield from _wrapped(value, style, f"    {subject}{' ' * (wide - columns(subject))}  ")
+    yield ""
+
+
+def _group(group: FindingGroup, style: Style) -> Iterator[str]:
+    """One wording in a line; of several each with its hosts."""
+    where, f = f"{safe(fold_hosts(group.hosts))}{say(': ')}{safe(group.finding.name)}", group.finding
+    if len(group.seen) == 1:
+        yield from _problem(where, f, style, EVIDENCE_LIMIT)
+        return
+    yield from _wrapped(f"{where}{say(':')}", style, f"    {style.mark(f.status)} ", 8)
+    for seen, hosts in list(group.seen.items())[:WORDINGS]:
+        yield from _wrapped(f"{safe(fold_hosts(hosts))}{say(': ')}{safe(seen)}", style, "        ", 8)
+    if len(group.seen) > WORDINGS:
+        yield f"        {say(f'and {len(group.seen) - WORDINGS} more wordings, in --json')}"
+    yield from _evidence(f.evidence[:EVIDENCE_LIMIT], style)
+    yield from _remedied(f, style)
 
 
 def _area(area: str, findings: list[Finding], blocked: dict[str, list[str]], style: Style) -> Iterator[str]:
@@ -156,22 +193,29 @@ HEADLINES = (
 
 def _details(alike: list[Finding], blocked: list[str], style: Style) -> Iterator[str]:
     device = aside(say(VENDORS[alike[0].device].title)) if alike[0].device in VENDORS else ""
-    names = ", ".join(dict.fromkeys(safe(f.name) for f in alike))
+    where = f"{', '.join(dict.fromkeys(safe(f.name) for f in alike))}{device}"
     first, *more = problems(alike[0])
-    yield from _seen(f"{names}{device}", first, style)
+    yield from _seen(where, first, style)
     if blocked:
         words = f"{say('Not checked until this is fixed: ')}{', '.join(blocked)}"
         yield from _wrapped(words, style, "        ", 8)
     yield from _remedied(first, style)
     for part in more:
-        yield from _seen(f"{names}{device}", part, style)
-        yield from _remedied(part, style)
+        yield from _problem(where, part, style)
 
 
-def _seen(where: str, finding: Finding, style: Style) -> Iterator[str]:
-    lead = f"    {style.mark(finding.status)} "
-    yield from _wrapped(f"{where}{say(': ')}{safe(finding.seen)}", style, lead, 8)
-    for line in filter(None, map(_squeezed, finding.evidence)):
+def _problem(where: str, part: Finding, style: Style, evidence_limit: int | None = None) -> Iterator[str]:
+    yield from _seen(where, part, style, evidence_limit)
+    yield from _remedied(part, style)
+
+
+def _seen(where: str, part: Finding, style: Style, evidence_limit: int | None = None) -> Iterator[str]:
+    yield from _wrapped(f"{where}{say(': ')}{safe(part.seen)}", style, f"    {style.mark(part.status)} ", 8)
+    yield from _evidence(part.evidence[:evidence_limit], style)
+
+
+def _evidence(lines: Sequence[str], style: Style) -> Iterator[str]:
+    for line in filter(None, map(_squeezed, lines)):
         if line.startswith("$ "):  # the whole command stands in --json
             yield f"        | {line if len(line) <= style.width - 10 else line[: style.width - 14] + ' ...'}"
         else:
@@ -187,28 +231,6 @@ def _remedied(finding: Finding, style: Style) -> Iterator[str]:
 def _squeezed(line: str) -> str:
     """A table's row without its blanks, which would be wrapped into a riddle."""
     return " ".join(safe(line).split())
-
-
-def _end(report: Report, style: Style) -> Iterator[str]:
-    findings, facts = report.findings, report.facts
-    worst, told, step = verdict(findings), counts(findings), next_step(findings)
-    yield from _wrapped(f"{summary(findings)}{aside(told) if told else ''}", style, f"{style.mark(worst)} ", 4)
-    if step:
-        words, _, command = step.partition("\n")
-        yield from _wrapped(words, style, say("Next: "), 6)
-        if command:
-            yield f"          {command}"
-    elif worst is Status.NOT_APPLICABLE:
-        yield f"{say('Next: ')}envcheck doctor --list-checks"
-    else:
-        if not report.next_command.command.startswith("envcheck train"):
-            yield from _wrapped(say(report.next_command.words), style, say("Next: "), 6)
-            yield f"          {report.next_command.command}"
-        else:
-            yield f"{say('Next: ')}{report.next_command.command}"
-        if not facts.wanted:
-            under = " " * columns(say("Next: "))
-            yield from _wrapped(say("or ask about your own job, with --model and --method"), style, under, len(under))
 
 
 def _wrapped(text: str, style: Style, lead: str, indent: int = 0) -> list[str]:

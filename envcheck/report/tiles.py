@@ -19,10 +19,20 @@ OWNERS_LIMIT = 4
 
 
 @dataclass(frozen=True)
-class Tile:
-    """One device; states are Status's names in lower case, figures are texts, `used_percent` is of its memory.
+class Figure:
+    """A measured value, with the limit of the check that judges it, `""` where there is none."""
 
-    `errors` are uncorrectable ones of its memory, or of its NPU's; None where there is none, or none is told.
+    name: str
+    value: str
+    state: str = ""
+    limit: str = ""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One device; states are Status's names in lower case, `used_percent` is of its memory.
+
+    `figures` are named by the page's words: memory, temperature, power, busy, errors (uncorrectable ones).
     """
 
     number: str
@@ -30,24 +40,21 @@ class Tile:
     state: str
     health: str
     health_state: str
-    memory: str
     used_percent: float | None
     memory_state: str
-    temperature: str
-    temperature_state: str
-    power: str
-    busy: str
-    errors: int | None
+    figures: tuple[Figure, ...]
     owners: tuple[str, ...]
 
 
 def tiles(facts: Facts, v: VendorFacts, findings: Sequence[Finding]) -> list[Tile]:
+    """The worst first."""
     bad = max((counted(f) for f in findings if f.name == "devices.health" and f.device == v.name), default=Status.OK)
     counts = dict(ecc_counts(v))
-    return [
+    shown = [
         _tile(facts, v, d, max(bad, Status.WARN), counts.get(label(d)) or counts.get(str(d.npu)) or None)
-        for d in v.devices[:TILES_LIMIT]
+        for d in v.devices
     ]
+    return sorted(shown, key=lambda tile: -Status[tile.state.upper()])[:TILES_LIMIT]
 
 
 def ghosts(v: VendorFacts) -> list[str]:
@@ -63,24 +70,36 @@ def _tile(facts: Facts, v: VendorFacts, d: Device, bad: Status, errors: int | No
     health = Status.NOT_APPLICABLE if d.health is None else Status.OK if d.health.upper() == "OK" else bad
     held = (d.memory_used_mib or 0) > v.vendor.idle_memory_mib
     memory = Status.NOT_APPLICABLE if d.memory_used_mib is None else Status.WARN if held else Status.OK
-    warmth = _warmth(facts, d.temperature_c)
     worn = Status.FAIL if errors else Status.NOT_APPLICABLE
     return Tile(
         number=label(d),
         name=safe(d.name or ""),
-        state=max(health, memory, warmth, worn).name.lower(),
+        state=max(health, memory, _warmth(facts, d.temperature_c), worn).name.lower(),
         health=safe(d.health or ""),
         health_state=health.name.lower(),
-        memory=_memory(d),
         used_percent=_share(d.memory_used_mib, d.memory_total_mib),
         memory_state=memory.name.lower(),
-        temperature="" if d.temperature_c is None else f"{d.temperature_c:g} °C",
-        temperature_state=warmth.name.lower(),
-        power=_power(d),
-        busy="" if d.utilization_percent is None else f"{d.utilization_percent:g} %",
-        errors=errors,
+        figures=tuple(_figures(facts, v, d, memory, errors)),
         owners=tuple(_owners(v, d)),
     )
+
+
+def _figures(facts: Facts, v: VendorFacts, d: Device, memory: Status, errors: int | None) -> Iterator[Figure]:
+    yield Figure("memory", _memory(d), limit=mib(v.vendor.idle_memory_mib) if memory is Status.WARN else "")
+    warmth = _warmth(facts, d.temperature_c)
+    if d.temperature_c is None:
+        yield Figure("temperature", "")
+    else:
+        name = "fail" if warmth is Status.FAIL else "warn"
+        most = limit(facts, f"devices.temperature.{name}_c")
+        yield Figure("temperature", f"{d.temperature_c:g} °C", warmth.name.lower(), f"{most:g} °C")
+    if d.power_w is not None:
+        yield Figure("power", f"{d.power_w:.0f} W", limit="" if d.power_limit_w is None else f"{d.power_limit_w:.0f} W")
+    if d.utilization_percent is not None:
+        most = limit(facts, "devices.utilization.warn_percent")
+        yield Figure("busy", f"{d.utilization_percent:g} %", limit=f"{most:g} %")
+    if errors:
+        yield Figure("errors", str(errors), "fail")
 
 
 def _warmth(facts: Facts, temperature_c: float | None) -> Status:
@@ -96,12 +115,6 @@ def _memory(d: Device) -> str:
     used, total = (mib(n) if n is not None else "" for n in (d.memory_used_mib, d.memory_total_mib))
     shared = used.endswith("GiB") and total.endswith("GiB")
     return " / ".join(filter(None, (used.removesuffix(" GiB") if shared else used, total)))
-
-
-def _power(d: Device) -> str:
-    if d.power_w is None:
-        return ""
-    return f"{d.power_w:.0f} W" if d.power_limit_w is None else f"{d.power_w:.0f} / {d.power_limit_w:.0f} W"
 
 
 def _share(used: float | None, total: float | None) -> float | None:

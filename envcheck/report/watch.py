@@ -16,7 +16,8 @@ from envcheck.core import signals
 from envcheck.core.errors import INTERRUPTED, UsageError
 from envcheck.core.language import say
 from envcheck.report import screen
-from envcheck.report.summary import Report, exit_code
+from envcheck.report.contents import Report
+from envcheck.report.summary import exit_code
 from envcheck.report.text import render
 
 if TYPE_CHECKING:

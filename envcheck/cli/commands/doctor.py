@@ -147,12 +147,12 @@ def _watch(asked: dict[str, Any], site: Settings) -> int:
     import sys
 
     from envcheck.core.language.findings import localised
-    from envcheck.report import Report, watch
+    from envcheck.report import HostReport, Report, watch
 
     def look() -> Report:
         seen = _examined(asked, site)
         found = _findings(asked, seen, site)
-        return _of_job(Report(localised(found), seen.facts, asked["strict"]), asked, seen, found)
+        return _of_job(Report((HostReport(localised(found), seen.facts),), strict=asked["strict"]), asked, seen, found)
 
     watch.refuse(asked, sys.stdout.isatty())
     return watch.watch(look, asked["watch"])
@@ -178,14 +178,15 @@ def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], see
 
     from envcheck.core import language
     from envcheck.core.language.findings import localised
-    from envcheck.report import Report, Style, exit_code, formats, screen, write
+    from envcheck.report import HostReport, Report, Style, exit_code, formats, screen, write
 
     if written_as == "json":
         language.for_a_program()
     to_file = asked["output"] not in (None, "-")
     style = Style(width=screen.WIDEST) if to_file else screen.style()
     now = datetime.datetime.now(datetime.timezone.utc)
-    about = Report(localised(findings), seen.facts, asked["strict"], style, language.chosen(), now)
+    host = HostReport(localised(findings), seen.facts)
+    about = Report((host,), strict=asked["strict"], style=style, lang=language.chosen(), made=now)
     report = _of_job(about, asked, seen, findings if written_as in WITH_NEXT else None)
     text = formats.render(written_as, report)
     if to_file:
@@ -228,12 +229,11 @@ def _listing(asked: dict[str, Any], site: Settings) -> str:
         from envcheck.settings import thresholds
 
         return (thresholds.as_json if as_json else thresholds.listing)(site.thresholds, site.file)
-    from envcheck import report
     from envcheck.checks import custom
     from envcheck.report import check_list, screen
 
     checks = custom.checks(site)
-    return check_list.as_json(checks) if as_json else report.listing(screen.style().width, checks)
+    return check_list.as_json(checks) if as_json else check_list.as_text(screen.style().width, checks)
 
 
 def _named(asked: dict[str, Any], site: Settings) -> None:

@@ -27,7 +27,7 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
 
     from envcheck.cli.commands import fleet_between, fleet_report
     from envcheck.fleet import evaluate
-    from envcheck.fleet.report import forms
+    from envcheck.report import formats
     from envcheck.report.summary import exit_code
 
     _refuse(asked)
@@ -38,12 +38,12 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
         checks.named((*asked["only"], *asked["skip"]), custom.checks(site))
     form = fleet_report.chosen(asked)
     fleet_between.refuse(asked)
-    bench = evaluate.Bench(judge, asked["device"], form in forms.WITH_FACTS)
+    bench = evaluate.Bench(judge, asked["device"], form in formats.WITH_FACTS)
     replay = asked["replay"]
     hosts = _replayed(Path(replay), bench) if replay else each_asked(asked, bench.said, site.questions)
-    fleet = evaluate.fleet(hosts, fleet_between.told(asked, hosts))
-    fleet_report.report(asked, fleet, form)
-    return exit_code(fleet.findings, asked["strict"])
+    report = evaluate.compare_hosts(hosts, fleet_between.told(asked, hosts))
+    fleet_report.write_report(asked, report, form)
+    return exit_code(report.findings, asked["strict"])
 
 
 def snapshot(asked: dict[str, Any]) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from envcheck.fleet.evaluate import Fleet
+    from envcheck.report import Report
 
 
 def chosen(asked: dict[str, Any]) -> str:
@@ -21,21 +21,22 @@ def chosen(asked: dict[str, Any]) -> str:
     return formats.chosen(asked["format"], asked["as_json"], asked["output"])
 
 
-def report(asked: dict[str, Any], fleet: Fleet, name: str) -> None:
+def write_report(asked: dict[str, Any], report: Report, name: str) -> None:
     import datetime
+    from dataclasses import replace
     from pathlib import Path
 
     from envcheck.core import language
-    from envcheck.fleet.report import forms
-    from envcheck.fleet.report.options import FleetReportOptions
-    from envcheck.report import Style, screen, write
+    from envcheck.fleet import evaluate
+    from envcheck.report import Style, formats, screen, write
 
-    if name in forms.FOR_PROGRAMS:
+    if name == "json":
         language.for_a_program()
     to_file = asked["output"] not in (None, "-")
     style = Style(width=screen.WIDEST) if to_file else screen.style()
     now = datetime.datetime.now(datetime.timezone.utc)
-    text = forms.render(name, fleet, FleetReportOptions(asked["strict"], style, language.chosen(), now))
+    said = evaluate.localised(report)
+    text = formats.render(name, replace(said, strict=asked["strict"], style=style, lang=language.chosen(), made=now))
     if to_file:
         write.write(Path(asked["output"]), text)
         click.echo(language.say(f"envcheck: the report is in {asked['output']}"), err=True)

@@ -67,7 +67,7 @@ def lint(file: str, **asked: Any) -> int:
     if asked["sarif"]:
         from envcheck.lint.sarif import as_sarif
 
-        click.echo(as_sarif(result))
+        click.echo(as_sarif(result), nl=False)
     elif asked["as_json"]:
         click.echo(show.as_json(result, asked["strict"]))
     else:

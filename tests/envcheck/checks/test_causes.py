@@ -44,6 +44,7 @@ from tests.envcheck.checks.check_parts import (
     top,
 )
 from tests.envcheck.checks.doctor_helpers import simulated
+from tests.envcheck.report.report_helpers import text_of
 from tests.launch.gates.gate_parts import situated
 
 AREA = ["devices"]
@@ -116,7 +117,7 @@ def test_a_root_lists_what_follows() -> None:
     found = checks.run_all(known)
     memory = next(f for f in found if f.name == "devices.memory")
 
-    assert "Not checked until this is fixed: devices.memory, devices.utilization" in report.as_text(found, known)
+    assert "Not checked until this is fixed: devices.memory, devices.utilization" in text_of(found, known)
     assert memory.seen == "device 0: 20060 MiB in use: python3 (pid 4242, 20000 MiB); explained by devices.processes"
     assert memory.evidence and memory.remedy is None
 

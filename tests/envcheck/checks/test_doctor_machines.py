@@ -24,6 +24,7 @@ from envcheck.vendors import VENDORS
 from installers.recipes.catalogue import load_all
 from installers.recipes.recipe import wanted
 from tests.envcheck.checks.doctor_helpers import MACHINES, simulated
+from tests.envcheck.report.report_helpers import machine_report
 
 RECIPES = {recipe.name: recipe for recipe in load_all()}
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
@@ -267,7 +268,7 @@ def test_golden_report(name: str, fault: str) -> None:
     """The report is the recorded one, line by line; ENVCHECK_REWRITE_GOLDEN=1 records it anew."""
     findings, found = _examined(name, *([fault] if fault else []))
     step = suggest_command(JobRequest(), None, load_all(), found)
-    screen = text_report.render(report.Report(findings, found, style=report.Style(width=80), next_command=step))
+    screen = text_report.render(machine_report(findings, found, style=report.Style(width=80), next_command=step))
     text = re.sub(r"\d+(\.\d+)? (GiB|MiB) free", "N free", screen)
     stem = f"doctor_{name}{f'_{fault}' if fault else ''}.{report.exit_code(findings)}.txt"
     if os.environ.get("ENVCHECK_REWRITE_GOLDEN"):

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envcheck import checks, report
+from envcheck import checks
 from envcheck.collect import facts, snapshot
 from envcheck.core import secrets
 from envcheck.core.errors import UsageError
 from envcheck.core.model import Answer, Outcome
 from envcheck.core.version import SCHEMA_VERSION
+from envcheck.report import formats
 from tests.envcheck.checks.doctor_helpers import simulated
+from tests.envcheck.report.report_helpers import machine_report, text_of
 
 ENVCHECK = [sys.executable, "-m", "envcheck"]
 TOKEN = "hf_" + "a1B2" * 8
@@ -48,8 +50,9 @@ def test_replay_equals_live(name: str, fault: str) -> None:
     read, device = snapshot.parse(snapshot.dump(answers, "auto").encode())
     live, replayed = facts.read(answers), facts.read(read, device)
 
-    assert report.as_text(checks.run_all(replayed), replayed) == report.as_text(checks.run_all(live), live)
-    assert report.as_json(checks.run_all(replayed), replayed) == report.as_json(checks.run_all(live), live)
+    assert text_of(checks.run_all(replayed), replayed) == text_of(checks.run_all(live), live)
+    said = [formats.render("json", machine_report(checks.run_all(one), one)) for one in (replayed, live)]
+    assert said[0] == said[1]
 
 
 @pytest.mark.slow
@@ -262,7 +265,7 @@ def test_terminal_escapes_are_never_printed() -> None:
     host = json.loads(answers["ask host"].out)
     forged["ask host"] = Answer("ask host", Outcome.ANSWERED, json.dumps({**host, "hostname": nasty, "kernel": nasty}))
     found = facts.read(forged)
-    text = report.as_text(checks.run_all(found), found)
+    text = text_of(checks.run_all(found), found)
 
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
 

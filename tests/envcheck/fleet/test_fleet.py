@@ -25,9 +25,9 @@ from envcheck.core.language import translator
 from envcheck.core.model import Finding, Status
 from envcheck.fleet import connectivity, consistency, evaluate, groups, hosts, majority
 from envcheck.fleet.output import Said
-from envcheck.fleet.report import summary as told
 from envcheck.payload.remote_collector import MARK
-from envcheck.report import Style
+from envcheck.report import formats
+from envcheck.report.contents import group_findings
 from envcheck.report.summary import exit_code
 from tests.envcheck.checks.doctor_helpers import simulated
 
@@ -270,24 +270,24 @@ def test_packages_that_differ_alike() -> None:
     assert "37 more differ so" in found[0].seen
 
 
-def fleet_of(*wishes: tuple[str, ...]) -> evaluate.Fleet:
+def hosts_of(*wishes: tuple[str, ...]) -> list[evaluate.Host]:
     """Simulated machines n1, n2 and so on, with these faults."""
     judge = evaluate.Bench(lambda told: checks.run_all(told))
     with ExitStack() as stack:
         machines = [stack.enter_context(simulated("atlas-800t-a2", wish)) for wish in wishes]
         answers = [facts.ask(machine) for machine in machines]
-    return evaluate.fleet(judge.answers(f"n{n + 1}", answer, "auto") for n, answer in enumerate(answers))
+    return [judge.answers(f"n{n + 1}", answer, "auto") for n, answer in enumerate(answers)]
 
 
 @pytest.mark.slow
 def test_what_several_have_is_told_once() -> None:
     """Findings alike come once with all their hosts, the worst first; the verdict is the worst host's."""
-    fleet = fleet_of((), ("card-lost=3",), ("hot=101",), ("hot=103",))
-    found = evaluate.alike(fleet.hosts)
-    text = told.text(fleet, Style(width=80))
+    report = evaluate.compare_hosts(hosts_of((), ("card-lost=3",), ("hot=101",), ("hot=103",)))
+    found = group_findings(report.hosts)
+    text = formats.render("table", report)
 
     assert [one.hosts for one in found if one.finding.name == "devices.temperature"] == [("n3", "n4")]
-    assert exit_code(fleet.findings) == 1
+    assert exit_code(report.findings) == 1
     assert "n[3-4]: devices.temperature:" in text
     assert "cards: 7 × 910B3 on n2, 8 × 910B3 on n[1,3-4]" in text
     assert max(len(line) for line in text.splitlines() if not line.startswith("          ")) <= 80
@@ -295,7 +295,7 @@ def test_what_several_have_is_told_once() -> None:
 
 def test_what_is_kept_of_a_host() -> None:
     """Once it is judged its answers are gone, and what it says as another one did is there once."""
-    one, two = fleet_of((), ()).hosts
+    one, two = hosts_of((), ())
 
     assert (one.facts, two.facts) == (None, None)
     assert [a is b for a, b in zip(one.findings, two.findings, strict=True)] == [True] * len(one.findings)
@@ -304,8 +304,7 @@ def test_what_is_kept_of_a_host() -> None:
 
 def test_one_document() -> None:
     """--json: every host with its findings, what is common, what is odd; plain ASCII."""
-    fleet = fleet_of((), (), ("driver-old",))
-    text = told.document(fleet, strict=False)
+    text = formats.render("json", evaluate.compare_hosts(hosts_of((), (), ("driver-old",))))
     said = json.loads(text)
     pytest.importorskip("jsonschema").validate(said, schemas.schema("fleet"))
 
@@ -332,7 +331,7 @@ def test_a_hostile_host_moves_no_cursor() -> None:
     listed = [
         evaluate.Host(n, tuple(judge._judge(one)), consistency.values(one)) for n, one in (("n1", PLAIN), ("n2", nasty))
     ]
-    text = told.text(evaluate.fleet(listed), Style(width=100))
+    text = formats.render("table", evaluate.compare_hosts(listed))
 
     assert "\x1b" not in text
     assert "\u202e" not in text

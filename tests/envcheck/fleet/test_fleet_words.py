@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from envcheck.core import language
 from envcheck.core.model import Finding, Status
 from envcheck.fleet import evaluate
-from envcheck.fleet.report import summary
-from envcheck.report import Style
+from envcheck.report import Style, formats
 
 FINE, DEAD = Finding("host.memory", Status.OK, "512 GiB"), Finding("fleet.reach", Status.FAIL, "nobody listens")
 
@@ -19,7 +20,8 @@ def report(*answering: bool) -> str:
         evaluate.Host(f"node{n}", (FINE if yes else DEAD,), {"fleet.os": {"": "Ubuntu"}} if yes else {})
         for n, yes in enumerate(answering, 1)
     )
-    return summary.text(evaluate.fleet(hosts), Style(width=200, unicode=True))
+    report = evaluate.compare_hosts(hosts)
+    return formats.render("table", replace(report, style=Style(width=200)))
 
 
 @pytest.mark.parametrize(

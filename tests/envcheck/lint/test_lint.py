@@ -211,7 +211,7 @@ def test_sarif(tmp_path: Path) -> None:
     regions = [each["locations"][0]["physicalLocation"]["region"] for each in results]
 
     assert published.wrong_sarif(document) == []
-    assert (document["version"], document["$schema"].endswith("sarif-2.1.0.json")) == ("2.1.0", True)
+    assert (document["version"], document["$schema"].endswith("sarif-schema-2.1.0.json")) == ("2.1.0", True)
     assert [rules[each["ruleIndex"]]["id"] for each in results] == [each["ruleId"] for each in results]
     assert all(each["level"] in ("none", "note", "warning", "error") and each["message"]["text"] for each in results)
     assert all(1 <= r["startLine"] <= r["endLine"] and r["startColumn"] >= 1 for r in regions)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import cache
+from typing import Any
 
 from envcheck import checks
 from envcheck.checks.results import merge_parts
 from envcheck.collect import facts
 from envcheck.core.facts import Facts, Host, VendorFacts
 from envcheck.core.model import Device, Finding, Process, Remedy, Status, Topology
-from envcheck.report import Report
+from envcheck.report import HostReport, Report, Style, formats
 from envcheck.vendors import VENDORS
 from tests.envcheck.checks.doctor_helpers import simulated
 
@@ -21,12 +22,22 @@ _MARKUP = "\"><script>document.title='taken'</script><img src=x onerror=alert(1)
 EVIL = _MARKUP + "'`|\x1b[2J\x00\u202e\x07\n]]>"
 
 
+def machine_report(findings: Sequence[Finding], facts: Facts, **more: Any) -> Report:
+    """Of this machine alone."""
+    return Report((HostReport(findings, facts),), **more)
+
+
+def text_of(findings: Sequence[Finding], facts: Facts, style: Style | None = None) -> str:
+    """What a terminal shows."""
+    return formats.render("table", machine_report(findings, facts, style=style or Style()))
+
+
 @cache
 def report_of(name: str, wishes: Sequence[str] = ()) -> Report:
     """What doctor says of the simulated machine with these faults."""
     with simulated(name, wishes) as machine:
         found = facts.gather(machine)
-    return Report(checks.run_all(found), found, made=NOW)
+    return machine_report(checks.run_all(found), found, made=NOW)
 
 
 def hostile() -> Report:
@@ -47,4 +58,4 @@ def hostile() -> Report:
     ]
     host = Host(hostname=EVIL, os=EVIL, kernel=EVIL, memory_total_bytes=1, memory_available_bytes=-(10**30))
     merged = sorted(merge_parts(found), key=lambda f: f.name.partition(".")[0])
-    return Report(merged, Facts(vendors=(vendor,), host=host), made=NOW)
+    return machine_report(merged, Facts(vendors=(vendor,), host=host), made=NOW)

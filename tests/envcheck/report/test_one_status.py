@@ -13,9 +13,6 @@ from defusedxml import ElementTree
 from envcheck import checks
 from envcheck.collect import facts
 from envcheck.core.model import Finding, Status
-from envcheck.fleet.evaluate import Host, fleet
-from envcheck.fleet.report import forms
-from envcheck.fleet.report.options import FleetReportOptions
 from envcheck.report import Report, Style, formats
 from envcheck.report.markdown import COLUMNS
 from envcheck.report.style import MARKS
@@ -23,7 +20,7 @@ from envcheck.report.summary import title
 from envcheck.vendors import VENDORS
 from tests.envcheck.checks.doctor_helpers import MACHINES, simulated
 from tests.envcheck.checks.test_doctor_machines import PAIRS
-from tests.envcheck.report.report_helpers import NOW
+from tests.envcheck.report.report_helpers import NOW, machine_report
 
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus-client is in the extra `test`")
 
@@ -94,15 +91,9 @@ def of_page(text: str) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for state, name in re.findall(r'<span class="word (\w+)">[^<]*</span> · <span class="mono">([\w.]+)</span>', text):
         found.setdefault(name, set()).add(state.upper())
-    heads = {
-        "checks? passed": "OK",
-        "checks? w\\w+ not run": "BLOCKED",
-        "checks? do(?:es)? not apply": "NOT_APPLICABLE",
-    }
-    for words, status in heads.items():
-        for table in re.findall(rf"<summary>\d+ {words}.*?</table>", text, re.DOTALL):
-            for name in re.findall(r'<th scope="row"><span class="mono">([\w.]+)</span>', table):
-                found.setdefault(name, set()).add(status)
+    for state, table in re.findall(r'<table class="list (ok|blocked|not_applicable)">(.*?)</table>', text, re.DOTALL):
+        for name in re.findall(r'<th scope="row"><span class="mono">([\w.]+)</span>', table):
+            found.setdefault(name, set()).add(state.upper())
     assert all(len(states) == 1 for states in found.values()), found
     return {name: states.pop() for name, states in found.items()}
 
@@ -117,7 +108,7 @@ def of_terminal(text: str) -> dict[str, str]:
 def judged(name: str, *wishes: str) -> Report:
     with simulated(name, wishes) as machine:
         known = facts.gather(machine)
-    return Report(checks.run_all(known), known, made=NOW)
+    return machine_report(checks.run_all(known), known, made=NOW)
 
 
 # Two faults at once, of which one blocks what the other warns of.
@@ -152,9 +143,9 @@ def _counts(findings: list[Finding]) -> dict[str, list[int]]:
 
 
 def _same_in_a_fleet(report: Report, told: Said, by_name: dict[str, str], wrong: dict[str, str]) -> None:
-    many = fleet([Host("node1", tuple(report.findings), {"fleet.os": {"system": "x"}}, report.facts)])
-    asked = FleetReportOptions(False, Style(width=10_000), "en", NOW)
-    shown = {form: forms.render(form, many, asked) for form in forms.MODULES}
+    named = replace(report.hosts[0], name="node1")
+    many = replace(report, hosts=(named,), style=Style(width=10_000))
+    shown = {form: formats.render(form, many) for form in formats.FORMATS}
     said = json.loads(shown["json"])["hosts"]["node1"]
     problems = re.findall(r"^node1: \*\*(\S) ([\w.\\]+)\*\*", shown["markdown"], re.MULTILINE)
 

@@ -14,9 +14,14 @@ from envcheck.core.model import Finding, Remedy, Status
 from envcheck.core.text import plain
 from envcheck.core.version import SCHEMA_VERSION
 from tests.envcheck.checks.doctor_helpers import simulated
+from tests.envcheck.report.report_helpers import machine_report, text_of
 
 NOT_APPLICABLE, OK, BLOCKED, UNKNOWN, WARN, FAIL = Status
 HERE = Facts(host=Host(hostname="h"))
+
+
+def json_of(found: list[Finding]) -> str:
+    return report.formats.render("json", machine_report(found, HERE))
 
 
 def finding(status: Status, name: str = "host.memory", **more: object) -> Finding:
@@ -52,7 +57,7 @@ def test_fits_sixty_columns(name: str) -> None:
     """On a narrow terminal nothing is wider than it, but for what is to be pasted and for single words."""
     with simulated(name, ["shm-small"]) as machine:
         found = facts.gather(machine)
-    lines = report.as_text(checks.run_all(found), found, report.Style(width=60)).splitlines()
+    lines = text_of(checks.run_all(found), found, report.Style(width=60)).splitlines()
     wide = [line for line in lines if len(line) > 60 and not line.startswith((" " * 10, "Next: "))]
 
     assert wide == []
@@ -64,7 +69,7 @@ def test_ascii_terminal_gets_ascii() -> None:
     found = [
         finding(s, f"{area}.x", blocked_by="driver.x" * (s is BLOCKED)) for s, area in zip(Status, areas, strict=True)
     ]
-    text = report.as_text(found, HERE, report.Style(unicode=False))
+    text = text_of(found, HERE, report.Style(unicode=False))
 
     assert text.isascii()
     assert all(mark in text for mark in ("[+]", "[-]", "[/]", "[?]", "[!]", "[x]"))
@@ -73,7 +78,7 @@ def test_ascii_terminal_gets_ascii() -> None:
 def test_colour_only_when_asked() -> None:
     """Colours are the style's; without them there is no escape at all, and the words are the same."""
     found = [finding(FAIL)]
-    bare, coloured = (report.as_text(found, HERE, report.Style(colour=c)) for c in (False, True))
+    bare, coloured = (text_of(found, HERE, report.Style(colour=c)) for c in (False, True))
 
     assert "\x1b" not in bare and "\x1b[31m" in coloured
     assert plain(coloured) == bare
@@ -82,7 +87,7 @@ def test_colour_only_when_asked() -> None:
 def test_details_only_where_something_is_wrong() -> None:
     """An area that is well is one line; a finding shows evidence, words and commands."""
     bad = finding(WARN, "host.swap", evidence=("$ free", "Swap: 8"))
-    text = report.as_text([finding(OK, "driver.tool"), bad], HERE)
+    text = text_of([finding(OK, "driver.tool"), bad], HERE)
 
     assert "driver.tool" not in text
     assert all(part in text for part in ("host.swap: seen", "| $ free", "| Swap: 8", "Do this.", "          do it"))
@@ -96,13 +101,13 @@ def test_one_next_step_and_it_is_the_worst() -> None:
         finding(FAIL, "driver.tool", remedy=Remedy("Load the driver. It is gone.", ("modprobe it", "second"))),
     ]
 
-    assert report.as_text(found, HERE).splitlines()[-2:] == ["Next: Load the driver:", "          modprobe it"]
-    assert json.loads(report.as_json(found, HERE))["next_step"] == "Load the driver: modprobe it"
+    assert text_of(found, HERE).splitlines()[-2:] == ["Next: Load the driver:", "          modprobe it"]
+    assert json.loads(json_of(found))["next_step"] == "Load the driver: modprobe it"
 
 
 def test_fit_is_not_said_where_something_is_not_told() -> None:
     """A warning beside something untold is no "fit": the sentence says what the exit code says."""
-    text = report.as_text([finding(WARN), finding(UNKNOWN)], HERE)
+    text = text_of([finding(WARN), finding(UNKNOWN)], HERE)
 
     assert "Fit" not in text
     assert "No failures, but 1 check could not run." in text
@@ -110,7 +115,7 @@ def test_fit_is_not_said_where_something_is_not_told() -> None:
 
 def test_nothing_judged_is_said_plainly() -> None:
     """Where no check applied there is no empty count, and nobody is sent to train."""
-    text = report.as_text([finding(NOT_APPLICABLE)], HERE)
+    text = text_of([finding(NOT_APPLICABLE)], HERE)
 
     assert "()" not in text
     assert "envcheck train" not in text
@@ -119,7 +124,7 @@ def test_nothing_judged_is_said_plainly() -> None:
 def test_same_trouble_is_told_once() -> None:
     """Checks that could not read the same answer share one entry that names them all."""
     same = [Finding(f"host.{name}", UNKNOWN, "could not be told (host: hung)") for name in ("memory", "swap", "kernel")]
-    text = report.as_text(same, HERE)
+    text = text_of(same, HERE)
 
     assert text.count("could not be told (host: hung)") == 1
     assert "host.memory, host.swap, host.kernel" in text
@@ -127,7 +132,7 @@ def test_same_trouble_is_told_once() -> None:
 
 def test_json_says_all() -> None:
     """One document with schema, verdict, exit code, findings in order, and plain ASCII."""
-    text = report.as_json([finding(OK), finding(FAIL, evidence=("\x1b[2J×",))], HERE)
+    text = json_of([finding(OK), finding(FAIL, evidence=("\x1b[2J×",))])
     said = json.loads(text)
 
     assert (said["schema"], said["verdict"], said["exit_code"], said["device"]) == (SCHEMA_VERSION, "FAIL", 1, ["cpu"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.report import formats
-from tests.envcheck.report import browser
+from tests.envcheck.report import browser, host_reports
 from tests.envcheck.report.report_helpers import FAULTY, hostile, report_of
 
 pytestmark = pytest.mark.real
@@ -31,13 +31,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "faulty": report_of("atlas-800t-a2", FAULTY),
         "box16": report_of("atlas-200t-a2-box16", ("topology-degraded",)),
         "hostile": hostile(),
+        "hosts": host_reports.faulty(),
+        "strange": host_reports.strange(),
     }
     for name, report in reports.items():
         (folder / f"{name}.html").write_text(formats.render("html", report), encoding="utf-8")
     return {name: folder / f"{name}.html" for name in reports}
 
 
-@pytest.mark.parametrize("kind", ["faulty", "hostile"])
+@pytest.mark.parametrize("kind", ["faulty", "hostile", "hosts", "strange"])
 def test_the_console_stays_silent(pages: dict[str, Path], kind: str) -> None:
     """The page as it is written, with its policy in force, draws without an error or a refusal in the console."""
     done = browser.run(pages[kind], "--dump-dom", "--virtual-time-budget=3000")
@@ -80,7 +82,7 @@ def test_scheme_changes(pages: dict[str, Path]) -> None:
     assert third == first
 
 
-@pytest.mark.parametrize("kind", ["faulty", "box16", "hostile"])
+@pytest.mark.parametrize("kind", ["faulty", "box16", "hostile", "hosts", "strange"])
 def test_fits_a_phone(pages: dict[str, Path], kind: str, tmp_path: Path) -> None:
     """On a window of 390 points nothing sticks out: wide tables scroll in their own place."""
     frame = tmp_path / "frame.html"

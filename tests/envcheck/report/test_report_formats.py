@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -19,11 +22,11 @@ from envcheck.cli.commands import doctor
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.model import Finding, Remedy, Status
-from envcheck.report import Report, formats, markdown, write
+from envcheck.report import Report, Style, formats, markdown, write
 from envcheck.report.formats import FORMATS
 from envcheck.settings.site_settings import Settings, Waiver
-from tests.envcheck.report import published
-from tests.envcheck.report.report_helpers import FAULTY, NOW, hostile, report_of
+from tests.envcheck.report import host_reports, published
+from tests.envcheck.report.report_helpers import FAULTY, NOW, hostile, machine_report, report_of
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in the extra `test`")
 xmlschema = pytest.importorskip("xmlschema", reason="xmlschema is in the extra `test`")
@@ -37,10 +40,64 @@ REPORTS = {
     "dies": lambda: report_of("atlas-800t-a3"),
     "mig": lambda: report_of("a100x8-mig"),
     "cpu": lambda: report_of("cpu"),
-    "nothing": lambda: Report((), Facts()),
+    "nothing": lambda: machine_report((), Facts()),
     "hostile": hostile,
+    "hosts_faulty": host_reports.faulty,
+    "hosts_well": host_reports.well,
+    "hosts_strange": host_reports.strange,
 }
-each_report = pytest.mark.parametrize("kind", REPORTS)
+SLOW = ("hosts_faulty", "hosts_well", "hosts_strange")
+each_report = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in REPORTS]
+)
+
+
+def test_one_renderer_shows_one_host_and_many() -> None:
+    """Each format has one module; what it says of this machine, of one host and of each of 64 is the same."""
+    (here,) = report_of("atlas-800t-a2", ("shm-small",)).hosts
+    name = here.facts.host.hostname if here.facts.host else ""
+    hosts = tuple(replace(here, name=f"node{n:02d}") for n in range(64))
+    local, one, many = (Report(some, style=Style(width=10_000)) for some in ((here,), hosts[:1], hosts))
+
+    assert len({one.module for one in FORMATS.values()}) == len(FORMATS) == 7
+    for form, each in EACH.items():
+        said = [each(formats.render(form, report)) for report in (local, one, many)]
+        assert said[0], form
+        assert [part.replace("node00", name) for part in said[1]] == said[0], form
+        assert [part.replace("node63", name) for part in said[2]][-len(said[0]) :] == said[0], form
+        assert len(said[2]) == 64 * len(said[0]), form
+    for form, hosts_of in (("table", "node[00-63]"), ("markdown", "node\\[00-63\\]"), ("html", "node[00-63]")):
+        text, texts = formats.render(form, one), formats.render(form, many).replace(hosts_of, "node00")
+        assert _sentences(text) == _sentences(texts), form
+        assert {words.replace("node00: ", "") for words in _sentences(text)} <= _sentences(formats.render(form, local))
+
+
+def _suites(text: str) -> list[str]:
+    cases = ElementTree.fromstring(text).iter("testcase")
+    return [ElementTree.tostring(case, encoding="unicode").partition('" name=')[2] for case in cases]
+
+
+def _results(text: str) -> list[str]:
+    return [json.dumps(result) for result in json.loads(text)["runs"][0]["results"]]
+
+
+def _samples(text: str) -> list[str]:
+    """Of checks, in the order of hosts."""
+    return re.findall(r'^envcheck_check_status\{(?:host="\w+",)?(.*)', text, re.MULTILINE)
+
+
+def _documents(text: str) -> list[str]:
+    said = json.loads(text)
+    return [json.dumps(f) for one in said.get("hosts", {"": said}).values() for f in one["findings"]]
+
+
+EACH = {"junit": _suites, "sarif": _results, "prometheus": _samples, "json": _documents}
+
+
+def _sentences(text: str) -> set[str]:
+    """What is said of the one thing that is amiss: its name and what was seen."""
+    bare = re.sub(r"<[^>]+>", "", text)
+    return {line.strip() for line in bare.splitlines() if re.search(r"/dev/shm.* (is|has) ", line)}
 
 
 @each_report
@@ -74,7 +131,8 @@ def test_sarif_is_valid(kind: str) -> None:
 def test_json_is_valid(kind: str) -> None:
     """The JSON document is as `envcheck schema doctor` says, whatever a machine told."""
     document = json.loads(formats.render("json", REPORTS[kind]()))
-    found = jsonschema.Draft202012Validator(schemas.schema("doctor")).iter_errors(document)
+    schema = schemas.schema("fleet" if kind.startswith("hosts") else "doctor")
+    found = jsonschema.Draft202012Validator(schema).iter_errors(document)
 
     assert [f"{e.json_path}: {e.message[:200]}" for e in found] == []
 
@@ -111,10 +169,40 @@ def test_prometheus_figures() -> None:
     assert "envcheck_device_utilization_ratio" not in {family.name for family in mig}
 
 
+@pytest.mark.slow
+def test_formats_name_the_host() -> None:
+    """What one host has is said of it and of no other; who did not answer, or is unlike the others, is named."""
+    shown = {form: formats.render(form, host_reports.faulty()) for form in FORMATS}
+    root = ElementTree.fromstring(shown["junit"])
+    failed = {s.get("name") for s in root for c in s.iter("testcase") if c.get("name", "").startswith("devices.count")
+              and c.find("failure") is not None}  # fmt: skip
+    run = json.loads(shown["sarif"])["runs"][0]
+    places = {r["locations"][0]["logicalLocations"][0]["fullyQualifiedName"].split("/")[0] for r in run["results"]}
+    families = parser.text_string_to_metric_families(shown["prometheus"])
+    samples = [sample for family in families for sample in family.samples]
+    told = {(s.name, s.labels.get("host"), s.labels.get("check") or s.labels.get("index")): s.value for s in samples}
+    status = {(s.labels.get("host"), s.labels["check"]): s.labels["status"] for s in samples if "check" in s.labels}
+    named = {name: one["named"] for name, one in json.loads(shown["json"])["hosts"].items() if one["named"]}
+
+    assert failed == {"node02.devices"}
+    assert {"node06.fleet", "fleet"} <= {suite.get("name") for suite in root}
+    assert places == {"fleet", *(f"node0{n}" for n in range(1, 7))}
+    assert (told["envcheck_host_answered", "node01", None], told["envcheck_host_answered", "node06", None]) == (1, 0)
+    assert status["node02", "devices.count"] == "fail" and status["node02", "links.topology"] == "blocked"
+    assert told["envcheck_device_temperature_celsius", "node03", "0"] == 101
+    assert status[None, "fleet.cards"] == "fail"
+    assert named == {"node02": ["fleet.cards", "fleet.clock"], "node04": ["fleet.driver"]}
+    assert "(2 of 6 hosts are well;" in shown["table"]
+    for line in ("7 × 910B3 on node02, 8 × 910B3 on node\\[01,03-05\\]", "node06: **✗ fleet.reach**: nobody listens",
+                 "* fleet.names: 30 names lead where they should",
+                 "| driver (Huawei Ascend) | 24\\.1.rc1.b030 | node\\[01-03,05\\] |"):  # fmt: skip
+        assert line in shown["markdown"]
+
+
 def test_markdown_marks_waivers() -> None:
     """A finding that was accepted has a mark of its own, not that of what is well, and its reason."""
     finding = Finding("host.memory", Status.FAIL, "3 GiB free", waived="until 2027-01-31: known")
-    (line,) = (ln for ln in markdown.render(Report((finding,), Facts())).splitlines() if "3 GiB free" in ln)
+    (line,) = (ln for ln in markdown.render(machine_report((finding,), Facts())).splitlines() if "3 GiB free" in ln)
 
     assert line == r"**✗ \[\~\] host.memory**: 3 GiB free *waived until 2027-01-31: known*"
 
@@ -127,7 +215,7 @@ def test_prometheus_names_waivers() -> None:
     )
     names = ("host.swap", "host.shm", "host.disk")
     found = custom.waived([Finding(name, Status.FAIL, "x") for name in names], site, NOW.date())
-    text = formats.render("prometheus", Report(tuple(found), Facts()))
+    text = formats.render("prometheus", machine_report(tuple(found), Facts()))
     families = {family.name: family.samples for family in parser.text_string_to_metric_families(text)}
     told = {s.labels["check"]: s.labels for s in families["envcheck_waived"]}
 
@@ -155,7 +243,7 @@ def test_statuses_stay_apart(status: Status) -> None:
     remedy = Remedy("Do this.", ("do it",))
     one = Finding("host.memory", status, "seen", remedy)
     waived = Finding("host.memory", status, "seen", remedy, waived="until 2027-01-31: known")
-    report = Report((one, waived), Facts())
+    report = machine_report((one, waived), Facts())
     cases = ElementTree.fromstring(formats.render("junit", report)).findall(".//testcase")
     elements = [next((e.tag for e in case if e.tag != "system-out"), "") for case in cases]
     results = json.loads(formats.render("sarif", report))["runs"][0]["results"]
@@ -168,7 +256,7 @@ def test_statuses_stay_apart(status: Status) -> None:
 def test_junit_says_once_why_nothing_was_checked() -> None:
     """The sentence of what is blocked names its cause; nothing stands in front of it."""
     finding = Finding("links.numa", Status.BLOCKED, "not checked because devices.count failed", device="npu")
-    (told,) = ElementTree.fromstring(formats.render("junit", Report([finding], Facts()))).findall(".//skipped")
+    (told,) = ElementTree.fromstring(formats.render("junit", machine_report([finding], Facts()))).findall(".//skipped")
 
     assert told.get("message") == "not checked because devices.count failed"
 
@@ -177,7 +265,7 @@ def test_strict_warnings_fail() -> None:
     """With --strict a warning is a failure for a CI server, as the exit code says."""
     found = (Finding("host.swap", Status.WARN, "seen"),)
     failures = [
-        ElementTree.fromstring(formats.render("junit", Report(found, Facts(), strict))).get("failures")
+        ElementTree.fromstring(formats.render("junit", machine_report(found, Facts(), strict=strict))).get("failures")
         for strict in (False, True)
     ]
 
@@ -195,9 +283,10 @@ def test_markdown_shows_what_is_wrong() -> None:
     assert "```text\nsudo mount -o remount,size=64G /dev/shm\n```" in text
 
 
-def test_markdown_keeps_strangers_in() -> None:
+@pytest.mark.parametrize("make", [hostile, pytest.param(host_reports.strange, marks=pytest.mark.slow)])
+def test_markdown_keeps_strangers_in(make: Callable[[], Report]) -> None:
     """Markup, table marks and fences of a machine's own words are words, and no line is without end."""
-    text = formats.render("markdown", hostile())
+    text = formats.render("markdown", make())
     outside = "".join(text.split("```")[::2])
 
     assert "<script>" not in outside.replace("\\<script\\>", "")

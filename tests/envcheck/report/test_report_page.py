@@ -12,9 +12,10 @@ import pytest
 from envcheck.core.facts import Disk, Facts, Host
 from envcheck.core.model import Finding, Status, Topology
 from envcheck.core.units import GIB
-from envcheck.report import Report, bars, formats, palette, topology
+from envcheck.report import bars, formats, page_hosts, palette, topology
 from envcheck.report.page_words import EN, WORDS, words
-from tests.envcheck.report.report_helpers import FAULTY, hostile, report_of
+from tests.envcheck.report import host_reports
+from tests.envcheck.report.report_helpers import FAULTY, hostile, machine_report, report_of
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 MACHINES = {
@@ -65,10 +66,15 @@ class Page(HTMLParser):
 
 
 def page_of(kind: str) -> str:
-    return formats.render("html", hostile() if kind == "hostile" else report_of(*MACHINES[kind]))
+    return formats.render("html", OTHERS[kind]() if kind in OTHERS else report_of(*MACHINES[kind]))
 
 
-each_page = pytest.mark.parametrize("kind", [*MACHINES, "hostile"])
+OTHERS = {"hostile": hostile, "hosts_faulty": host_reports.faulty, "hosts_well": host_reports.well,
+          "hosts_strange": host_reports.strange}  # fmt: skip
+each_page = pytest.mark.parametrize(
+    "kind",
+    [*MACHINES, "hostile", *(pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS if kind != "hostile")],
+)
 
 
 @each_page
@@ -115,7 +121,7 @@ def test_everybody_can_read_it(kind: str) -> None:
 
     assert page.all("html")[0]["lang"] == "en"
     assert levels.count(1) == 1 and all(b - a <= 1 for a, b in pairwise(levels))
-    assert all(len(page.all(tag)) == 1 for tag in ("main", "nav", "footer"))
+    assert [len(page.all(tag)) for tag in ("main", "nav", "footer")] == [1, not kind.startswith("hosts"), 1]
     assert all(a.get("scope") in ("col", "row") for a in page.all("th"))
     assert all(a.get("aria-label") for a in page.all("svg"))
     assert all(a["aria-labelledby"] in ids for _, a in page.elements if "aria-labelledby" in a)
@@ -126,7 +132,7 @@ def test_everybody_can_read_it(kind: str) -> None:
 def test_verdict_and_next_step_come_first() -> None:
     """The verdict and the next step, with its command, stand before everything else."""
     text = Page(page_of("faulty")).text
-    parts = ("Not fit to train.", "Next step", "The machine", "Links between the devices", "Open all folds")
+    parts = ("Not fit to train.", "Next step", "The machine", "Links between the devices", "Findings", "Made by")
     order = [text.index(part) for part in parts]
 
     assert order == sorted(order)
@@ -139,7 +145,7 @@ def test_tiles_say_what_is_wrong() -> None:
 
     assert "23.2 / 64 GiB" in text
     assert "Held by python3 (pid 20817, 20 GiB)" in text
-    assert "✗ 93 °C" in text
+    assert "✗ 93 °C limit 90 °C" in text
     assert "Alarm" in text
     assert "On the bus, not listed by the tool" in text
 
@@ -151,6 +157,56 @@ def test_a_worn_memory_marks_its_tile(name: str) -> None:
 
     assert "Memory errors✗ 3" in Page(text).text
     assert 1 <= text.count("card tile fail") <= 2  # an NPU counts for both its dies
+
+
+def test_what_is_amiss_comes_first() -> None:
+    """Failing devices and areas stand before the others; areas that are well are folded."""
+    page = page_of("faulty")
+    states = [re.findall(r'card tile(?: ghost)? (\w+)"', page), re.findall(r'class="card area" id="area-\w+"', page)]
+    tiles = [Status[state.upper()] for state in states[0]]
+    folds = re.findall(r'<(article|details) class="card area"', page)
+
+    assert tiles == sorted(tiles, reverse=True) and tiles[0] is Status.FAIL
+    assert folds == sorted(folds) and {"article", "details"} == set(folds)
+
+
+@pytest.mark.slow
+def test_64_hosts_are_light() -> None:
+    """A page of 64 hosts takes at most 10 kB a host, though each second one has faults and no two say the same."""
+    page = formats.render("html", host_reports.many())
+    order = re.findall(r'<details class="card area" id="host-(node\d\d)"', page)
+    (well,) = re.findall(r'<details class="card area">\s*<summary><span class="mark ok"[^>]*>✓</span><h3>([^<]+)', page)
+
+    assert len(page.encode()) <= 640_000
+    assert [int(name[4:]) % 4 for name in order] == [0] * 16 + [2] * 16  # two checks failed, one
+    assert well == "32 / 64 hosts are well"
+
+
+@pytest.mark.slow
+def test_a_large_fleet_has_no_endless_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit the worst hosts have a part of their own, the others a line in the grid; it is said."""
+    monkeypatch.setattr(page_hosts, "HOSTS_LIMIT", 2)
+    text = formats.render("html", host_reports.faulty())
+
+    assert re.findall(r'<details class="card area" id="host-(node\d\d)"', text) == ["node02", "node03"]
+    assert "2 hosts have no part of their own here" in text and "node06</th>" in text
+
+
+@pytest.mark.slow
+def test_the_grid_says_what_the_hosts_have() -> None:
+    """A cell is as bad as the worst of that host in that area; being outvoted counts among the hosts."""
+    text = page_of("hosts_faulty")
+    heads = re.findall(r'<th scope="col">([^<]+)</th>', text.partition("</thead>")[0])
+    rows = re.findall(r'<a href="#host-(node\d\d)">.*?</tr>', text)
+    lines = re.findall(r'<tr><th scope="row">[^\n]*<a href="#host-[^\n]*</tr>', text)
+    states = [re.findall(r'<td(?: class="(\w+)")?>', line) for line in lines]
+    cells = {(name, head): state for name, row in zip(rows, states, strict=True)
+             for head, state in zip(heads[1:], row, strict=True)}  # fmt: skip
+
+    assert rows == ["node02", "node03", "node04", "node06"]
+    assert (cells["node02", "Devices"], cells["node04", "Devices"]) == ("fail", "ok")
+    assert (cells["node04", "Among the hosts"], cells["node02", "Among the hosts"]) == ("warn", "fail")
+    assert (cells["node06", "Among the hosts"], cells["node06", "Devices"]) == ("fail", "")
 
 
 def test_colour_is_never_alone() -> None:
@@ -165,7 +221,7 @@ def test_colour_is_never_alone() -> None:
 
 def test_graph_shows_the_slow_one() -> None:
     """A device without the fast links of its peers is marked in the graph, and it alone."""
-    tied = report_of(*MACHINES["box16"]).facts.vendors[0].topology
+    tied = report_of(*MACHINES["box16"]).hosts[0].facts.vendors[0].topology
     assert tied is not None
     drawn = topology.graph(tied, ["ok"] * 16)
 
@@ -222,7 +278,7 @@ def test_hostile_words_are_words() -> None:
 
 def test_nothing_to_show() -> None:
     """A report without findings, host or devices is a page all the same."""
-    page = Page(formats.render("html", Report((), Facts())))
+    page = Page(formats.render("html", machine_report((), Facts())))
 
     assert "No check applies here." in page.text
     assert "no accelerator" in page.text
@@ -273,7 +329,7 @@ def test_bars_stand_out(scheme: str) -> None:
     [
         ("host.shm", "/dev/shm", Status.FAIL),
         ("job.shm", "/dev/shm", Status.WARN),
-        ("host.memory", "Memory in use", Status.WARN),
+        ("host.memory", "Memory", Status.WARN),
         ("host.disk", "home folder", Status.WARN),
         ("job.disk", "this folder", Status.FAIL),
         ("engine.disk", "/var/lib/docker", Status.WARN),
@@ -283,9 +339,10 @@ def test_bars_stand_out(scheme: str) -> None:
 )
 def test_a_place_that_a_check_tells_of_is_marked(name: str, place: str, status: Status) -> None:
     """The bar of what a check finds wanting has its colour and its sign, no other has; a waived one looks well."""
-    disks = {p: Disk(100 * GIB, (5 if p == "home" else 50) * GIB) for p in (".", "home", "/", "/dev/shm")}
+    disks = {p: Disk(n * 100 * GIB, (5 if p == "home" else 50) * GIB) for n, p in enumerate((".", "home", "/"), 1)}
+    disks["/dev/shm"] = disks["."]  # a file system of its own whatever its size
     host = Host(memory_total_bytes=GIB, memory_available_bytes=GIB)
-    found = Facts(host=host, disks={**disks, "/var/lib/docker": Disk(100 * GIB, 50 * GIB)})
+    found = Facts(host=host, disks={**disks, "/var/lib/docker": Disk(900 * GIB, 50 * GIB)})
     finding = Finding(name, status, "seen")
     drawn = {b.name: b.state for b in bars.bars(found, [finding], words("en"))}
     marked = {b: state for b, state in drawn.items() if state}
@@ -295,10 +352,20 @@ def test_a_place_that_a_check_tells_of_is_marked(name: str, place: str, status: 
     assert not any(b.state for b in bars.bars(found, [replace(finding, waived="so")], words("en")))
 
 
+def test_one_row_for_one_file_system() -> None:
+    """Paths with the same size and the same room are one row; what is free stands beside what is needed."""
+    disks = {"/": Disk(100 * GIB, 50 * GIB), ".": Disk(100 * GIB, 50 * GIB), "home": Disk(100 * GIB, 50 * GIB + 4096),
+             "/data": Disk(100 * GIB, 70 * GIB)}  # fmt: skip
+    drawn = [(b.name, b.text, b.needs) for b in bars.bars(Facts(disks=disks), [], words("en"))]
+
+    assert drawn == [("/, this folder, home folder", "50 / 100 GiB free", "needs 20 GiB"),
+                     ("/data", "70 / 100 GiB free", "")]  # fmt: skip
+
+
 def test_a_waived_finding_is_called_waived() -> None:
     """It applies, and somebody accepted it: the page says so, and until when."""
     finding = Finding("host.memory", Status.WARN, "3 GiB free", waived="until 2027-01-31: known")
-    page = formats.render("html", Report([finding], Facts()))
+    page = formats.render("html", machine_report([finding], Facts()))
     (pill,) = re.findall(r'<li class="pill waived"><span aria-hidden="true">~</span> (.*?)</li>', page)
     said = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page[page.index('<p class="name">') :]))
 
@@ -310,7 +377,7 @@ def test_a_small_shm_is_seen_on_the_page() -> None:
     """By its colour, and by a sign for those who see none."""
     text = page_of("faulty")
 
-    assert re.search(r'<span>/dev/shm</span><span class="word fail">✗ [\d.]+ / 64 MiB</span>', text)
+    assert re.search(r'<span>/dev/shm</span><span class="word fail">✗ [\d.]+ / 64 MiB free, needs 16 GiB</span>', text)
     assert '<svg class="bar fail"' in text and '<svg class="bar fail"' not in page_of("healthy")
 
 

@@ -19,10 +19,11 @@ from envcheck.core.facts import Facts
 from envcheck.core.language import width
 from envcheck.core.language.findings import localised
 from envcheck.core.model import Accepted, Finding, Status
-from envcheck.report import Report, Style, formats, listing
-from envcheck.report.summary import NextCommand
+from envcheck.report import Style, check_list, formats
+from envcheck.report.contents import NextCommand
 from tests.envcheck.checks import test_checks
 from tests.envcheck.checks.doctor_helpers import simulated
+from tests.envcheck.report.report_helpers import machine_report
 
 LOOKED_AT = [
     ("atlas-800t-a2", "memory-held"),
@@ -80,7 +81,7 @@ def test_a_simulated_machine_is_told_in_chinese(name: str, fault: str) -> None:
     with simulated(name, (fault,) if fault else ()) as machine:
         known = facts.gather(machine)
     found = checks.run_all(known)
-    text = formats.render("table", Report(localised(found), known, style=Style(width=1000), lang="zh"))
+    text = formats.render("table", machine_report(localised(found), known, style=Style(width=1000), lang="zh"))
     told = [line for line in text.splitlines() if "|" not in line and not line.startswith("          ")]
     said = "\n".join(line for f in found for line in (f.seen, *f.evidence))
 
@@ -106,7 +107,7 @@ def test_the_page_says_our_own_reason_and_leaves_titles() -> None:
     known, (_, wrong, _, _, _) = test_checks.case("host.shm")
     found = next(f for f in localised(checks.run_all(wrong(known))) if f.name == "host.shm")
     mine = [replace(found, source="our threshold"), replace(found, source="npu-smi reference: words of Health")]
-    text = formats.render("html", Report(mine, known, lang="zh"))
+    text = formats.render("html", machine_report(mine, known, lang="zh"))
 
     assert "本工具的阈值" in text and "our threshold" not in text
     assert "npu-smi reference: words of Health" in text
@@ -123,7 +124,7 @@ def test_a_waiver_is_said_in_chinese_with_its_own_reason() -> None:
 def test_lines_of_a_report_are_no_wider_than_the_terminal() -> None:
     """At 60 columns no line of words is wider, where each Chinese character counts two; commands are never wrapped."""
     known, (_, wrong, _, _, _) = test_checks.case("host.shm")
-    report = Report(localised(checks.run_all(wrong(known))), known, style=Style(width=60), lang="zh")
+    report = machine_report(localised(checks.run_all(wrong(known))), known, style=Style(width=60), lang="zh")
     lines = formats.render("table", report).splitlines()
 
     assert [ln for ln in lines if not ln.startswith("          ") and width.columns(ln) > 60] == []
@@ -135,7 +136,7 @@ def test_the_second_line_of_the_next_step_stands_below_the_first() -> None:
     with simulated("cpu") as machine:
         known = facts.gather(machine)
     step = NextCommand("", "envcheck train --recipe tiny-cpu --method lora")
-    report = Report(localised(checks.run_all(known)), known, next_command=step)
+    report = machine_report(localised(checks.run_all(known)), known, next_command=step)
     *_, above, below = formats.render("table", report).splitlines()
 
     assert width.columns(above.partition("envcheck")[0]) == len(below) - len(below.lstrip())
@@ -155,7 +156,7 @@ def test_every_format_for_people_speaks_chinese(written_as: str) -> None:
 def test_the_next_step_of_a_ci_server_is_one_line_without_a_blank_behind_a_wide_mark() -> None:
     """Words and command stand together as Chinese is written."""
     known, (_, wrong, _, _, _) = test_checks.case("host.shm")
-    text = formats.render("junit", Report(localised(checks.run_all(wrong(known))), known))
+    text = formats.render("junit", machine_report(localised(checks.run_all(wrong(known))), known))
 
     assert re.search('name="next_step" value="[^"]*：sudo mount', text)
 
@@ -176,7 +177,7 @@ def test_json_is_english_unless_chinese_is_asked_for() -> None:
 
 def test_checks_are_listed_in_chinese() -> None:
     """--list-checks says each check's promise in Chinese, in lines that the terminal holds."""
-    lines = listing(80).splitlines()
+    lines = check_list.as_text(80).splitlines()
 
     assert max(map(width.columns, lines)) <= 80
     assert "厂商工具已安装并有响应。" in "".join(lines)
@@ -186,7 +187,7 @@ def _written(written_as: str) -> str:
     known, (_, wrong, _, _, _) = test_checks.case("host.shm")
     found = localised(checks.run_all(wrong(known)))
     made = datetime(2026, 1, 1, tzinfo=timezone.utc)
-    return formats.render(written_as, Report(found, known, False, Style(), "zh", made))
+    return formats.render(written_as, machine_report(found, known, lang="zh", made=made))
 
 
 def _left(found: list[Finding], known: Facts) -> list[tuple[str, str, list[str]]]:

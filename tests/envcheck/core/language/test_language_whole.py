@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[4]
 FOR_PROGRAMS = (
     "envcheck/cli/docs_",
     "envcheck/checks/known_issues",
-    *("envcheck/report/prometheus", "envcheck/report/junit", "envcheck/fleet/report/for_scanners"),
+    *("envcheck/report/prometheus", "envcheck/report/junit"),
     *("installers/as_script", "envcheck/job/script", "envcheck/simulate/script", "envcheck/cli/commands/completion"),
     *(f"launch/backends/slurm/{name}" for name in ("script", "prolog", "control", "verdict")),
     *("launch/backends/k8s/scripts", "launch/backends/k8s/session"),
