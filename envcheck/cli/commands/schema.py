@@ -18,7 +18,7 @@ def schema(document: str | None, as_json: bool) -> None:
     envcheck schema
     envcheck schema doctor > doctor.schema.json
     """
-    from envcheck import schemas
+    from envcheck.cli import schemas
 
     if document is not None:
         click.echo(schemas.text(document), nl=False)

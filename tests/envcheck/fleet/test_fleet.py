@@ -16,7 +16,8 @@ from ClusterShell.NodeSet import DEF_GROUPS_CONFIGS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envcheck import checks, schemas
+from envcheck import checks
+from envcheck.cli import schemas
 from envcheck.collect import facts, snapshot
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, Host, Interface, Network, Packages

@@ -10,8 +10,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from envcheck import schemas
-from envcheck.cli import main
+from envcheck.cli import main, schemas
 from envcheck.core.facts import Facts
 from envcheck.core.lint.target_machine import TargetMachine
 from envcheck.job.command import render_job

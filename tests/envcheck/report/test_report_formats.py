@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from defusedxml import ElementTree
 
-from envcheck import schemas
 from envcheck.checks import custom
+from envcheck.cli import schemas
 from envcheck.cli.commands import doctor
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts

@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from envcheck import schemas
+from envcheck.cli import schemas
 from tests.envcheck.fleet import fleet_parts
 from tests.envcheck.fleet.fleet_parts import Fleet, Host
 from tests.installers.provision_helpers import Index, recipe_file, serving, stock, until

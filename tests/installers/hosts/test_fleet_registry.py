@@ -13,7 +13,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from envcheck import schemas
+from envcheck.cli import schemas
 from tests.envcheck.fleet import fleet_parts
 from tests.envcheck.fleet.fleet_parts import Fleet, Host
 from tests.installers.images import engine_parts, image_parts

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from envcheck import schemas
+from envcheck.cli import schemas
 from launch.backends.k8s import node_resources
 from launch.backends.k8s.k8s_options import parts, wish
 from launch.backends.k8s.node_resources import K8sNode

@@ -16,8 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from envcheck import schemas
-from envcheck.cli import main
+from envcheck.cli import main, schemas
 from launch.backends.k8s import status as standing
 from tests.launch.backends.k8s import api_parts, api_small
 from tests.launch.backends.k8s.api_parts import EVERY, JOBS, SWIFT, Api, becomes

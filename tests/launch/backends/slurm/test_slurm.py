@@ -20,7 +20,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from envcheck import schemas
+from envcheck.cli import schemas
 from installers.recipes.recipes_file import load
 from tests.launch.backends.slurm.slurm_parts import Cluster, cluster
 from tests.launch.gates.test_gates_command import provisioned

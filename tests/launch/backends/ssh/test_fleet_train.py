@@ -15,7 +15,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from envcheck import schemas
+from envcheck.cli import schemas
 from envcheck.fleet import runner
 from launch.backends.ssh import node
 from tests.envcheck.fleet import fleet_parts

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import jsonschema
 import pytest
 
-from envcheck import schemas
+from envcheck.cli import schemas
 from installers.recipes.recipes_file import load
 from tests.envcheck.fleet import fleet_parts
 from tests.envcheck.fleet.fleet_parts import Fleet
