@@ -5,7 +5,7 @@ PYTHON = .venv/bin/python
 	python3 -m venv .venv
 	.venv/bin/pip install -q -e '.[test]'
 
-.PHONY: test extended lint format fresh man bench
+.PHONY: test extended lint format fresh bench
 test: .venv
 	$(PYTHON) -m pytest
 
@@ -23,9 +23,6 @@ format: .venv
 
 fresh:
 	.ci/fresh
-
-man: .venv
-	$(PYTHON) -m envcheck.cli.manual docs/man
 
 bench: .venv
 	.venv/bin/pip install -q -e '.[bench]'

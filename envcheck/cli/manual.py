@@ -1,11 +1,11 @@
-"""The pages that `man` shows: python -m envcheck.cli.manual docs/man (with click-man, of the extra `test`)."""
+"""The pages that `man` shows; setup.py makes them where envcheck is built: python -m envcheck.cli.manual FOLDER."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -35,19 +35,44 @@ def _below(command: click.Command, name: str, above: click.Context) -> Iterator[
 
 def _page(context: click.Context) -> str:
     """No date: a page changes when its command does."""
-    from click_man.man import ManPage
-
-    command = context.command
-    page = ManPage(context.command_path)
-    page.version, page.date = __version__, ""
-    page.short_help = command.short_help or command.get_short_help_str(80)
-    page.description = "\n\n".join(map(_paragraph, inspect.cleandoc(command.help or "").split("\n\n")))
-    page.synopsis = " ".join(command.collect_usage_pieces(context))
-    page.options = [p.get_help_record(context) for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    command, path = context.command, context.command_path
+    short = command.short_help or command.get_short_help_str(80)
+    head = [f'.TH "{path.upper()}" "1" "" "{__version__}" "{path} Manual"', ".SH NAME"]
+    head += [rf"{_dashes(path.replace(' ', '-'))} \- {short}", ".SH SYNOPSIS", f".B {path}"]
+    head += [_dashes(" ".join(command.collect_usage_pieces(context)))]
+    text = "\n\n".join(map(_paragraph, inspect.cleandoc(command.help or "").split("\n\n")))
+    body = [*(_section("DESCRIPTION", [_filled(text)]) if text else []), *_section("OPTIONS", _options(context))]
     if isinstance(command, click.Group):
-        listed = ((name, command.get_command(context, name)) for name in command.list_commands(context))
-        page.commands = [(name, each.get_short_help_str(80)) for name, each in listed if each]
-    return EXAMPLES.sub(r".nf\n\1.fi\n", str(page) + "\n")
+        body += _section("COMMANDS", _commands(command, context))
+    return EXAMPLES.sub(r".nf\n\1.fi\n", "\n".join([*head, *body]) + "\n")
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    return [f".SH {title}", *lines]
+
+
+def _options(context: click.Context) -> Iterator[str]:
+    for option in context.command.params:
+        record = option.get_help_record(context) if isinstance(option, click.Option) and not option.hidden else None
+        if record:
+            name, *rest = _dashes(record[0]).split()
+            yield from (".TP", " ".join([rf"\fB{name}\fP", *rest]), _filled(record[1]))
+
+
+def _commands(group: click.Group, context: click.Context) -> Iterator[str]:
+    for name in group.list_commands(context):
+        if each := group.get_command(context, name):
+            page = f"{context.command_path.replace(' ', '-')}-{name}(1)"
+            yield from (".PP", rf"\fB{name}\fP", f"{each.get_short_help_str(80)} See \\fB{_dashes(page)}\\fP.")
+
+
+def _filled(text: str) -> str:
+    """A blank line begins a paragraph."""
+    return "\n".join(line or ".PP" for line in text.split("\n"))
+
+
+def _dashes(text: str) -> str:
+    return text.replace("-", r"\-")
 
 
 def _paragraph(text: str) -> str:
@@ -56,8 +81,14 @@ def _paragraph(text: str) -> str:
     return "\n".join(f"  {line}" for line in rest.splitlines()) if first.strip() == "\b" else text
 
 
-if __name__ == "__main__":
-    place = Path(sys.argv[1])
+def write_pages(place: Path) -> list[Path]:
+    """The pages below `place`, which is made."""
     place.mkdir(parents=True, exist_ok=True)
-    for name, text in pages():
-        (place / name).write_text(text, encoding="utf-8")
+    texts = {place / name: text for name, text in pages()}
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+    return list(texts)
+
+
+if __name__ == "__main__":
+    write_pages(Path(sys.argv[1]))

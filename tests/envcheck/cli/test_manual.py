@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PLACE = Path(__file__).parents[3] / "docs" / "man"
+ROOT = Path(__file__).parents[3]
 GROFF = ("groff", "-man", "-ww", "-Tutf8", "-P", "-cbou")  # without bold and underlined letters
 
 
@@ -20,12 +21,16 @@ def made(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_current(made: Path) -> None:
-    """python -m envcheck.cli.manual docs/man, in English, made the pages that are kept; none is left over."""
-    kept, now = ({path.name: path.read_text(encoding="utf-8") for path in place.glob("*")} for place in (PLACE, made))
+@pytest.mark.slow
+def test_built(made: Path, tmp_path: Path) -> None:
+    """Who builds and installs a clone gets the pages where man looks, in English whatever the locale."""
+    base, place = tmp_path / "build", tmp_path / "installed"
+    words = ("setup.py", "-q", "build", "--build-base", str(base), "install_data", "--install-dir", str(place))
+    env = {**os.environ, "LC_ALL": "zh_CN.UTF-8", "ENVCHECK_LANG": "zh"}
+    subprocess.run([sys.executable, *words], cwd=ROOT, env=env, check=True, timeout=300)
+    installed = {page.name: page.read_bytes() for page in (place / "share/man/man1").iterdir()}
 
-    assert set(kept) == set(now)
-    assert [name for name, text in now.items() if kept[name] != text] == []
+    assert installed == {page.name: page.read_bytes() for page in made.glob("*.1")}
 
 
 def test_read_by_troff(made: Path) -> None:
