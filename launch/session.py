@@ -67,8 +67,6 @@ def _train(request: TrainRequest) -> int:
     request = own.settled(request, job.method)
     if request.data and request.data.expanduser().is_dir():
         raise UsageError(f"--data {request.data}: a folder, and a file is wanted", "name the file in it")
-    if request.gates and (request.provision or request.detach):
-        raise UsageError("--gates looks and starts nothing", "leave --provision and --detach out")
     choose_monitor.parse_rules(request.no_stop, request.limits)  # what is no rule is said before anything starts
     if request.provision:
         if code := _provision(request, job, facts):

@@ -1,41 +1,30 @@
-"""`envcheck train --on`, and the options of each backend behind it."""
+"""The options of each backend behind `envcheck train --on`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from envcheck.core.errors import UsageError
-from launch.runs.backends import LOCAL, Own, load_backends, option
-
-F = TypeVar("F", bound=Callable[..., Any])
+from launch.runs.backends import LOCAL, Own, load_backends
 
 
-def add_options(command: F) -> F:
-    """The command with --on, and with the options of each backend."""
-    on = option(
-        "--on",
-        type=click.Choice([LOCAL, *load_backends()]),
-        default=LOCAL,
-        show_default=True,
-        help="Who runs it: this machine itself, or the engine that the site has.",
-    )
-    every = [on, *(one for backend in load_backends().values() for one in backend.options)]
-    for one in reversed(every):
-        command = click.option(one.word, **one.more)(command)
-    return command
+def names() -> list[str]:
+    """What --on takes."""
+    return [LOCAL, *load_backends()]
 
 
-def split_options(on: str, asked: dict[str, Any]) -> tuple[Own, dict[str, Any]]:
-    """The options of the backend that was named, and those that all know.  UsageError for another backend's."""
-    own: dict[str, Any] = {}
+def parameters() -> list[click.Parameter]:
+    """The options of all backends."""
+    return [click.Option([one.word], **one.more) for each in load_backends().values() for one in each.options]
+
+
+def choose_own(on: str, values: Mapping[str, Any]) -> Own:
+    """The options of the backend that was named; UsageError for another backend's."""
     for name, backend in load_backends().items():
         for one in backend.options:
-            value = asked.pop(one.name)
-            if name == on:
-                own[one.name] = value
-            elif value:
+            if name != on and values[one.name]:
                 raise UsageError(f"{one.word} is for {backend.title}", f"say --on {name}, or leave it out")
-    return own, asked
+    return {one.name: values[one.name] for one in load_backends()[on].options} if on != LOCAL else {}

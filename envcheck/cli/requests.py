@@ -146,7 +146,7 @@ def _word(name: str) -> str:
     return next(p.opts[0] for p in params if p.name == name)
 
 
-def convert_request(kind: type[T], request: Request, **more: Any) -> T:
+def convert_request(kind: type[T], request: Request, /, **more: Any) -> T:
     """The dataclass of another layer, from the fields of the request that it has as well and from `more`."""
     names = [field.name for field in dataclasses.fields(kind) if hasattr(request, field.name)]  # type: ignore[arg-type]
     return kind(**{**{name: getattr(request, name) for name in names}, **more})

@@ -10,25 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from envcheck.core.errors import UsageError
-
 if TYPE_CHECKING:
     from envcheck.payload.remote_command import Word
 
 CHOOSING = ("hosts", "hostfile", "exclude")
-LONELY = ("exclude", "fanout", "deadline", "forget")
 HERE = (*CHOOSING, "fanout", "deadline", "forget", "lang")
-
-
-def chosen(asked: dict[str, Any]) -> bool:
-    """Other machines are meant; UsageError where none is named, and how to ask them is."""
-    if asked["hosts"] or asked["hostfile"]:
-        return True
-    source = click.get_current_context().get_parameter_source
-    for name in LONELY:
-        if name in asked and source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"--{name} is for --hosts", "name the machines with --hosts")
-    return False
 
 
 def hosts(request: Any) -> tuple[str, ...]:

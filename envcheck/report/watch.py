@@ -7,10 +7,10 @@ last report stays in the terminal.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envcheck.core import signals
 from envcheck.core.errors import INTERRUPTED, UsageError
@@ -23,15 +23,9 @@ from envcheck.report.text import render
 if TYPE_CHECKING:
     from rich.text import Text
 
-ALONE = ("fix", "undo", "deep", "replay", "output", "format", "as_json")  # other options that want another end
 
-
-def refuse(asked: Mapping[str, Any], terminal: bool) -> None:
-    """UsageError where there is nothing to refresh, or no terminal to do it in."""
-    given = [name for name in ALONE if asked[name]]
-    if given:
-        option = "--json" if given[0] == "as_json" else f"--{given[0]}"
-        raise UsageError(f"--watch looks again and again, {option} once", "leave one of them out")
+def refuse(terminal: bool) -> None:
+    """UsageError where there is no terminal to refresh."""
     if not terminal:
         next_step = "leave it out; for a monitor, write --format prometheus -o FILE from a timer"
         raise UsageError("--watch wants a terminal, and standard output is none", next_step)

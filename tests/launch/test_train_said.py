@@ -56,7 +56,7 @@ def test_the_command_that_installs_is_provisions(recipe: catalogue.Recipe) -> No
         said = context.params
 
         assert isinstance(context, click.Context)
-        found = catalogue.by_name(catalogue.load_all(None), said["recipe_name"])
+        found = catalogue.by_name(catalogue.load_all(None), said["recipe"])
         assert catalogue.agreeing(found, None, said["method"], said["device"], None) == recipe
 
 

@@ -4,41 +4,32 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from envcheck.cli import options
+from envcheck.cli.documents import print_document
+from envcheck.cli.requests import command, convert_request, flag, option
 from envcheck.core.language import say
-from envcheck.core.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from installers.bundle.make import BundlePlan, EngineSource
 
 
-@click.command(short_help="One file with all that a machine without a network needs.")
-@options.device
-@options.model
-@options.method
-@options.framework
-@options.recipe_name
-@options.recipes_folder
-@click.option("--arch", metavar="ARCH", help="The other machine's: x86_64 or aarch64; this machine's where not said.")
-@click.option("-o", "--output", required=True, type=click.Path(), help="The file to write.")
-@options.dry_run
-@options.json_output
-def bundle(
-    device: str,
-    model: str | None,
-    method: str | None,
-    framework: str | None,
-    recipe_name: str | None,
-    recipes_folder: str | None,
-    arch: str | None,
-    output: str,
-    dry_run: bool,
-    as_json: bool,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class BundleOptions(options.JsonOption, options.RecipeOption, options.JobOptions):
+    arch: str | None = option(
+        "--arch", metavar="ARCH", help="The other machine's: x86_64 or aarch64; this machine's where not said."
+    )
+    output: Path = option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The file to write.")
+    dry_run: bool = flag("--dry-run", help="Show what would be done, and stop.", order=options.ASKING)
+
+
+@command(BundleOptions, short_help="One file with all that a machine without a network needs.")
+def bundle(request: BundleOptions) -> int:
     """Put image, packages, recipe, lock and envcheck itself into one file, for a machine without a network.
 
     There, `envcheck provision --bundle FILE` checks all of it and brings the same end state as here.  The image is
@@ -51,8 +42,6 @@ def bundle(
     envcheck bundle --model 21b --arch x86_64 -o iluvatar.tar
     tar xf npu.tar envcheck && pip install --no-index --find-links envcheck envcheck-toolkit
     """
-    from pathlib import Path
-
     from envcheck.collect import snapshot
     from envcheck.core import errors, signals
     from envcheck.core.facts import Facts, Host
@@ -63,24 +52,23 @@ def bundle(
     from installers.output.plan_text import Screen
     from installers.recipes import catalogue
 
-    path = Path(output)
+    path = request.output
     snapshot.probe_writable(path)
     if path.exists() and not path.is_file():
         raise errors.UsageError(f"cannot write {path}: it is no plain file", "choose another file with -o")
-    own = Path(recipes_folder) if recipes_folder else None
-    request = JobRequest(model, method, device, framework, recipe_name, recipes=own, may_choose=True)
-    architecture = arch or read_architecture(collect_facts_here(JobRequest(device="cpu")))
+    wanted = convert_request(JobRequest, request, may_choose=True)
+    architecture = request.arch or read_architecture(collect_facts_here(JobRequest(device="cpu")))
     target = Facts(host=Host(architecture=architecture))  # all that is known of the other machine
-    recipe, _ = resolve_method(request, catalogue.load_all(own), target)
+    recipe, _ = resolve_method(wanted, catalogue.load_all(request.recipes), target)
     with _source(recipe.image is not None) as source:
         plan = make.plan(recipe, architecture, path, source)
-        if not as_json:
+        if not request.as_json:
             click.echo(_as_text(plan))
-        if dry_run:
-            return _told(plan, "planned") if as_json else errors.FIT
+        if request.dry_run:
+            return _told(plan, "planned") if request.as_json else errors.FIT
         with signals.heard_by(signals.interrupt), Screen() as screen:
             lock = make.make(plan, source, screen.show)
-    if as_json:
+    if request.as_json:
         return _told(plan, "done")
     size = path.stat().st_size / (1 << 20)
     image = say(", the image") if lock.image else ""
@@ -125,15 +113,12 @@ def _as_text(plan: BundlePlan) -> str:
 
 
 def _told(plan: BundlePlan, result: str) -> int:
-    import json
-    from dataclasses import asdict
-
     from envcheck.core import errors
 
     size = plan.path.stat().st_size if result == "done" else None
-    said = {"schema": SCHEMA_VERSION, "verb": "bundle", "result": result,
+    said = {"verb": "bundle", "result": result,
             "recipe": plan.recipe.name, "file": str(plan.path),
             "architecture": plan.aim.architecture, "python": plan.aim.python, "size_mib": plan.size_mib,
             "size_bytes": size, "parts": [asdict(part) for part in plan.parts]}  # fmt: skip
-    click.echo(json.dumps(said, indent=1))
+    print_document(said)
     return errors.FIT

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envcheck.cli.requests import convert_request
+
 QUICK_S = 0.3  # a machine's tools answer in this time, or wait for their driver and leave a processor idle
-NAMING = ("model", "method", "framework", "variant", "node_role")  # any of these options names a job
 
 if TYPE_CHECKING:
+    from envcheck.cli.doctor_options import ExamineOptions
     from envcheck.core.facts import Facts
     from envcheck.job.job import Job
     from envcheck.job.request import JobRequest
@@ -26,23 +29,22 @@ class ExaminedMachine:
     job: Job | None = None
 
 
-def gathered(asked: dict[str, Any], site: Settings) -> ExaminedMachine:
+def gathered(request: ExamineOptions, site: Settings, recording: Path | None, hint: str) -> ExaminedMachine:
     """What the machine or the recording says, and the named job as that machine would run it."""
     from envcheck.collect import facts, machine
     from envcheck.report import screen
 
-    refuse_unknown(asked)
-    if asked["replay"]:
-        found = replayed(asked["replay"], asked["device"])
+    refuse_unknown(request)
+    if recording:
+        found = replayed(recording, request.device)
     else:
-        words = "" if asked["watch"] else "asking the machine ..."
-        with screen.hint(words), _meanwhile():
-            found = facts.gather(machine.here(), asked["device"], more=site.questions)
-        if _is_job_named(asked):
+        with screen.hint(hint), _meanwhile():
+            found = facts.gather(machine.here(), request.device, more=site.questions)
+        if request.is_job_named:
             from envcheck.job.here import add_own_places
 
-            found = add_own_places(found, request_of(asked))
-    return completed(asked, site, found)
+            found = add_own_places(found, job_request(request))
+    return completed(request, site, found)
 
 
 @contextlib.contextmanager
@@ -68,69 +70,46 @@ def _ready() -> None:
         loading.table()
 
 
-def completed(asked: dict[str, Any], site: Settings, found: Facts) -> ExaminedMachine:
+def completed(request: ExamineOptions, site: Settings, found: Facts) -> ExaminedMachine:
     """With the named job as that machine would run it, and the site's thresholds."""
-    from dataclasses import replace
-
     known = replace(found, thresholds=site.thresholds)
-    if not _is_job_named(asked):
+    if not request.is_job_named:
         return ExaminedMachine(known)
     from envcheck.job.resolve import resolve
 
-    job = resolve(request_of(asked), recipes(asked["recipes_folder"]), known)
+    job = resolve(job_request(request), load_recipes(request.recipes), known)
     return ExaminedMachine(replace(known, wanted=job.wanted), job)
 
 
-def refuse_unknown(asked: dict[str, Any]) -> None:
+def refuse_unknown(request: ExamineOptions) -> None:
     """UsageError for a job that no recipe has on any machine, before one is asked."""
-    if _is_job_named(asked):
+    if request.is_job_named:
         from installers.recipes import catalogue
 
-        words = (asked["model"], asked["method"], asked["device"], asked["framework"])
-        catalogue.possible(
-            recipes(asked["recipes_folder"]), *words, catalogue.Shape(asked["variant"], asked["node_role"])
-        )
+        words = (request.model, request.method, request.device, request.framework)
+        catalogue.possible(load_recipes(request.recipes), *words, catalogue.Shape(request.variant, request.node_role))
 
 
-def _is_job_named(asked: dict[str, Any]) -> bool:
-    return any(asked[name] for name in NAMING)
-
-
-def request_of(asked: dict[str, Any]) -> JobRequest:
+def job_request(request: ExamineOptions) -> JobRequest:
     """The job as the options name it."""
-    from pathlib import Path
-
     from envcheck.job.request import JobRequest
 
-    folder = asked["recipes_folder"]
-    return JobRequest(
-        model=asked["model"],
-        method=asked["method"],
-        device=asked["device"],
-        framework=asked["framework"],
-        variant=asked["variant"],
-        node_role=asked["node_role"],
-        recipes=Path(folder) if folder else None,
-    )
+    return convert_request(JobRequest, request)
 
 
 @functools.lru_cache(maxsize=1)
-def recipes(folder: str | None) -> Any:
+def load_recipes(folder: Path | None) -> Any:
     """Read once: they are asked for each machine of a fleet."""
-    from pathlib import Path
-
     from installers.recipes import catalogue
 
-    return catalogue.load_all(Path(folder) if folder else None)
+    return catalogue.load_all(folder)
 
 
-def replayed(path: str, device: str) -> Facts:
-    from pathlib import Path
-
+def replayed(path: Path, device: str) -> Facts:
     from envcheck.collect import facts, snapshot
     from envcheck.core.errors import UsageError
 
-    answers, recorded = snapshot.load(Path(path))
+    answers, recorded = snapshot.load(path)
     if device not in ("auto", recorded) and recorded != "auto":
         raise UsageError(f"the snapshot was taken with --device {recorded}", f"leave --device {device} out")
     return facts.read(answers, recorded if device == "auto" else device)

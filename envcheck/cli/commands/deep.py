@@ -6,8 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,34 +21,33 @@ from envcheck.deep.session import Wish
 from envcheck.report import safe
 from envcheck.settings.thresholds import limit
 
+if TYPE_CHECKING:
+    from envcheck.cli.doctor_options import DeepOptions
+
 SECONDS = "ENVCHECK_DEEP_SECONDS"  # for each figure
 
 
-def refuse(asked: dict[str, Any]) -> None:
+def refuse(request: DeepOptions) -> None:
     """What does not go with it, said before the machine is asked."""
-    if asked["replay"]:
-        raise UsageError("--deep works on cards, and a recording has none", "leave --deep or --replay out")
-    if asked["fix"]:
-        raise UsageError("--deep tests, --fix mends", "first --fix, then --deep")
-    if asked["dry_run"]:
-        if asked["as_json"] or asked["format"] or asked["output"] or asked["watch"]:
+    if request.dry_run:
+        if request.as_json or request.format or request.output:
             raise UsageError("--dry-run shows what --deep would do, and makes no report", "leave one of them out")
-    elif not asked["yes"] and not sys.stdin.isatty():
+    elif not request.yes and not sys.stdin.isatty():
         raise UsageError("--deep disturbs the cards, and there is nobody to ask", "add --yes to start the tests")
 
 
-def found(facts: Facts, asked: dict[str, Any], names: frozenset[str], recipe: Any) -> table.Found:
+def found(facts: Facts, request: DeepOptions, names: frozenset[str], recipe: Any) -> table.Found:
     """Findings by vendor and name; of the processor where no vendor's cards are here."""
     wish = _wish(facts, names)
     if not names:
         return {}
-    told = {(v.name if v else "cpu"): _of(facts, v, asked, wish, recipe) for v in facts.vendors or (None,)}
+    told = {(v.name if v else "cpu"): _of(facts, v, request, wish, recipe) for v in facts.vendors or (None,)}
     return {vendor: dict(findings) for vendor, findings in told.items()}
 
 
-def shown(facts: Facts, asked: dict[str, Any], names: frozenset[str], recipe: Any) -> int:
+def shown(facts: Facts, request: DeepOptions, names: frozenset[str], recipe: Any) -> int:
     """--dry-run: what would be disturbed is said, and why some is not tested: 3 then, or where nothing would be."""
-    told = [each for some in found(facts, asked, names, recipe).values() for each in some.items()]
+    told = [each for some in found(facts, request, names, recipe).values() for each in some.items()]
     why = [replace(f, name=name) for name, some in told for f in some if f.status.is_problem]
     for finding in localised(why):
         words = (finding.remedy.words, *finding.remedy.commands) if finding.remedy else ()
@@ -68,9 +66,7 @@ def _wish(facts: Facts, names: frozenset[str]) -> Wish:
     return Wish(sizes, names, outlier, links.kinds())
 
 
-def _of(
-    facts: Facts, v: VendorFacts | None, asked: dict[str, Any], wish: Wish, recipe: Any
-) -> dict[str, list[Finding]]:
+def _of(facts: Facts, v: VendorFacts | None, request: DeepOptions, wish: Wish, recipe: Any) -> dict[str, list[Finding]]:
     from envcheck.cli.commands import find_python
     from envcheck.core.signals import heard_by, interrupt
 
@@ -81,18 +77,15 @@ def _of(
         return session.busy(chosen)
     if recipe is not None and recipe.device != chosen.vendor:
         recipe = None
-    folder = asked["recipes_folder"]
-    where = find_python.Asked(
-        chosen.vendor, recipe, Path(folder) if folder else None, bool(facts.host and facts.host.in_container)
-    )
+    where = find_python.Asked(chosen.vendor, recipe, request.recipes, bool(facts.host and facts.host.in_container))
     try:
         with heard_by(interrupt), find_python.opened(where) as door:
             if door.shared and len(chosen.free) < len(chosen.cards):
                 return session.busy(chosen)
-            if asked["dry_run"]:
+            if request.dry_run:
                 _say(session.beforehand(chosen, door, wish), err=False)
                 return {}
-            if not _agreed(session.beforehand(chosen, door, wish), asked["yes"]):
+            if not _agreed(session.beforehand(chosen, door, wish), request.yes):
                 return session.untold(
                     "not run: you said no", "Ask again when the cards may be disturbed.", session.AGAIN
                 )

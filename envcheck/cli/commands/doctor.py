@@ -2,69 +2,41 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from envcheck import settings
-from envcheck.cli import options
-from envcheck.fleet import argv as fleet_words
+from envcheck.cli.doctor_options import (
+    KINDS,
+    DeepOptions,
+    ExamineOptions,
+    FixOptions,
+    HostsReportOptions,
+    ListOptions,
+    ReplayOptions,
+    ReportOptions,
+    StrictOptions,
+    UndoFixOptions,
+    WatchOptions,
+)
+from envcheck.cli.requests import command
+from envcheck.core.errors import FIT, UsageError
 
-# as in reports.formats, which is imported when there is something to report
 WITH_NEXT = ("table", "html", "markdown")  # what people read
-FORMATS = ("table", "json", "html", "junit", "sarif", "prometheus", "markdown")
 
 if TYPE_CHECKING:
     from envcheck.cli.commands.collect_facts import ExaminedMachine
     from envcheck.core.check import Check
+    from envcheck.core.facts import Facts
     from envcheck.core.model import Finding
     from envcheck.report import Report
     from envcheck.settings.site_settings import Settings
 
 
-@click.command(short_help="What stands between this machine and training.")
-@options.device
-@options.model
-@options.method
-@options.framework
-@options.recipes_folder
-@options.variant
-@options.node_role
-@options.fleet
-@click.option(
-    "--between", is_flag=True, help="With --hosts: try them against each other: names, clocks, ports, speed, RDMA."
-)
-@click.option("--ports", metavar="LIST", help="With --between: ports that must be open, 29500,60000-60015.")
-@click.option(
-    "--rank-table",
-    type=click.Path(),
-    metavar="FILE",
-    help="With --hosts: Ascend's table of ranks, written, or checked where it is there.",
-)
-@options.checks("--only", help="Only this check or area; may be given again.")
-@options.checks("--skip", help="Not this check or area; may be given again.")
-@click.option("--config", type=click.Path(), help="Waivers, thresholds and checks of your own; else envcheck.toml.")
-@click.option("--show-thresholds", is_flag=True, help="Print the figures that decide, with their sources, and stop.")
-@click.option("--list-checks", is_flag=True, help="Name all checks, and stop.")
-@click.option("--deep", is_flag=True, help="Test the cards themselves, too: says first what that disturbs, and asks.")
-@click.option("--fix", is_flag=True, help="Apply the remedies that are safe: shown first, proved after, journaled.")
-@click.option("--undo", is_flag=True, help="Take back what --fix did.")
-@options.dry_run
-@options.yes
-@click.option("--strict", is_flag=True, help="Warnings count: exit code 3.")
-@click.option("--replay", type=click.Path(), help="Judge a snapshot instead of this machine.")
-@click.option("--format", type=click.Choice(FORMATS), help="How the report is written; else by the ending of -o.")
-@click.option("--output", "-o", type=click.Path(), metavar="FILE", help="Write the report to FILE.")
-@click.option(
-    "--watch",
-    is_flag=False,
-    flag_value=5.0,
-    type=click.FloatRange(1, 3600),
-    metavar="[SECONDS]",
-    help="Look again every 5 s, or SECONDS, until Ctrl-C; the exit code is the last verdict's.",
-)
-@options.json_output
-def doctor(**asked: Any) -> None:
+@command(*KINDS, short_help="What stands between this machine and training.")
+def doctor(request: ListOptions | UndoFixOptions | ExamineOptions) -> int:
     """Look at this machine and say what stands between it and training; changes nothing.
 
     Exit code 0: fit. 1: something fails. 3: nothing fails, but something could not be told, or nothing was judged.
@@ -81,100 +53,79 @@ def doctor(**asked: Any) -> None:
     envcheck doctor --hosts node[01-08]               eight machines over ssh, and which is the odd one
     envcheck doctor --hosts node[01-08] --between     and whether they reach each other, and how fast
     """
-    site = settings.load(asked["config"])
-    if asked["show_thresholds"] or asked["list_checks"]:
-        click.echo(_listing(asked, site))
-        return
-    _of_deeds(asked)
-    if fleet_words.chosen(asked) or _is_folder(asked["replay"]):
-        from envcheck.cli.commands import fleet
-
-        raise SystemExit(
-            fleet.doctor(asked, site, lambda found: _findings(asked, _looking().completed(asked, site, found), site))
-        )
-    _of_fleets(asked)
-    if asked["fix"] and asked["undo"]:
-        from envcheck.core.errors import UsageError
-
-        raise UsageError("--fix applies remedies, --undo takes them back", "leave one of them out")
-    if asked["undo"]:
-        raise SystemExit(_fixing().undo(asked))
-    if asked["fix"]:
-        _fixing().refuse(asked)
-    if asked["deep"]:
-        _deep_tests().refuse(asked)
-    if asked["only"] or asked["skip"]:
-        _named(asked, site)  # before the machine is asked, not after
-    if asked["watch"]:
-        raise SystemExit(_watch(asked, site))
-    written_as = _format(asked)
-    seen = _examined(asked, site)
-    if asked["deep"] and asked["dry_run"]:
-        raise SystemExit(_deep_shown(asked, seen, site))
-    findings = _findings(asked, seen, site)
-    if asked["fix"]:
-        again = lambda: _findings(asked, _examined(asked, site), site)  # noqa: E731
-        raise SystemExit(_fixing().fix(asked, findings, seen.facts, again))
-    raise SystemExit(_report(asked, written_as, findings, seen))
+    if isinstance(request, UndoFixOptions):
+        return int(_fixing().undo(request))
+    site = settings.load(request.config)
+    if isinstance(request, ListOptions):
+        click.echo(_listing(request, site))
+        return FIT
+    if isinstance(request, HostsReportOptions) or (isinstance(request, ReplayOptions) and request.replay.is_dir()):
+        return _judge_hosts(request, site)
+    if isinstance(request, ReplayOptions) and request.rank_table:
+        raise UsageError("--rank-table is for several machines", "name them with --hosts, or a folder with --replay")
+    if isinstance(request, FixOptions):
+        _fixing().refuse()
+    if isinstance(request, DeepOptions):
+        _deep_tests().refuse(request)
+    if request.only or request.skip:
+        _named(request, site)  # before the machine is asked, not after
+    if isinstance(request, WatchOptions):
+        return _watch(request, site)
+    if isinstance(request, FixOptions):
+        return _fix(request, site)
+    assert isinstance(request, ReportOptions)
+    written_as = _format(request)
+    seen = _examined(request, site)
+    if isinstance(request, DeepOptions) and request.dry_run:
+        return _deep_shown(request, seen, site)
+    return _report(request, written_as, _findings(request, seen, site), seen)
 
 
-def _of_deeds(asked: dict[str, Any]) -> None:
-    """What is shown first, or not asked, is what changes something."""
-    from envcheck.core.errors import UsageError
+def _judge_hosts(request: HostsReportOptions | ReplayOptions, site: Settings) -> int:
+    from envcheck.cli.commands import fleet
 
-    given = next((name for name in ("dry_run", "yes") if asked[name]), None)
-    if given and not any(asked[name] for name in ("deep", "fix", "undo")):
-        option = f"--{given.replace('_', '-')}"
-        raise UsageError(f"{option} is for --fix, --undo and --deep", "leave it out: doctor itself changes nothing")
+    def judge(found: Facts) -> list[Finding]:
+        return _findings(request, _looking().completed(request, site, found), site)
 
-
-def _of_fleets(asked: dict[str, Any]) -> None:
-    """What is between machines wants machines."""
-    from envcheck.core.errors import UsageError
-
-    for name in ("between", "ports", "rank_table"):
-        if asked[name]:
-            raise UsageError(f"--{name.replace('_', '-')} is for --hosts", "name the machines with --hosts")
+    unsaid = dict.fromkeys(("replay", "hosts", "hostfile", "between", "ports"))
+    return fleet.doctor(unsaid | vars(request), site, judge)
 
 
-def _is_folder(path: str | None) -> bool:
-    from pathlib import Path
+def _fix(request: FixOptions, site: Settings) -> int:
+    seen = _examined(request, site)
+    again = lambda: _findings(request, _examined(request, site), site)  # noqa: E731
+    return int(_fixing().fix(request, _findings(request, seen, site), seen.facts, again))
 
-    return path is not None and Path(path).is_dir()
 
-
-def _watch(asked: dict[str, Any], site: Settings) -> int:
+def _watch(request: WatchOptions, site: Settings) -> int:
     import sys
 
     from envcheck.core.language.findings import localised
     from envcheck.report import HostReport, Report, watch
 
     def look() -> Report:
-        seen = _examined(asked, site)
-        found = _findings(asked, seen, site)
-        return _of_job(Report((HostReport(localised(found), seen.facts),), strict=asked["strict"]), asked, seen, found)
+        seen = _examined(request, site)
+        found = _findings(request, seen, site)
+        return _of_job(Report((HostReport(localised(found), seen.facts),), strict=request.strict), request, seen, found)
 
-    watch.refuse(asked, sys.stdout.isatty())
-    return watch.watch(look, asked["watch"])
+    watch.refuse(sys.stdout.isatty())
+    return watch.watch(look, request.watch)
 
 
-def _format(asked: dict[str, Any]) -> str:
+def _format(request: ReportOptions) -> str:
     """What the report is written as; refused before the machine is asked where that, or its place, cannot be."""
-    if asked["output"] is None and not (asked["format"] or asked["as_json"]):
+    if request.output is None and not (request.format or request.as_json):
         return "table"
-    from pathlib import Path
-
     from envcheck.report import formats, write
 
-    if asked["output"] not in (None, "-"):
-        write.check(Path(asked["output"]))
-    return formats.chosen(asked["format"], asked["as_json"], asked["output"])
+    if request.output and request.output != "-":
+        write.check(Path(request.output))
+    return formats.chosen(request.format, request.as_json, request.output)
 
 
-def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], seen: ExaminedMachine) -> int:
+def _report(request: ReportOptions, written_as: str, findings: list[Finding], seen: ExaminedMachine) -> int:
     """Print or write it; the exit code."""
     import datetime
-    from pathlib import Path
 
     from envcheck.core import language
     from envcheck.core.language.findings import localised
@@ -182,22 +133,22 @@ def _report(asked: dict[str, Any], written_as: str, findings: list[Finding], see
 
     if written_as == "json":
         language.for_a_program()
-    to_file = asked["output"] not in (None, "-")
-    style = Style(width=screen.WIDEST) if to_file else screen.style()
+    file = None if request.output in (None, "-") else Path(str(request.output))
+    style = Style(width=screen.WIDEST) if file else screen.style()
     now = datetime.datetime.now(datetime.timezone.utc)
     host = HostReport(localised(findings), seen.facts)
-    about = Report((host,), strict=asked["strict"], style=style, lang=language.chosen(), made=now)
-    report = _of_job(about, asked, seen, findings if written_as in WITH_NEXT else None)
+    about = Report((host,), strict=request.strict, style=style, lang=language.chosen(), made=now)
+    report = _of_job(about, request, seen, findings if written_as in WITH_NEXT else None)
     text = formats.render(written_as, report)
-    if to_file:
-        write.write(Path(asked["output"]), text)
-        click.echo(language.say(f"envcheck: the report is in {asked['output']}"), err=True)
+    if file:
+        write.write(file, text)
+        click.echo(language.say(f"envcheck: the report is in {file}"), err=True)
     else:
         click.echo(text if written_as == "table" else text.encode(), nl=False)  # a page says itself that it is UTF-8
-    return exit_code(findings, asked["strict"])
+    return exit_code(findings, request.strict)
 
 
-def _of_job(report: Report, asked: dict[str, Any], seen: ExaminedMachine, next_of: list[Finding] | None) -> Report:
+def _of_job(report: Report, request: StrictOptions, seen: ExaminedMachine, next_of: list[Finding] | None) -> Report:
     """With what it tells of the named job, and of what to do next where none of these findings is amiss."""
     from dataclasses import replace
 
@@ -212,20 +163,18 @@ def _of_job(report: Report, asked: dict[str, Any], seen: ExaminedMachine, next_o
     from envcheck.job.next_command import suggest_command
 
     looking = _looking()
-    known, request = looking.recipes(asked["recipes_folder"]), looking.request_of(asked)
-    ask = sys.stdin.isatty() or asked["output"] is not None
-    return replace(report, next_command=suggest_command(request, seen.job, known, seen.facts, ask))
+    ask = sys.stdin.isatty() or bool(request.given & {"output"})
+    wanted, known = looking.job_request(request), looking.load_recipes(request.recipes)
+    return replace(report, next_command=suggest_command(wanted, seen.job, known, seen.facts, ask))
 
 
-def _listing(asked: dict[str, Any], site: Settings) -> str:
+def _listing(request: ListOptions, site: Settings) -> str:
     """--list-checks, --show-thresholds: for people, or one document."""
-    as_json = asked["as_json"] or asked["format"] == "json"
-    if asked["output"] not in (None, "-") or asked["format"] not in (None, "table", "json"):
-        from envcheck.core.errors import UsageError
-
-        what = "--list-checks" if asked["list_checks"] else "--show-thresholds"
-        raise UsageError(f"{what} is no report: it prints a list, or JSON", "leave --format and -o out, or add --json")
-    if asked["show_thresholds"]:
+    as_json = request.as_json or request.format == "json"
+    if request.format not in (None, "table", "json"):
+        what = "--list-checks" if request.list_checks else "--show-thresholds"
+        raise UsageError(f"{what} is no report: it prints a list, or JSON", "leave --format out, or add --json")
+    if request.show_thresholds:
         from envcheck.settings import thresholds
 
         return (thresholds.as_json if as_json else thresholds.listing)(site.thresholds, site.file)
@@ -236,13 +185,13 @@ def _listing(asked: dict[str, Any], site: Settings) -> str:
     return check_list.as_json(checks) if as_json else check_list.as_text(screen.style().width, checks)
 
 
-def _named(asked: dict[str, Any], site: Settings) -> None:
+def _named(request: ExamineOptions, site: Settings) -> None:
     from envcheck import checks
     from envcheck.checks import custom
     from envcheck.deep import table
 
-    deep = table.checks() if asked["deep"] else ()
-    checks.named((*asked["only"], *asked["skip"]), (*custom.checks(site), *deep))
+    deep = table.checks() if isinstance(request, DeepOptions) else ()
+    checks.named((*request.only, *request.skip), (*custom.checks(site), *deep))
 
 
 def _fixing() -> Any:
@@ -257,8 +206,10 @@ def _looking() -> Any:
     return collect_facts
 
 
-def _examined(asked: dict[str, Any], site: Settings) -> ExaminedMachine:
-    found: ExaminedMachine = _looking().gathered(asked, site)
+def _examined(request: ExamineOptions, site: Settings) -> ExaminedMachine:
+    recording = request.replay if isinstance(request, ReplayOptions) else None
+    hint = "" if isinstance(request, WatchOptions) else "asking the machine ..."
+    found: ExaminedMachine = _looking().gathered(request, site, recording, hint)
     return found
 
 
@@ -268,35 +219,35 @@ def _deep_tests() -> Any:
     return deep
 
 
-def _deep(asked: dict[str, Any], seen: ExaminedMachine, more: tuple[Check, ...]) -> tuple[Check, ...]:
+def _deep(request: ExamineOptions, seen: ExaminedMachine, more: tuple[Check, ...]) -> tuple[Check, ...]:
     """The tests of --deep, done: of the machine's cards, with what the named job trains with."""
-    if not asked["deep"]:
+    if not isinstance(request, DeepOptions):
         return ()
     from envcheck.deep import table
 
-    return table.checks(_deep_tests().found(*_of_deep(asked, seen, more)), bool(seen.facts.vendors))
+    return table.checks(_deep_tests().found(*_of_deep(request, seen, more)), bool(seen.facts.vendors))
 
 
-def _deep_shown(asked: dict[str, Any], seen: ExaminedMachine, site: Settings) -> int:
+def _deep_shown(request: DeepOptions, seen: ExaminedMachine, site: Settings) -> int:
     """--deep --dry-run: what the tests would disturb; the exit code."""
     from envcheck.checks import custom
 
-    code: int = _deep_tests().shown(*_of_deep(asked, seen, custom.checks(site)))
+    code: int = _deep_tests().shown(*_of_deep(request, seen, custom.checks(site)))
     return code
 
 
-def _of_deep(asked: dict[str, Any], seen: ExaminedMachine, more: tuple[Check, ...]) -> tuple[Any, ...]:
+def _of_deep(request: DeepOptions, seen: ExaminedMachine, more: tuple[Check, ...]) -> tuple[Any, ...]:
     """What the tests want to know: with the names that --only and --skip leave, and the named job's recipe."""
     from envcheck import checks
     from envcheck.deep import table
 
     known = (*more, *table.checks())
-    chosen, left_out = checks.named(asked["only"], known), checks.named(asked["skip"], known)
+    chosen, left_out = checks.named(request.only, known), checks.named(request.skip, known)
     names = frozenset(n for n in table.NAMES if (not chosen or n in chosen) and n not in left_out)
-    return seen.facts, asked, names, seen.job.recipe if seen.job else None
+    return seen.facts, request, names, seen.job.recipe if seen.job else None
 
 
-def _findings(asked: dict[str, Any], seen: ExaminedMachine, site: Settings) -> list[Finding]:
+def _findings(request: ExamineOptions, seen: ExaminedMachine, site: Settings) -> list[Finding]:
     import datetime
 
     from envcheck import checks
@@ -305,6 +256,6 @@ def _findings(asked: dict[str, Any], seen: ExaminedMachine, site: Settings) -> l
 
     more = custom.checks(site)
     checks.named([waiver.check for waiver in site.waivers], (*more, *table.checks()), whole=False)
-    more = (*more, *_deep(asked, seen, more))
-    found = checks.run_all(seen.facts, asked["only"], asked["skip"], more)
+    more = (*more, *_deep(request, seen, more))
+    found = checks.run_all(seen.facts, request.only, request.skip, more)
     return custom.waived(found, site, datetime.date.today())

@@ -121,7 +121,7 @@ def _door(vendor: str, kit: Kit, recipe: Recipe | None, python: str, own: Path) 
     visible = VENDORS[vendor].visible_env
     if visible and visible in os.environ:
         env[visible] = os.environ[visible]
-    return made(vendor, kit, recipe, seat, str(python), env, process.end_what_runs)
+    return made(vendor, kit, recipe, seat, env, process.end_what_runs)
 
 
 def surroundings(host: VenvTarget, kit: Kit, vendor: str) -> dict[str, str]:
@@ -143,7 +143,6 @@ def made(
     kit: Kit,
     recipe: Recipe | None,
     seat: Seat,
-    title: str,
     env: Mapping[str, str],
     stop: Callable[[Sequence[str]], None],
 ) -> Door:
@@ -163,7 +162,7 @@ def made(
     }
     names = kit.names_of(vendor)
     return Door(
-        seat, title, kit.name, names.type, whole, stop, launch, wrap, module=names.module, backend=names.backend
+        seat, seat.python, kit.name, names.type, whole, stop, launch, wrap, module=names.module, backend=names.backend
     )
 
 
@@ -191,7 +190,7 @@ def _boxed(recipe: Recipe, vendor: str) -> Iterator[Door]:
         with engine_lock.held(host.url, seat.container):
             env = verify_environment.surroundings(recipe, seat)
             title = f"the container {seat.container}"
-            door = made(vendor, kit, recipe, seat, title, env, lambda argv: seat.end())
-            yield replace(door, shared=True)
+            door = made(vendor, kit, recipe, seat, env, lambda argv: seat.end())
+            yield replace(door, title=title, shared=True)
     finally:
         client.close()

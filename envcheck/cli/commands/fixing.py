@@ -8,31 +8,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from envcheck.cli.doctor_options import FixOptions, UndoFixOptions
     from envcheck.core.facts import Facts
     from envcheck.core.model import Finding
 
 
-def refuse(asked: dict[str, Any]) -> None:
-    """Only this machine can be mended, and only in words."""
+def refuse() -> None:
+    """Only this machine can be mended."""
     import os
 
     from envcheck.collect.machine import SYSROOT
     from envcheck.core.errors import UsageError
 
-    if asked["replay"] or os.environ.get(SYSROOT):
-        what = "a recording" if asked["replay"] else "a simulated machine"
-        raise UsageError(f"--fix mends this machine, not {what}", "leave --fix out: the report says what to do")
-    if asked["as_json"]:
-        raise UsageError("--fix asks, and --json does not", "leave --json out; the journal is one document a line")
+    if os.environ.get(SYSROOT):
+        words = "--fix mends this machine, not a simulated machine"
+        raise UsageError(words, "leave --fix out: the report says what to do")
 
 
-def undo(asked: dict[str, Any]) -> int:
+def undo(request: UndoFixOptions) -> int:
     from installers.fixes import session
 
-    return session.undo(_terms(asked))
+    return session.undo(_terms(request))
 
 
-def fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, look: Callable[[], list[Finding]]) -> int:
+def fix(request: FixOptions, findings: list[Finding], facts: Facts, look: Callable[[], list[Finding]]) -> int:
     """The exit code; `look` judges the machine again, which is the proof."""
     from envcheck.core import language
     from envcheck.core.model import Status
@@ -40,7 +39,7 @@ def fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, look: Call
     from installers.fixes.proposed import by_hand, proposed
 
     fixes = proposed(findings, facts)
-    code = session.fix(fixes, look, _terms(asked), by_hand(findings, facts))
+    code = session.fix(fixes, look, _terms(request), by_hand(findings, facts))
     mended = {one.finding.name for one in fixes}
     left = sorted({f.name for f in findings if f.status is Status.FAIL and not f.waived} - mended)
     if left:
@@ -48,7 +47,7 @@ def fix(asked: dict[str, Any], findings: list[Finding], facts: Facts, look: Call
     return max(code, int(bool(left)))
 
 
-def _terms(asked: dict[str, Any]) -> Any:
+def _terms(request: UndoFixOptions | FixOptions) -> Any:
     from installers.fixes import session
 
-    return session.Terms(dry_run=asked["dry_run"], yes=asked["yes"])
+    return session.Terms(dry_run=request.dry_run, yes=request.yes)

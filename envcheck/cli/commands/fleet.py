@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from envcheck.core.errors import EnvcheckError, UsageError
-from envcheck.core.language import say
+from envcheck.core.errors import UsageError
 
 if TYPE_CHECKING:
     from envcheck.core.facts import Facts
@@ -16,9 +13,6 @@ if TYPE_CHECKING:
     from envcheck.fleet.evaluate import Bench, Host
     from envcheck.fleet.output import Said
     from envcheck.settings.site_settings import Settings
-
-ONE_MACHINE = ("deep", "fix", "undo", "watch")
-NEXT = "log in there for that, or leave --hosts out"
 
 
 def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[Finding]]) -> int:
@@ -30,7 +24,6 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
     from envcheck.report import formats
     from envcheck.report.summary import exit_code
 
-    _refuse(asked)
     if asked["only"] or asked["skip"]:
         from envcheck import checks
         from envcheck.checks import custom
@@ -44,54 +37,6 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
     report = evaluate.compare_hosts(hosts, fleet_between.told(asked, hosts))
     fleet_report.write_report(asked, report, form)
     return exit_code(report.findings, asked["strict"])
-
-
-def snapshot(asked: dict[str, Any]) -> int:
-    """A file for each host that answered; a sentence for each that did not, and exit code 1 then."""
-    from pathlib import Path
-
-    from envcheck.collect import snapshot as recording
-    from envcheck.core.errors import FIT, UNFIT
-    from envcheck.core.model import Status
-    from envcheck.fleet import connectivity, evaluate
-    from envcheck.report import safe
-
-    folder = Path(asked["output"])
-    if asked["output"] == "-" or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{asked['output']} is no folder, and each host has a file", "name a folder with -o")
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as err:
-        raise UsageError(f"cannot make {folder}: {err.strerror}", "choose another folder with -o") from None
-
-    def written(said: Said) -> tuple[str, Finding]:
-        found = connectivity.reached(said)
-        if said.packed is not None:
-            try:
-                recording.write(folder / f"{said.host}.json", recording.dump(*evaluate.opened(said.packed)))
-            except EnvcheckError as err:
-                return said.host, connectivity.unreadable(said, err.message)
-        return said.host, found
-
-    told = each_asked(asked, written, ())
-    bad = [(host, found) for host, found in told if found.status in (Status.FAIL, Status.UNKNOWN)]
-    for host, found in bad:
-        said = ("envcheck", host, say(found.seen), *found.evidence[:1])  # ssh's word, else what it printed
-        click.echo(safe(say(": ").join(said)), err=True)
-        if found.remedy:
-            next_step = f"{say('next: ')}{say(found.remedy.words)}"
-            click.echo("\n    $ ".join((f"  {next_step}", *found.remedy.commands)), err=True)
-    counted = say("{} of {} hosts in {}" if len(told) != 1 else "{} of {} host in {}")
-    click.echo(counted.format(len(told) - len(bad), len(told), folder), err=True)
-    return UNFIT if bad else FIT
-
-
-def _refuse(asked: dict[str, Any]) -> None:
-    for name in ONE_MACHINE:
-        if asked[name]:
-            raise UsageError(f"--{name} is for one machine, not for --hosts", NEXT)
-    if asked["replay"] and (asked["hosts"] or asked["hostfile"]):
-        raise UsageError("--replay and --hosts: one or the other", "leave one of them out")
 
 
 def each_asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tuple[Question, ...]) -> list[Any]:

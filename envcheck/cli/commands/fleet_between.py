@@ -27,10 +27,6 @@ STEPS = {
 
 def refuse(asked: dict[str, Any]) -> None:
     """Before a host is asked."""
-    if asked["replay"] and asked["between"]:
-        raise UsageError("--between tries machines, and --replay has recordings", "name the machines with --hosts")
-    if asked["ports"] and not asked["between"]:
-        raise UsageError("--ports is for --between", "add --between")
     if asked["ports"]:
         _ports(asked["ports"])
     if asked["rank_table"]:

@@ -2,65 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from envcheck.cli import options
-from envcheck.core import paths
+from envcheck.cli.requests import argument, command, convert_request, flag, option
 from envcheck.core.errors import UsageError
 
 
-def _path(_ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
-    return paths.given(value, param.opts[0]) if value else None
+@dataclass(frozen=True, kw_only=True)
+class InferOptions(options.JsonOption, options.RecipeOption, options.JobOptions):
+    run: str | None = option("--run", metavar="ID", help="A run by its id, the beginning of it, its folder, or latest.")
+    checkpoint: int | None = option(
+        "--checkpoint", type=click.IntRange(0), metavar="N", help="That of step N, not the last one."
+    )
+    adapter: str | None = option(
+        "--adapter", metavar="DIR", help="The weights to talk with, where they are of no run that envcheck knows."
+    )
+    method: str | None = option("--method", help="chat, infer or server, as the recipe has them.", order=options.JOB)
+    variant: str | None = option("--variant", metavar="NAME", help="One of a method's variants: base.")
+    ask: str | None = option("--ask", metavar="QUESTION", help="Ask this, print the answer, and end.")
+    deadline_s: float = option(
+        "--deadline", type=click.FloatRange(1, 86400), default=600, show_default=True, metavar="SECONDS",
+        help="How long loading and answering may take, with --ask.",
+    )  # fmt: skip
+    settings: tuple[str, ...] = option(
+        "--set", multiple=True, metavar="NAME=VALUE", help="An option of the program; several times."
+    )
+    installed: tuple[str, ...] = option(
+        "--installed", multiple=True, metavar="NAME=VERSION", help="An upstream's version where envcheck cannot look."
+    )
+    into: Path | None = options.path_option(
+        "--into", metavar="VENV", help="The virtual environment to run in, not envcheck's own."
+    )
+    runs: Path = options.path_option(
+        "--runs", default="runs", metavar="DIR", show_default=True, help="A folder for each run."
+    )
+    waive: tuple[str, ...] = option(
+        "--waive", multiple=True, metavar="GATE", help="Start although this gate is closed; see --because."
+    )
+    because: tuple[str, ...] = option(
+        "--because", multiple=True, metavar="WHY", help="The reason for a --waive; it goes on the record."
+    )
+    as_script: bool = flag("--as-script", help="Print a shell script, and stop.")
+    dry_run: bool = flag("--dry-run", help="Show what would be done, and stop.", order=options.ASKING)
+    extra: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF THE PROGRAM]")
 
 
-@click.command(short_help="Talk with what was trained, or have one question asked.")
-@click.option("--run", metavar="ID", help="A run by its id, the beginning of it, its folder, or latest.")
-@click.option("--checkpoint", type=click.IntRange(0), metavar="N", help="That of step N, not the last one.")
-@options.model
-@click.option(
-    "--adapter", metavar="DIR", help="The weights to talk with, where they are of no run that envcheck knows."
-)
-@click.option("--method", help="chat, infer or server, as the recipe has them.")
-@options.device
-@options.framework
-@click.option("--recipe", metavar="NAME", help="A recipe by its name; `envcheck recipes` lists them.")
-@click.option("--recipes", callback=_path, metavar="DIR", help="A folder of your own recipes; they win over ours.")
-@click.option("--variant", metavar="NAME", help="One of a method's variants: base.")
-@click.option("--ask", metavar="QUESTION", help="Ask this, print the answer, and end.")
-@click.option(
-    "--deadline",
-    "deadline_s",
-    type=click.FloatRange(1, 86400),
-    default=600,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long loading and answering may take, with --ask.",
-)
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="An option of the program; several times.")
-@click.option(
-    "--installed", multiple=True, metavar="NAME=VERSION", help="An upstream's version where envcheck cannot look."
-)
-@click.option("--into", callback=_path, metavar="VENV", help="The virtual environment to run in, not envcheck's own.")
-@click.option("--runs", default="runs", callback=_path, metavar="DIR", show_default=True, help="A folder for each run.")
-@click.option("--waive", multiple=True, metavar="GATE", help="Start although this gate is closed; see --because.")
-@click.option("--because", multiple=True, metavar="WHY", help="The reason for a --waive; it goes on the record.")
-@click.option("--as-script", is_flag=True, help="Print a shell script, and stop.")
-@options.dry_run
-@options.json_output
-@click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF THE PROGRAM]")
-def infer(
-    run: str | None,
-    checkpoint: int | None,
-    adapter: str | None,
-    ask: str | None,
-    deadline_s: float,
-    dry_run: bool,
-    as_script: bool,
-    **asked: Any,
-) -> int:
+@command(InferOptions, short_help="Talk with what was trained, or have one question asked.")
+def infer(request: InferOptions) -> int:
     """Talk with what was trained, by the program and in the place that its recipe has for it, behind the same gates.
 
     The terminal is the program's: it ends by its own word (exit) or Ctrl-C.  With --ask one question is asked and the
@@ -77,10 +69,10 @@ def infer(
     from launch.infer.chat_options import ChatOptions
     from launch.targets.request import TrainRequest
 
-    wish = ChatOptions(TrainRequest(**asked), run, checkpoint, adapter, ask, deadline_s)
-    if ask is not None and not ask.strip():
+    wish = convert_request(ChatOptions, request, request=convert_request(TrainRequest, request, deadline_s=None))
+    if request.ask is not None and not request.ask.strip():
         raise UsageError("--ask: an empty question", 'for instance --ask "Who are you?"')
-    if dry_run or as_script:
-        click.echo(preview.preview(wish, as_script), nl=False)
+    if request.dry_run or request.as_script:
+        click.echo(preview.preview(wish, request.as_script), nl=False)
         return 0
     return session.infer(wish)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from envcheck.cli import options
 from envcheck.cli.documents import print_document
+from envcheck.cli.requests import argument, command, flag, option
+from envcheck.core.errors import UsageError
 
 if TYPE_CHECKING:
     from envcheck.core.lint.target_machine import TargetMachine
@@ -16,20 +20,34 @@ if TYPE_CHECKING:
 KINDS = ("bash", "yaml", "json", "dockerfile", "document")
 
 
-@click.command(short_help="What a launch script or training configuration will do other than meant.")
-@click.argument("file", type=click.Path(), required=False, default="")
-@options.device
-@click.option("--replay", type=click.Path(), help="Judge for the machine of a snapshot instead of this one.")
-@click.option("--kind", type=click.Choice(KINDS), help="What the file is, where its name does not say.")
-@click.option("--strict", is_flag=True, help="Warnings count: exit code 3.")
-@click.option(
-    "--fix", "fixes", is_flag=True, help="Write a corrected copy beside it (FILE.fixed.sh), and show what differs."
-)
-@click.option("--sarif", is_flag=True, help="One SARIF 2.1.0 document on standard output.")
-@click.option("--no-shellcheck", is_flag=True, help="Do not ask bash and shellcheck as well.")
-@click.option("--list-rules", is_flag=True, help="Name all rules, and stop.")
-@options.json_output
-def lint(file: str, **asked: Any) -> int:
+@dataclass(frozen=True, kw_only=True)
+class ListRulesOptions(options.JsonOption):
+    SELECTED_BY: ClassVar[tuple[str, ...]] = ("list_rules",)
+
+    list_rules: bool = flag("--list-rules", help="Name all rules, and stop.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LintOptions(options.JsonOption, options.DeviceOption):
+    file: str = argument(type=click.Path(), required=False, default="")
+    replay: Path | None = option(
+        "--replay", type=click.Path(path_type=Path), help="Judge for the machine of a snapshot instead of this one."
+    )
+    kind: str | None = option("--kind", type=click.Choice(KINDS), help="What the file is, where its name does not say.")
+    strict: bool = flag("--strict", help="Warnings count: exit code 3.")
+    fixes: bool = flag(
+        "--fix", help="Write a corrected copy beside it (FILE.fixed.sh), and show what differs.",
+        excludes=("as_json", "sarif"),
+    )  # fmt: skip
+    sarif: bool = flag("--sarif", help="One SARIF 2.1.0 document on standard output.", excludes=("as_json",))
+    no_shellcheck: bool = flag("--no-shellcheck", help="Do not ask bash and shellcheck as well.")
+
+
+@command(
+    ListRulesOptions, LintOptions,
+    short_help="What a launch script or training configuration will do other than meant.",
+)  # fmt: skip
+def lint(request: ListRulesOptions | LintOptions) -> int:
     """Read a launch script (bash), a document that shows some (Markdown, reStructuredText), a training's YAML, a
     DeepSpeed JSON, a compose file or a Dockerfile, and say line by line what will fail on this machine, or do
     something other than meant.
@@ -47,35 +65,33 @@ def lint(file: str, **asked: Any) -> int:
     envcheck lint docker-compose.yml                  services, and what they start
     cat run.sh | envcheck lint - --sarif
     """
-    from envcheck.core.errors import UsageError
     from envcheck.lint import lint as linter
     from envcheck.lint import show
     from envcheck.scripts import source
 
-    if asked["list_rules"]:
-        print_document({"rules": _rules()}) if asked["as_json"] else click.echo(_listing())
+    if isinstance(request, ListRulesOptions):
+        print_document({"rules": _rules()}) if request.as_json else click.echo(_listing())
         return 0
+    file = request.file
     if not file:
         raise UsageError("lint needs a file", "as in envcheck lint run.sh, or - for standard input")
-    if asked["as_json"] and asked["sarif"]:
-        raise UsageError("--json and --sarif are two documents", "ask for one of them")
-    if asked["fixes"] and (file == "-" or asked["as_json"] or asked["sarif"]):
-        raise UsageError("--fix writes beside a file, and shows what differs", "leave out -, --json and --sarif")
+    if request.fixes and file == "-":
+        raise UsageError("--fix writes beside a file, and shows what differs", "name a file")
     read = source.read(file)
-    machine = _machine(file, asked)
-    result = linter.lint(read, machine, asked["device"], asked["kind"] or "", not asked["no_shellcheck"])
-    if asked["sarif"]:
+    machine = _machine(request)
+    result = linter.lint(read, machine, request.device, request.kind or "", not request.no_shellcheck)
+    if request.sarif:
         from envcheck.lint.sarif import as_sarif
 
         click.echo(as_sarif(result), nl=False)
-    elif asked["as_json"]:
-        click.echo(show.as_json(result, asked["strict"]))
+    elif request.as_json:
+        click.echo(show.as_json(result, request.strict))
     else:
         from envcheck.report import screen
 
-        click.echo(show.as_text(result, screen.style(), asked["strict"]), nl=False)
-        _fixed(file, result) if asked["fixes"] else None
-    return linter.exit_code(result, asked["strict"])
+        click.echo(show.as_text(result, screen.style(), request.strict), nl=False)
+        _fixed(file, result) if request.fixes else None
+    return linter.exit_code(result, request.strict)
 
 
 def _fixed(file: str, result: Result) -> None:
@@ -91,17 +107,18 @@ def _fixed(file: str, result: Result) -> None:
     click.echo(f"{there}{say(': ')}{say(f'{mended} mended')}")
 
 
-def _machine(file: str, asked: dict[str, Any]) -> TargetMachine:
+def _machine(request: LintOptions) -> TargetMachine:
     """What is asked of the machine only when a rule wants to know."""
     import os
-    from pathlib import Path
 
     from envcheck.collect.machine import SYSROOT
     from envcheck.core.lint.target_machine import TargetMachine
 
-    folder = Path(file).absolute().parent if file != "-" else None
-    if asked["replay"]:
-        found = _replayed(asked["replay"], asked["device"])
+    folder = Path(request.file).absolute().parent if request.file != "-" else None
+    if request.replay:
+        from envcheck.cli.commands import collect_facts
+
+        found = collect_facts.replayed(request.replay, request.device)
         return TargetMachine(lambda: found, folder=folder)
     sysroot = os.environ.get(SYSROOT)
     return TargetMachine(_gathered, live=not sysroot, folder=folder, root=Path(sysroot, "root") if sysroot else None)
@@ -114,12 +131,6 @@ def _gathered() -> Any:
 
     with screen.hint("asking the machine ..."):
         return collect_facts_here(JobRequest())
-
-
-def _replayed(path: str, device: str) -> Any:
-    from envcheck.cli.commands import collect_facts
-
-    return collect_facts.replayed(path, "auto" if device == "auto" else device)
 
 
 def _rules() -> list[dict[str, str]]:

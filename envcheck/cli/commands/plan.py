@@ -223,9 +223,10 @@ def _laid_out(seen: PlannedFor, request: LayoutOptions) -> tuple[Machine, Planne
     from launch.planner import resolve as question
 
     machine = seen.spread.machine if seen.spread else _machine(request, seen.facts)
-    is_recipes = seen.facts and seen.job and not isinstance(request, SearchOptions)
-    if is_recipes and (own := plan_job.lay_out(seen.job, seen.facts, request.asked)):
-        return own
+    if seen.facts and seen.job and not isinstance(request, SearchOptions):
+        own = plan_job.lay_out(seen.job, seen.facts, request.asked)
+        if own:
+            return own
     spread = question.on_nodes(machine, request.nodes, bool(request.cards))
     offer = plan_job.find_offer(request.asked, machine.device.vendor)
     model = plan_job.name_model(seen.job) or request.model or ""  # a recipe's name stands for its model

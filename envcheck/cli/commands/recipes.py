@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from envcheck.cli import options, shell_completion, usage_errors
+from envcheck.cli.requests import argument, command, convert_request, flag
 from envcheck.core.errors import UsageError
 
 
@@ -21,7 +21,7 @@ from envcheck.core.errors import UsageError
 @options.recipes_folder
 @options.json_output
 @click.pass_context
-def recipes(ctx: click.Context, recipes_folder: str | None, as_json: bool) -> None:
+def recipes(ctx: click.Context, recipes_folder: Path | None, as_json: bool) -> None:
     """What set-ups there are; `show NAME` prints one with where its numbers come from.
 
     \b
@@ -34,21 +34,19 @@ def recipes(ctx: click.Context, recipes_folder: str | None, as_json: bool) -> No
     if ctx.invoked_subcommand is None:
         from installers.recipes import catalogue, recipe_page
 
-        known = catalogue.load_all(_folder(recipes_folder))
+        known = catalogue.load_all(recipes_folder)
         click.echo(recipe_page.as_json(known) if as_json else recipe_page.as_table(known, _width()))
 
 
-@recipes.command(short_help="One recipe: its job on this machine, and where its numbers come from.")
-@click.argument("name", shell_complete=shell_completion.of(shell_completion.recipes))
-@options.method
-@options.variant
-@options.node_role
-@options.device
-@click.option("--as-published", is_flag=True, help="The container with the vendor document's own options.")
-@options.recipes_folder
-@options.json_output
-@click.pass_obj
-def show(outer: tuple[str | None, bool], /, **asked: Any) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions(options.JsonOption, options.VariantOptions, options.RecipesOption, options.DeviceOption):
+    name: str = argument(shell_complete=shell_completion.of(shell_completion.recipes))
+    method: str | None = options.method_option()
+    as_published: bool = flag("--as-published", help="The container with the vendor document's own options.")
+
+
+@command(ShowOptions, group=recipes, short_help="One recipe: its job on this machine, and where its numbers come from.")
+def show(request: ShowOptions) -> None:
     """What one recipe's job is on this machine, and everything that the recipe says: value, [source], and what the
     published document said where that was a trap.
 
@@ -64,19 +62,19 @@ def show(outer: tuple[str | None, bool], /, **asked: Any) -> None:
     from envcheck.report import screen
     from installers.recipes import catalogue, recipe_page
 
-    folder = _folder(asked["recipes_folder"] or outer[0])
+    folder, as_json = click.get_current_context().obj
+    folder = request.recipes or folder
     known = catalogue.load_all(folder)
-    recipe = catalogue.by_name(known, asked["name"])
-    said = {name: asked[name] for name in ("method", "variant", "node_role", "device", "as_published")}
-    request = JobRequest(recipe=recipe.name, recipes=folder, may_choose=True, **said)
+    recipe = catalogue.by_name(known, request.name)
+    wanted = convert_request(JobRequest, request, recipe=recipe.name, recipes=folder, may_choose=True)
     with screen.hint("asking the machine ..."):
-        facts = collect_facts_here(request)
+        facts = collect_facts_here(wanted)
         try:
-            job = resolve(request, known, facts)
+            job = resolve(wanted, known, facts)
         except UsageError:  # no cards here that tell which part of a job of two vendors is meant
-            own = recipe.device if asked["device"] == "auto" else asked["device"]
-            job = resolve(replace(request, device=own), known, facts)
-    if asked["as_json"] or outer[1]:
+            own = recipe.device if request.device == "auto" else request.device
+            job = resolve(replace(wanted, device=own), known, facts)
+    if request.as_json or as_json:
         click.echo(recipe_page.as_json([recipe], {"job": job.as_json()}))
     else:
         click.echo(recipe_page.as_page(recipe, _width(), describe_job(job)))
@@ -87,7 +85,3 @@ def _width() -> int:
     from installers.recipes.recipe_page import WIDTH
 
     return shutil.get_terminal_size((WIDTH, 24)).columns
-
-
-def _folder(text: str | None) -> Path | None:
-    return None if text is None else Path(text)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+
 import click
 
 from envcheck.cli import options, usage_errors
-from envcheck.core import paths
+from envcheck.cli.documents import print_document
+from envcheck.cli.requests import command, convert_request, flag, option
+from envcheck.core import errors, paths
 
 
 @click.group(cls=usage_errors.Group, short_help="For Slurm: a prolog for the site, and what the scripts of train call.")
@@ -19,33 +23,31 @@ def slurm() -> None:
     """
 
 
-@slurm.command(short_help="Is this node fit: for slurm.conf's Prolog or HealthCheckProgram.")
-@options.device
-@click.option("--config", type=click.Path(), help="Waivers, thresholds and checks of your own.")
-@options.checks("--skip", help="Not this check or area; may be given again.")
-@click.option("--alone", is_flag=True, help="Jobs have nodes for themselves: whoever holds a card is a fault.")
-@click.option("--drain", is_flag=True, help="Take the node out of use, with the reason.")
-@click.option("--strict", is_flag=True, help="What could not be told fails the node, too.")
-@click.option(
-    "--limit",
-    "limit_s",
-    type=click.FloatRange(0.1, 600),
-    default=30,
-    show_default=True,
-    metavar="SECONDS",
-    help="Of the whole look; then it could not be told.",
-)
-@click.option("--as-script", is_flag=True, help="Print the file to name in slurm.conf, with these options.")
-def prolog(
-    device: str,
-    config: str | None,
-    skip: tuple[str, ...],
-    alone: bool,
-    drain: bool,
-    strict: bool,
-    limit_s: float,
-    as_script: bool,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class PrologOptions(options.JsonOption, options.DeviceOption):
+    config: str | None = option("--config", type=click.Path(), help="Waivers, thresholds and checks of your own.")
+    skip: tuple[str, ...] = options.checks_option("--skip", help="Not this check or area; may be given again.")
+    alone: bool = flag("--alone", help="Jobs have nodes for themselves: whoever holds a card is a fault.")
+    drain: bool = flag("--drain", help="Take the node out of use, with the reason.")
+    strict: bool = flag("--strict", help="What could not be told fails the node, too.")
+    limit_s: float = option(
+        "--limit", type=click.FloatRange(0.1, 600), default=30, show_default=True, metavar="SECONDS",
+        help="Of the whole look; then it could not be told.",
+    )  # fmt: skip
+    as_script: bool = flag("--as-script", help="Print the file to name in slurm.conf, with these options.")
+
+    @property
+    def words(self) -> list[str]:
+        """The options again, for the script."""
+        said = {"--device": self.device if self.device != "auto" else None, "--config": self.config}
+        said["--limit"] = f"{self.limit_s:g}"
+        words = [word for name, value in said.items() if value is not None for word in (name, value)]
+        words += [word for name in self.skip for word in ("--skip", name)]
+        return words + [f"--{name}" for name in ("alone", "drain", "strict") if getattr(self, name)]
+
+
+@command(PrologOptions, group=slurm, short_help="Is this node fit: for slurm.conf's Prolog or HealthCheckProgram.")
+def prolog(request: PrologOptions) -> int:
     """Look at this node's driver and cards, as slurmd starts it; a line where something is wrong, else nothing.
 
     Exit code 0: well, or it could not be told. 1: not fit; slurmd drains a node whose Prolog says so.
@@ -56,27 +58,33 @@ def prolog(
     """
     from launch.backends.slurm import prolog as looking
 
-    if as_script:
+    if request.as_script:
         from launch.backends.slurm.session import program
 
-        said = {"--device": device if device != "auto" else None, "--config": config, "--limit": f"{limit_s:g}"}
-        words = [word for option, value in said.items() if value is not None for word in (option, value)]
-        words += [word for name in skip for word in ("--skip", name)]
-        words += [f"--{name}" for name, on in (("alone", alone), ("drain", drain), ("strict", strict)) if on]
-        click.echo(looking.script(program(), words), nl=False)
+        script = looking.script(program(), request.words)
+        print_document({"script": script}) if request.as_json else click.echo(script, nl=False)
         return 0
-    return looking.prolog(looking.PrologTerms(device, config, skip, alone, drain, limit_s, strict))
+    health = looking.prolog(convert_request(looking.PrologTerms, request, untold=request.strict))
+    if request.as_json:
+        print_document(asdict(health))
+    return health.exit_code
 
 
 @slurm.command(short_help="In a job's script: are all of its nodes fit.")
 @click.argument("folder")
 @click.option("--requeue-without-bad", is_flag=True, help="Put the job back, and never again on the bad nodes.")
 @click.option("--drain", is_flag=True, help="Take nodes that are broken out of use, with the reason.")
-def verdict(folder: str, requeue_without_bad: bool, drain: bool) -> int:
+@options.json_output
+def verdict(folder: str, requeue_without_bad: bool, drain: bool, as_json: bool) -> int:
     """Judge what the nodes of this job saw in themselves: FOLDER has a document of each.
 
     Exit code 0: all gates of all nodes are open. 1: some are closed; they are named.
     """
+    from launch.backends.slurm import node_reports
     from launch.backends.slurm import verdict as judging
 
-    return judging.verdict(paths.given(folder, "FOLDER").absolute(), requeue_without_bad, drain)
+    found = judging.verdict(paths.given(folder, "FOLDER").absolute(), requeue_without_bad, drain)
+    code = errors.UNFIT if found.closed else errors.FIT
+    if as_json:
+        print_document({**node_reports.values(found), "exit_code": code})
+    return code

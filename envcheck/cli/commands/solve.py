@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from envcheck.cli import options
+from envcheck.cli.documents import print_document
+from envcheck.cli.requests import command, option
 
 if TYPE_CHECKING:
     from envcheck.compat.model import Goal, Table
@@ -17,14 +21,22 @@ FRAMEWORKS = ("paddle", "torch")
 ARCHITECTURES = ("x86_64", "aarch64")
 
 
-@click.command(short_help="The newest versions that are tested together on this driver.")
-@options.device
-@click.option("--framework", type=click.Choice(FRAMEWORKS), default="paddle", show_default=True)
-@click.option("--driver", metavar="VERSION", help="Of this driver, instead of the one that is installed.")
-@click.option("--architecture", type=click.Choice(ARCHITECTURES), help="Of this processor, instead of this machine's.")
-@click.option("--replay", type=click.Path(), help="Ask a snapshot instead of this machine.")
-@options.json_output
-def solve(**asked: Any) -> None:
+@dataclass(frozen=True, kw_only=True)
+class SolveOptions(options.JsonOption, options.DeviceOption):
+    framework: str = option("--framework", type=click.Choice(FRAMEWORKS), default="paddle", show_default=True)
+    driver: str | None = option(
+        "--driver", metavar="VERSION", help="Of this driver, instead of the one that is installed."
+    )
+    architecture: str | None = option(
+        "--architecture", type=click.Choice(ARCHITECTURES), help="Of this processor, instead of this machine's."
+    )
+    replay: Path | None = option(
+        "--replay", type=click.Path(path_type=Path), help="Ask a snapshot instead of this machine."
+    )
+
+
+@command(SolveOptions, short_help="The newest versions that are tested together on this driver.")
+def solve(request: SolveOptions) -> int:
     """The newest set of versions that is known to work together on the driver, and what a newer one would want.
 
     Exit code 0: there is a tested set. 1: no table names one for this driver. 3: unknown: one follows from other facts,
@@ -38,63 +50,57 @@ def solve(**asked: Any) -> None:
     """
     from envcheck.report import version_sets
 
-    told = _solved(asked)
-    if asked["as_json"]:
-        import json
-
-        click.echo(json.dumps(version_sets.as_json(told), indent=2, ensure_ascii=False))
+    told = _solved(request)
+    if request.as_json:
+        print_document(version_sets.as_json(told))
     else:
         from envcheck.report import screen
 
         click.echo(version_sets.as_text(told, screen.style().width), nl=False)
-    raise SystemExit(version_sets.exit_code(told))
+    return version_sets.exit_code(told)
 
 
-def _solved(asked: dict[str, Any]) -> Told:
+def _solved(request: SolveOptions) -> Told:
     from envcheck.compat import detect, judging, loading, solving
     from envcheck.report.version_sets import Told
 
-    if asked["driver"] is not None:
-        _driver_given(asked)
-    facts = None if asked["driver"] is not None and not asked["replay"] else _facts(asked)
-    device = _device(asked["device"], facts)
+    if request.driver is not None:
+        _refuse_driver(request.driver, request)
+    facts = None if request.driver is not None and not request.replay else _facts(request)
+    device = _device(request.device, facts)
     table = loading.table()
-    goal = _goal(device, asked["framework"], table)
+    goal = _goal(device, request.framework, table)
     found = detect.installed(facts) if facts else {}
-    driver = (asked["driver"] or _driver(device, goal, found)).strip()
-    architecture = asked["architecture"] or found.get("architecture") or _processor()
+    driver = (request.driver or _driver(device, goal, found)).strip()
+    architecture = request.architecture or found.get("architecture") or _processor()
     answer = solving.solve(goal, driver, architecture, table, found.get("python", ""))
     verdicts = judging.judge(found, detect.told(facts) if facts else (), table)
-    return Told(device, asked["framework"], driver, architecture, goal, answer, found, verdicts, table)
+    return Told(device, request.framework, driver, architecture, goal, answer, found, verdicts, table)
 
 
-def _driver_given(asked: dict[str, Any]) -> None:
+def _refuse_driver(driver: str, request: SolveOptions) -> None:
     """A version that cannot be ordered, or whose vendor nobody named, is refused before anything is asked."""
     from envcheck.core import versions
     from envcheck.core.errors import UsageError
     from envcheck.vendors.names import accelerator_choice
 
-    if versions.key(asked["driver"]) is None:
-        raise UsageError(
-            f"--driver {asked['driver']!r} is no version", "write it as the tool shows it: 24.1.rc1, 4.3.0"
-        )
-    if asked["device"] == "auto" and not asked["replay"]:
+    if versions.key(driver) is None:
+        raise UsageError(f"--driver {driver!r} is no version", "write it as the tool shows it: 24.1.rc1, 4.3.0")
+    if request.device == "auto" and not request.replay:
         raise UsageError("--driver says no vendor", f"name it: --device {accelerator_choice()}")
 
 
-def _facts(asked: dict[str, Any]) -> Facts:
+def _facts(request: SolveOptions) -> Facts:
     from envcheck.collect import facts, machine
     from envcheck.report import screen
 
-    if asked["replay"]:
-        from pathlib import Path
-
+    if request.replay:
         from envcheck.collect import snapshot
 
-        answers, recorded = snapshot.load(Path(asked["replay"]))
-        return facts.read(answers, recorded if asked["device"] == "auto" else asked["device"])
+        answers, recorded = snapshot.load(request.replay)
+        return facts.read(answers, recorded if request.device == "auto" else request.device)
     with screen.hint("asking the machine ..."):
-        return facts.gather(machine.here(), asked["device"])
+        return facts.gather(machine.here(), request.device)
 
 
 def _device(device: str, facts: Facts | None) -> str:

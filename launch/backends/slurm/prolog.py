@@ -43,8 +43,18 @@ class PrologTerms:
     untold: bool = False
 
 
-def prolog(terms: PrologTerms) -> int:
-    """One line where all is not well; 0 or 1."""
+@dataclass(frozen=True)
+class NodeHealth:
+    """`verdict` is fit, unfit or unknown; `reason` one line where it is not fit."""
+
+    node: str
+    verdict: str
+    reason: str
+    exit_code: int
+
+
+def prolog(terms: PrologTerms) -> NodeHealth:
+    """Whether the node is fit, with one line on standard error where all is not well."""
     os.environ.setdefault("PATH", PATH)
     try:
         with _within(terms.limit_s):
@@ -60,7 +70,7 @@ def prolog(terms: PrologTerms) -> int:
     if wrong:
         return _unfit(terms, wrong)
     unknown = [f for f in found if f.status is Status.UNKNOWN and not f.waived]
-    return _untold(terms, _reason(unknown)) if unknown else errors.FIT
+    return _untold(terms, _reason(unknown)) if unknown else NodeHealth(node(), "fit", "", errors.FIT)
 
 
 def node() -> str:
@@ -113,19 +123,18 @@ def _reason(found: Sequence[Finding]) -> str:
     return "".join(c if c.isprintable() else "?" for c in f"{first.name}: {first.seen}")[:200] + more
 
 
-def _unfit(terms: PrologTerms, wrong: Sequence[Finding]) -> int:
+def _unfit(terms: PrologTerms, wrong: Sequence[Finding]) -> NodeHealth:
     reason = _reason(wrong)
     click.echo(f"envcheck: {node()} is not fit: {reason}", err=True)
     _drain(terms, reason)
-    return errors.UNFIT
+    return NodeHealth(node(), "unfit", reason, errors.UNFIT)
 
 
-def _untold(terms: PrologTerms, why: str) -> int:
+def _untold(terms: PrologTerms, why: str) -> NodeHealth:
     click.echo(f"envcheck: {node()}: could not tell: {why}", err=True)
-    if not terms.untold:
-        return errors.FIT
-    _drain(terms, why)
-    return errors.UNFIT
+    if terms.untold:
+        _drain(terms, why)
+    return NodeHealth(node(), "unknown", why, errors.UNFIT if terms.untold else errors.FIT)
 
 
 def _drain(terms: PrologTerms, reason: str) -> None:

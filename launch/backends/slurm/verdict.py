@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from envcheck.core import errors
 from envcheck.core.errors import UsageError
 from envcheck.fleet.hosts import chosen
 from launch.backends.slurm import control, node_reports
@@ -19,7 +18,7 @@ NAME = "verdict.json"
 RESTARTS = 5  # after so many the site, not a node, is at fault
 
 
-def verdict(folder: Path, requeue: bool, drain: bool, environment: Mapping[str, str] | None = None) -> int:
+def verdict(folder: Path, requeue: bool, drain: bool, environment: Mapping[str, str] | None = None) -> NodesVerdict:
     """Say what is wrong with which nodes, write it down, and act as asked."""
     around = os.environ if environment is None else environment
     parts = components(around)
@@ -28,13 +27,13 @@ def verdict(folder: Path, requeue: bool, drain: bool, environment: Mapping[str, 
         click.echo(line, err=True)
     _write(folder, found)
     if not found.closed:
-        return errors.FIT
+        return found
     if drain:
         for line in control.drain({node: shut.reason for node, shut in found.sick.items()}):
             click.echo(f"envcheck: {line}", err=True)
     if requeue:
         click.echo(f"envcheck: {_requeued(found, parts, around)}", err=True)
-    return errors.UNFIT
+    return found
 
 
 def components(around: Mapping[str, str]) -> list[tuple[str, list[str]]]:

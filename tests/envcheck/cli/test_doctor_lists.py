@@ -59,8 +59,11 @@ def test_the_same_checks_for_both(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", LISTS)
-@pytest.mark.parametrize("more", [("-o", "x.html"), ("--format", "html")])
-def test_no_report(what: str, more: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [(("-o", "x.html"), "--output cannot be combined with {}"), (("--format", "html"), "{} is no report")],
+)
+def test_no_report(what: str, more: tuple[str, str], why: str) -> None:
     """A list is written nowhere else, and is no page: that is refused rather than passed over."""
-    with pytest.raises(UsageError, match=f"{what} is no report"):
+    with pytest.raises(UsageError, match=why.format(what)):
         CliRunner().invoke(doctor, [what, *more], catch_exceptions=False)

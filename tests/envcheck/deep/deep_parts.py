@@ -42,7 +42,7 @@ def door(environment: Path, kit: str, vendor: str, own: Path, more: Mapping[str,
     found = next(each for each in KITS if each.name == kit)
     env = find_python.surroundings(VenvTarget(environment), found, vendor) | dict(more or {})
     own.mkdir(parents=True, exist_ok=True)
-    return find_python.made(vendor, found, None, Local(python, own), "the test's Python", env, runner.end_what_runs)
+    return find_python.made(vendor, found, None, Local(python, own), env, runner.end_what_runs)
 
 
 def cards(vendor: str, count: int, memory_mib: int = 3) -> Chosen:

@@ -274,16 +274,16 @@ def test_it_is_said_in_chinese() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     (
-        (("--between",), "--between is for --hosts"),
-        (("--exclude", "n1"), "--exclude is for --hosts"),
-        (("--fanout", "3", "--only", "host"), "--fanout is for --hosts"),
-        (("--replay", ".", "--forget"), "--forget is for --hosts"),
-        (("--rank-table", "hccl.json"), "--rank-table is for --hosts"),
-        (("--hosts", "n1", "--ports", "29500"), "--ports is for --between"),
+        (("--between",), "--between requires one of --hosts"),
+        (("--exclude", "n1"), "--exclude requires one of --hosts"),
+        (("--fanout", "3", "--only", "host"), "--fanout requires one of --hosts"),
+        (("--replay", ".", "--forget"), "--forget cannot be combined with --replay"),
+        (("--rank-table", "hccl.json"), "--rank-table requires one of --hosts"),
+        (("--hosts", "n1", "--ports", "29500"), "--ports requires --between"),
         (("--hosts", "n1", "--between", "--ports", "70000"), "no list of up to 512 ports"),
         (("--hosts", "n1", "--between", "--ports", "1-60000"), "no list of up to 512 ports"),
         (("--hosts", "n1", "--rank-table", "."), "is a folder"),
-        (("--replay", ".", "--between"), "--replay has recordings"),
+        (("--replay", ".", "--between"), "--between cannot be combined with --replay"),
     ),
 )
 def test_refused_before_a_host_is_asked(words: tuple[str, ...], why: str) -> None:
