@@ -77,7 +77,7 @@ def test_the_processor_by_paddle(paddle_home: Path) -> None:
     (
         (("--deep", "--yes", "--only", "deep"), "is no number above 0"),
         (("--deep",), "nobody to ask"),
-        (("--deep", "--yes", "--replay", "x.json"), "--deep cannot be combined with --replay"),
+        (("--deep", "--yes", "--replay", "x.json"), "--replay cannot be combined with --deep"),
         (("--deep", "--yes", "--fix"), "--deep cannot be combined with --fix"),
         (("--deep", "--dry-run", "--json"), "makes no report"),
         (("--only", "deep.matmul"), "without --deep"),
