@@ -5,7 +5,7 @@ PYTHON = .venv/bin/python
 	python3 -m venv .venv
 	.venv/bin/pip install -q -e '.[test]'
 
-.PHONY: test extended lint format fresh bench
+.PHONY: test extended lint format fresh pyz bench
 test: .venv
 	$(PYTHON) -m pytest
 
@@ -23,6 +23,9 @@ format: .venv
 
 fresh:
 	.ci/fresh
+
+pyz: .venv
+	.venv/bin/envcheck pyz
 
 bench: .venv
 	.venv/bin/pip install -q -e '.[bench]'

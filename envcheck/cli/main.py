@@ -24,6 +24,7 @@ COMMANDS = {
     "doctor": "envcheck.cli.commands.doctor",
     "provision": "envcheck.cli.commands.provision",
     "bundle": "envcheck.cli.commands.bundle",
+    "pyz": "envcheck.cli.commands.bundle",
     "train": "envcheck.cli.commands.train",
     "runs": "envcheck.cli.commands.runs",
     "slurm": "envcheck.cli.commands.slurm",

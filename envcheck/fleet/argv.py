@@ -33,7 +33,7 @@ def written(without: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def words(given: dict[str, Any], carried: dict[str, Path]) -> tuple[tuple[Word, ...], str]:
-    """For the hosts, and as a person writes them; files that are `carried` lie in the luggage there."""
+    """For the hosts, and as a person writes them; files that are `carried` are attachments there."""
     there = tuple(word for _, word in _each(given, carried))
     return there, shlex.join(word for word, _ in _each(given, carried))
 

@@ -19,10 +19,11 @@ from envcheck.core.model import Finding
 from envcheck.core.signals import heard_by, mute
 from envcheck.fleet import collector, connectivity
 from envcheck.fleet.output import BYTES_LIMIT, Said
-from envcheck.payload import remote_command, whole
+from envcheck.payload import pyz, remote_command
 from envcheck.payload.content import Payload
 from envcheck.payload.remote_collector import MARK
 from envcheck.payload.remote_command import Word
+from envcheck.payload.unpack import ATTACHMENTS, PYZ
 
 # A minute without any answer: the host, or the way to it, is gone.
 ALIVE = "-oServerAliveInterval=15 -oServerAliveCountMax=4"
@@ -79,8 +80,8 @@ class Order:
     together: bool = False
 
     @property
-    def parcels(self) -> dict[str, Payload]:
-        return {"whole": whole.parcel()} | ({remote_command.LUGGAGE: self.carried} if self.carried else {})
+    def payloads(self) -> dict[str, Payload]:
+        return {PYZ: pyz.build()} | ({ATTACHMENTS: self.carried} if self.carried else {})
 
 
 class Stops:
@@ -118,7 +119,7 @@ def do(
     from ClusterShell.Task import task_self, task_terminate
 
     collector.quiet()
-    stops, parcels, did = stops or Stops(), order.parcels, {host: Did(host, Said(host)) for host in order.words}
+    stops, payloads, did = stops or Stops(), order.payloads, {host: Did(host, Said(host)) for host in order.words}
     task = task_self()
     for stream in ("stdout", "stderr"):
         task.set_default(f"{stream}_msgtree", False)
@@ -134,12 +135,12 @@ def do(
         """The next ones; none once they are to end."""
         while rest and not stops.due and not (order.together and _beginning(workers) >= order.fanout):
             host = rest.pop()
-            line = remote_command.command(parcels, order.words[host], order.forget)
+            line = remote_command.command(payloads, order.words[host], order.forget)
             own = {"handler": talk_class(did[host]), "timeout": order.deadline_s, "command": line, "stderr": True}
             workers[host] = worker_class(host, **own)
             task.schedule(workers[host])
 
-    worker_class, talk_class, timer_class = _classes(parcels, hear, ended, stops, more)
+    worker_class, talk_class, timer_class = _classes(payloads, hear, ended, stops, more)
     try:
         with heard_by(stops):
             more()
@@ -162,7 +163,7 @@ def _beginning(workers: Mapping[str, Any]) -> int:
 
 
 def _classes(
-    parcels: Mapping[str, Payload], hear: Hear, ended: Callable[[Did], None], stops: Stops, more: Callable[[], None]
+    payloads: Mapping[str, Payload], hear: Hear, ended: Callable[[Did], None], stops: Stops, more: Callable[[], None]
 ) -> tuple[Any, Any, Any]:
     """ClusterShell's worker with a bound on a line, the talk with one host, and the look for a Ctrl-C."""
     from ClusterShell.Event import EventHandler
@@ -218,9 +219,9 @@ def _classes(
                     self._give(worker, rest.split())
 
         def _give(self, worker: Any, wanted: list[str]) -> None:
-            for name, parcel in parcels.items():
+            for name, payload in payloads.items():
                 if name in wanted:
-                    worker.write(parcel.data)
+                    worker.write(payload.data)
             if stops.due:
                 worker.set_write_eof()
             else:

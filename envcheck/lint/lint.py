@@ -18,6 +18,7 @@ from envcheck.lint.script_job import describe_recipe, resolve_script_job
 from envcheck.lint.table import RULES
 
 _WAIVER = re.compile(r"#\s*envcheck:\s*ignore[ =]+([\w., -]+)")
+GRAMMAR = "tree_sitter"  # compiled, so that envcheck.pyz does not have it
 MOST = 500  # remarks that are told
 MOST_OF_RULE = 100  # a file that breaks one more often is no launch script
 
@@ -43,8 +44,18 @@ class Result:
 def lint(
     file: Source, machine: TargetMachine | None = None, device: str = "auto", kind: str = "", others: bool = True
 ) -> Result:
-    """`others`: bash and shellcheck are asked, too, where they are installed."""
-    made = read_context(file, machine or TargetMachine(), device, kind)
+    """`others`: bash and shellcheck are asked, too, where they are installed.
+
+    Without the shell's grammar a script is UNKNOWN.
+    """
+    try:
+        made = read_context(file, machine or TargetMachine(), device, kind)
+    except ModuleNotFoundError as err:
+        if not (err.name or "").startswith(GRAMMAR):
+            raise
+        seen = "tree-sitter is missing: this Python cannot read shell"
+        remark = Remark("shell.syntax", Status.UNKNOWN, seen, "pip install tree-sitter tree-sitter-bash", 0, 1)
+        return Result(file, (remark,), read=1, known=1)
     job = resolve_script_job(made)
     made = replace(made, recipe=describe_recipe(job)) if job else made
     found = list(_judged(made))

@@ -21,16 +21,48 @@ PREFIX = "parcel-"
 def through(folders: Iterable[Path], make: Callable[[], bytes], prefix: str = PREFIX, pattern: str = "*.py") -> bytes:
     """What was kept for these sources, else what `make` gives, kept for the next time where that can be; one of each
     `prefix`."""
-    folder = _folder()
-    if folder is None:
-        return make()
-    place = folder / f"{prefix}{_key(folders, pattern)}"
-    if (found := _read(place)) is not None:
+    name = f"{prefix}{_key(folders, pattern)}" if _folder() else ""
+    if name and (found := read(name)) is not None:
         return found
     data = make()
-    with contextlib.suppress(OSError):
-        _write(place, data, prefix)
+    if name:
+        write(name, data)
+        _remove_others(name, prefix)
     return data
+
+
+def read(name: str) -> bytes | None:
+    """What was kept by this name, undamaged."""
+    try:
+        digest, _, data = (_place(name)).read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return data if hashlib.sha256(data).hexdigest().encode() == digest else None
+
+
+def write(name: str, data: bytes) -> None:
+    """Keep it where that can be."""
+    with contextlib.suppress(OSError):
+        place = _place(name)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(dir=place.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+        Path(part).replace(place)
+
+
+def _place(name: str) -> Path:
+    """OSError for a user without a home."""
+    if (folder := _folder()) is None:
+        raise FileNotFoundError(name)
+    return folder / name
+
+
+def _remove_others(name: str, prefix: str) -> None:
+    with contextlib.suppress(OSError):
+        for other in _place(name).parent.glob(f"{prefix}*"):
+            if other.name != name:
+                other.unlink()
 
 
 def _folder() -> Path | None:
@@ -48,22 +80,3 @@ def _key(folders: Iterable[Path], pattern: str) -> str:
             stat = path.stat()
             known.update(f"{path} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return known.hexdigest()[:32]
-
-
-def _read(place: Path) -> bytes | None:
-    try:
-        digest, _, data = place.read_bytes().partition(b"\n")
-    except OSError:
-        return None
-    return data if hashlib.sha256(data).hexdigest().encode() == digest else None
-
-
-def _write(place: Path, data: bytes, prefix: str) -> None:
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=place.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
-    Path(name).replace(place)
-    for other in place.parent.glob(f"{prefix}*"):
-        if other != place:
-            other.unlink()

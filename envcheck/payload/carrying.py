@@ -245,8 +245,8 @@ def forgotten(folder):
         try:
             if other.startswith("probe-"):
                 os.unlink(path)
-            elif other.startswith("aboard-"):
-                with open(os.path.join(path, ".digest")) as file:
+            elif other.startswith(("pyz-", "attachments-")):
+                with open(os.path.join(path, ".sums")) as file:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(path, ignore_errors=True)
         except OSError:

@@ -23,9 +23,10 @@ class Payload:
         return cls(data, hashlib.sha256(data).hexdigest())
 
 
-def pack_zip(files: Iterable[tuple[str, bytes]]) -> bytes:
-    """(name, content) as a zip, sorted by name; the same files give the same bytes."""
+def pack_zip(files: Iterable[tuple[str, bytes]], first: bytes = b"") -> bytes:
+    """(name, content) as a zip behind `first`, sorted by name; the same files give the same bytes."""
     file = io.BytesIO()
+    file.write(first)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in sorted(files):
             archive.writestr(zipfile.ZipInfo(name, STAMP), data, zipfile.ZIP_DEFLATED)

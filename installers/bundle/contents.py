@@ -1,11 +1,9 @@
-"""What goes into a bundle besides the image: wheels, clones, and envcheck itself with what it needs."""
+"""What goes into a bundle besides the image: wheels and clones."""
 
 from __future__ import annotations
 
-import base64
 import email
 import hashlib
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -23,7 +21,6 @@ from packaging.utils import parse_wheel_filename
 from envcheck.core import paths, process
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.secrets import redact
-from envcheck.core.version import __version__
 from installers.bundle.build_requirements import LEGACY, required
 from installers.locks.lockfile import Commit, Wheel
 from installers.recipes.recipe import Checkout, Package, Recipe, by_index
@@ -32,7 +29,6 @@ from installers.software.packages import UNSET, keep
 from installers.state import checksums
 from installers.state.progress import Downloads, Report
 
-DISTRIBUTION, OURS = "envcheck-toolkit", ("envcheck", "probes", "installers", "launch")
 DEADLINE_S = 2 * 3600.0
 # What glibc's age allows, newest last: 2.17 is CentOS 7's, 2.28 Debian 10's, 2.31 that of Ubuntu 20.04, which the
 # vendors' images are.
@@ -216,57 +212,6 @@ def _surroundings(scratch: Path) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if k not in UNSET and not k.startswith("PYTHON")}
     ours = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "TMPDIR": str(scratch / "tmp")}
     return {"PIP_RETRIES": "3", **kept, **ours, "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
-
-
-def envcheck_wheels(aim: WheelPlatform, folder: Path, report: Report) -> None:
-    """envcheck as it is installed here, and its requirements, in `folder`/envcheck."""
-    into = folder / "envcheck"
-    into.mkdir()
-    needs = [Requirement(line) for line in _installed().requires or ()]
-    # Markers speak of the Python over there, which may be an older one: what only that needs comes along.
-    wanted = [f"{n.name}{n.specifier}" for n in needs if n.marker is None or "extra" not in str(n.marker)]
-    _pip(aim, into, wanted, [], "", folder, report)
-    own_wheel(into)
-
-
-def _installed() -> importlib.metadata.Distribution:
-    """As pip installed it: beside a working folder, setuptools' own notes may come first, and say less."""
-    known = list(importlib.metadata.distributions(name=DISTRIBUTION))
-    whole = [each for each in known if each.read_text("METADATA")]
-    if not whole:
-        raise EnvcheckError(f"{DISTRIBUTION} is not installed in this Python", "pip install it, then repeat")
-    return whole[0]
-
-
-def own_wheel(into: Path) -> Path:
-    """A wheel of the packages that run now, whether they were installed or stand in a working folder."""
-    about = _installed()
-    info = f"{DISTRIBUTION.replace('-', '_')}-{__version__}.dist-info"
-    path = into / f"{DISTRIBUTION.replace('-', '_')}-{__version__}-py3-none-any.whl"
-    texts = {name: about.read_text(name) for name in ("METADATA", "entry_points.txt")}
-    texts["WHEEL"] = "Wheel-Version: 1.0\nGenerator: envcheck\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    metadata = re.sub(r"(?m)^Version: .*$", f"Version: {__version__}", texts["METADATA"] or "", count=1)
-    files = dict(_sources()) | {f"{info}/{n}": (t or "").encode() for n, t in {**texts, "METADATA": metadata}.items()}
-    record = "".join(f"{name},sha256={_b64(data)},{len(data)}\n" for name, data in files.items())
-    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
-    return path
-
-
-def _sources() -> Iterator[tuple[str, bytes]]:
-    for package in OURS:
-        found = importlib.util.find_spec(package)
-        assert found is not None and found.submodule_search_locations
-        root = Path(found.submodule_search_locations[0])
-        for path in sorted(root.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield str(PurePosixPath(package, path.relative_to(root).as_posix())), path.read_bytes()
-
-
-def _b64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
 def checkouts(found: Iterable[Checkout], folder: Path) -> tuple[Commit, ...]:

@@ -2,7 +2,7 @@
 
     envcheck-bundle.json              first: schema, recipe, device, architecture, image
     recipe.toml, envcheck.lock
-    envcheck/*.whl                    envcheck itself and what it needs
+    envcheck.pyz                      envcheck itself
     wheels/*.whl                      the recipe's packages
     checkouts/*.bundle                clones, as git bundles
     tools/*.whl                       what builds clones that are installed editable; not installed itself
@@ -33,8 +33,8 @@ MEMBERS_LIMIT = 20_000
 MANIFEST_LIMIT = 8 << 20
 CHUNK = 1 << 20
 MEMBER = re.compile(
-    r"envcheck-bundle\.json|recipe\.toml|envcheck\.lock|manifest\.json|image/oci-layout|image/index\.json"
-    r"|image/blobs/sha256/[0-9a-f]{64}|(?:wheels|tools|envcheck)/[A-Za-z0-9][\w.+!-]{0,250}\.whl"
+    r"envcheck-bundle\.json|envcheck\.pyz|recipe\.toml|envcheck\.lock|manifest\.json|image/oci-layout|image/index\.json"
+    r"|image/blobs/sha256/[0-9a-f]{64}|(?:wheels|tools)/[A-Za-z0-9][\w.+!-]{0,250}\.whl"
     r"|builds/[0-9a-f]{64}|checkouts/[A-Za-z0-9][\w.-]{0,100}\.bundle"
 )
 AGAIN = "copy it again from where it was made, or make a new one: envcheck bundle"
@@ -77,7 +77,7 @@ def head_of(raw: bytes, file: str) -> Head:
     schema = said.get("schema")
     if schema != SCHEMA or type(schema) is not int:
         why = f"{file} is a bundle of schema {ascii(str(schema))[:20]}; this envcheck reads {SCHEMA}"
-        raise BundleError(why, "use the envcheck that made it: it is inside, below envcheck/")
+        raise BundleError(why, "use the envcheck that made it: it is inside, as envcheck.pyz")
     try:
         head: Head = recipes_file.of_kind(Head, said, f"{file}: {HEAD}")
     except EnvcheckError as err:

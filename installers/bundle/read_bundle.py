@@ -22,6 +22,7 @@ from typing import BinaryIO
 from envcheck.core import paths
 from envcheck.core.errors import EnvcheckError, StepError
 from envcheck.core.units import gib
+from envcheck.payload.unpack import FILE
 from installers.bundle import image_layout, tar
 from installers.bundle.contents import bundle_name
 from installers.bundle.format import (
@@ -100,10 +101,6 @@ class UnpackedBundle:
     def builds(self) -> Path:
         """Each named after its sum."""
         return self.folder / "builds"
-
-    @property
-    def envcheck(self) -> Path:
-        return self.folder / "envcheck"
 
 
 def verify(path: Path, architecture: str, report: Report = silent) -> Bundle:
@@ -328,7 +325,7 @@ def unpack(found: Bundle) -> UnpackedBundle:
     """
     folder = found.folder
     if _remembered(found) != found.identity:
-        wanted = [m for m in found.members.values() if not m.name.startswith("image/")]
+        wanted = [m for m in found.members.values() if not m.name.startswith("image/") and m.name != FILE]
         folder.parent.mkdir(parents=True, exist_ok=True)
         size, free = sum(m.size for m in wanted), shutil.disk_usage(folder.parent).free
         if size + SPARE_BYTES > free:
@@ -348,7 +345,7 @@ def unpack(found: Bundle) -> UnpackedBundle:
 
 
 def _take_out(found: Bundle, wanted: list[Member], fresh: Path) -> None:
-    for name in ("wheels", "tools", "builds", "envcheck", "checkouts"):
+    for name in ("wheels", "tools", "builds", "checkouts"):
         (fresh / name).mkdir()
     with _opened(found.path) as file:
         for member in wanted:

@@ -40,7 +40,10 @@ def setting(path: Path, wanted: Callable[[str], bool]) -> list[Line]:
     from envcheck.scripts import nodes
 
     raw = text.encode("utf-8", "surrogateescape")
-    root, rows = nodes.root(raw), raw.split(b"\n")
+    try:
+        root, rows = nodes.root(raw), raw.split(b"\n")
+    except ModuleNotFoundError:  # envcheck.pyz has no grammar: a person decides
+        return list(_plain(text, wanted))
     found: dict[int, list[Node]] = {}
     for node in _assignments(root):
         if wanted(_name(node)):
@@ -54,6 +57,13 @@ def setting(path: Path, wanted: Callable[[str], bool]) -> list[Line]:
         )
         for row, there in sorted(found.items())
     ]
+
+
+def _plain(text: str, wanted: Callable[[str], bool]) -> Iterator[Line]:
+    """Without a grammar: lines that look as if they set one."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if names := tuple(name for name in re.findall(r"\b(\w+)=", line.partition("#")[0]) if wanted(name)):
+            yield Line(number, line, names, alone=False)
 
 
 def _text(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""envcheck bundle: one file with all that a machine without a network needs."""
+"""envcheck bundle and pyz: files for machines without a network."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def bundle(request: BundleOptions) -> int:
 
     There, `envcheck provision --bundle FILE` checks all of it and brings the same end state as here.  The image is
     the one of this machine's engine: fetched packed from its registry, or copied out of the engine where that is
-    quicker or the registry gives nothing.  To have envcheck there in the first place, take it out of the file.
+    quicker or the registry gives nothing.  A machine without envcheck takes envcheck.pyz out of the file.
 
     \b
     envcheck bundle --device npu -o npu.tar --dry-run         what it would hold, and how big it would be
     envcheck bundle --device npu --model 300b -o npu.tar
     envcheck bundle --model 21b --arch x86_64 -o iluvatar.tar
-    tar xf npu.tar envcheck && pip install --no-index --find-links envcheck envcheck-toolkit
+    tar xf npu.tar envcheck.pyz && python3 envcheck.pyz provision --bundle npu.tar
     """
     from envcheck.collect import snapshot
     from envcheck.core import errors, signals
@@ -73,7 +73,53 @@ def bundle(request: BundleOptions) -> int:
     size = path.stat().st_size / (1 << 20)
     image = say(", the image") if lock.image else ""
     click.echo(f"{say('{}: {} MiB, {} wheels').format(path, f'{size:,.0f}', len(lock.wheels))}{image}")
-    click.echo(f"  {say(f'there: envcheck provision --bundle {path.name}')}")
+    click.echo(
+        f"  {say(f'there: tar xf {path.name} envcheck.pyz && python3 envcheck.pyz provision --bundle {path.name}')}"
+    )
+    return errors.FIT
+
+
+@click.command(short_help="Write envcheck as one file for machines without a network.")
+@click.option("-o", "--output", default="envcheck.pyz", type=click.Path(), help="The file to write: envcheck.pyz.")
+@options.json_output
+def pyz(output: str, as_json: bool) -> int:
+    """Write envcheck with the libraries it needs as one file, for machines without a network and without pip.
+
+    Python 3.10 or newer runs it on Linux, x86_64 and aarch64.  The first start unpacks it into the user's cache.
+    It has no grammar of shell: lint of a script is UNKNOWN where tree-sitter is not installed.
+
+    \b
+    envcheck pyz                                      envcheck.pyz, in this folder
+    envcheck pyz -o /media/usb/envcheck.pyz
+    python3 envcheck.pyz doctor                       on that machine
+    python3 envcheck.pyz provision --bundle npu.tar   on that machine, with a bundle
+    """
+    import json
+    from pathlib import Path
+
+    from envcheck.collect import snapshot
+    from envcheck.core import errors
+    from envcheck.core.language import say
+    from envcheck.core.version import SCHEMA_VERSION, __version__
+    from envcheck.payload import pyz as file
+
+    path = Path(output)
+    snapshot.probe_writable(path)
+    if path.exists() and not path.is_file():
+        raise errors.UsageError(f"cannot write {path}: it is no plain file", "choose another file with -o")
+    payload = file.build(frozenset(file.MACHINES))
+    file.write(path, payload)
+    there = file.machines(payload)
+    missing = [machine for machine in file.MACHINES if machine not in there]
+    if as_json:
+        head = {"schema": SCHEMA_VERSION, "verb": "pyz", "result": "done", "file": str(path), "version": __version__}
+        size = {"size_bytes": len(payload.data), "sha256": payload.digest}
+        click.echo(json.dumps({**head, **size, "machines": there, "missing": missing}, indent=1))
+        return errors.FIT
+    click.echo(f"{path}: {len(payload.data) / (1 << 20):.1f} MiB, sha256 {payload.digest}")
+    for machine in missing:
+        note = f"note: psutil for {machine} is missing: neither the cache nor the package index has it"
+        click.echo(say(note), err=True)
     return errors.FIT
 
 

@@ -249,6 +249,17 @@ class BundleDocument(Keys, like=NumberedDocument):
     parts: list[Part]
 
 
+class PyzDocument(Keys, like=NumberedDocument):
+    verb: Literal["pyz"]
+    result: Literal["done"]
+    file: str
+    version: str = key("of envcheck")
+    size_bytes: int
+    sha256: str
+    machines: list[str] = key("types of machines for which the file has psutil")
+    missing: list[str] = key("types of machines for which it has none")
+
+
 JOB = "envcheck train --dry-run --json, key job; the same in doctor, plan, provision and recipes show"
 DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
     "job": (JOB, JobValues, {}),
@@ -259,4 +270,5 @@ DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
     "provision": ("envcheck provision --json", ProvisionDocument, {}),
     "provision-hosts": ("envcheck provision --hosts --json", ProvisionHostsDocument, {}),
     "bundle": ("envcheck bundle --json", BundleDocument, {}),
+    "pyz": ("envcheck pyz --json", PyzDocument, {}),
 }

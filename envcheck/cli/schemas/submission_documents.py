@@ -82,7 +82,7 @@ class KubernetesObject(Keys):
 
 class TrainKubernetesDocument(Keys, like=NumberedDocument):
     state: Literal["planned", "made", "finished", "refused", "failed", "deleted"]
-    needs: str = maybe("the ConfigMap that holds envcheck for the gates")
+    needs: list[str] = maybe("the ConfigMaps that hold envcheck for the gates")
     documents: list[ManifestValues] = maybe(minItems=2)
     folder: str = maybe()
     exit: ExitCode = maybe()

@@ -30,7 +30,7 @@ def submit(
     said: K8sOptions,
     every: tuple[PodGroup, ...],
     made: tuple[K8sManifest, ...],
-    packed: K8sManifest,
+    packed: tuple[K8sManifest, ...],
 ) -> int:
     """The exit code of the job, or 0 once it is made with --detach; 1 where no nodes can take its pods."""
     cluster = opened(said)
@@ -107,7 +107,7 @@ def _shared(cluster: Cluster, packed: K8sManifest) -> None:
             raise
 
 
-def create(cluster: Cluster, made: tuple[K8sManifest, ...], packed: K8sManifest) -> str:
+def create(cluster: Cluster, made: tuple[K8sManifest, ...], packed: tuple[K8sManifest, ...]) -> str:
     """The job, then what belongs to it as its property, so that it goes with it; where one is refused, none stays.  The
     job's uid."""
     job = made[0]
@@ -117,7 +117,8 @@ def create(cluster: Cluster, made: tuple[K8sManifest, ...], packed: K8sManifest)
         for document in made[1:]:
             meta = {**document.body["metadata"], "ownerReferences": [owner]}
             _made(cluster, document, {**document.body, "metadata": meta})
-        _shared(cluster, packed)
+        for document in packed:
+            _shared(cluster, document)
     except BaseException:
         with contextlib.suppress(EnvcheckError):
             remove(cluster, job)

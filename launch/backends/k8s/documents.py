@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from envcheck.payload.content import Payload
+from envcheck.payload.unpack import FILE
 from launch.backends.k8s import pod, pod_recipes, scripts, tables
 from launch.backends.k8s.k8s_options import K8sOptions, PodGroup
-from launch.backends.k8s.package import PodPackage
 from launch.targets.request import TrainRequest
 
 GROUP = "kubeflow.org"
@@ -36,19 +38,26 @@ class K8sManifest:
 
 
 def documents(
-    request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...], kit: PodPackage
+    request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...], payload: Payload
 ) -> tuple[K8sManifest, ...]:
     """The job first: what belongs to it is made after it, and goes with it.  envcheck itself is `packed`."""
     texts = {**scripts.texts(request, said, every), **pod_recipes.files(request, every)}
-    found = [_job(request, said, every, kit), _config(said, every, texts)]
+    found = [_job(request, said, every, payload), _config(said, every, texts)]
     return tuple(found + ([_group(said, every)] if said.gang else []))
 
 
-def packed(said: K8sOptions, kit: PodPackage) -> K8sManifest:
-    """envcheck for the gates: one for every job, named by what is in it, so that it never changes."""
-    meta = {"name": f"envcheck-{kit.digest[:16]}", **_where(said)}
+def packed(said: K8sOptions, payload: Payload) -> tuple[K8sManifest, ...]:
+    """envcheck for the gates, in parts: the same for every job, named by the whole's content, so that none changes."""
+    data = payload.data
+    parts = [data[at : at + pod.PART_BYTES] for at in range(0, len(data), pod.PART_BYTES)]
+    return tuple(_part(said, pod.part_names(payload)[number], number, each) for number, each in enumerate(parts))
+
+
+def _part(said: K8sOptions, name: str, number: int, data: bytes) -> K8sManifest:
+    meta = {"name": name, **_where(said)}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True}
-    return K8sManifest("configmaps", {**body, "data": {"board.py": kit.board}, "binaryData": {"kit": kit.base64}}, True)
+    text = base64.b64encode(data).decode()
+    return K8sManifest("configmaps", {**body, "binaryData": {f"{FILE}.{number:02}": text}}, True)
 
 
 def _where(said: K8sOptions) -> dict[str, str]:
@@ -75,7 +84,7 @@ def _group(said: K8sOptions, every: tuple[PodGroup, ...]) -> K8sManifest:
     return K8sManifest("podgroups", {**body, "spec": {**spec, **({"minResources": total} if total else {})}})
 
 
-def _job(request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...], kit: PodPackage) -> K8sManifest:
+def _job(request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...], payload: Payload) -> K8sManifest:
     kind = tables.kind_of(every[0].recipe.framework)
     policy: dict[str, Any] = {"backoffLimit": 0, "cleanPodPolicy": "Running"}  # what ended stays, for its log
     if said.gang:
@@ -87,7 +96,7 @@ def _job(request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...], k
         "Worker" if part.first else "Master": {
             "replicas": part.count,
             "restartPolicy": "Never",
-            "template": pod.template(part, said, kit.digest),
+            "template": pod.template(part, said, payload),
         }
         for part in every
     }

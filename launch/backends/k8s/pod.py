@@ -9,6 +9,7 @@ from typing import Any
 
 from envcheck.core.errors import UsageError
 from envcheck.core.secrets import blank_value
+from envcheck.payload.content import Payload
 from installers.recipes.container_spec import capability, size_bytes
 from installers.recipes.recipe import Container, Mount
 from launch.backends.k8s import scripts, tables
@@ -17,7 +18,14 @@ from launch.catalogue.schedulers import kubernetes_names
 
 Body = dict[str, Any]
 GIB = 1 << 30
+PART_BYTES = 900_000  # of envcheck.pyz in each ConfigMap, which holds a MiB
 REPLICA_INDEX = "metadata.labels['training.kubeflow.org/replica-index']"  # operator, pkg/apis/kubeflow.org/v1/common
+
+
+def part_names(payload: Payload) -> list[str]:
+    """Of the ConfigMaps that hold envcheck.pyz."""
+    count = -(-len(payload.data) // PART_BYTES)
+    return [f"envcheck-{payload.digest[:16]}-{number}" for number in range(count)]
 
 
 @dataclass(frozen=True)
@@ -31,13 +39,13 @@ class Volume:
     sub: str = ""
 
 
-def template(part: PodGroup, said: K8sOptions, digest: str) -> Body:
+def template(part: PodGroup, said: K8sOptions, payload: Payload) -> Body:
     """Both containers see the same: what the gates found is what the training gets."""
     box = part.recipe.container or Container("")
-    volumes = tuple(_volumes(part, said, digest))
+    volumes = tuple(_volumes(part, said, payload))
     common = {
         "image": part.image,
-        "env": list(_environment(part, said, box, digest)),
+        "env": list(_environment(part, said, box, payload)),
         "volumeMounts": [_mounted(volume) for volume in volumes],
         **({"workingDir": box.workdir} if box.workdir else {}),
         **({"securityContext": {"capabilities": {"add": added}}} if (added := _capabilities(box)) else {}),
@@ -90,7 +98,7 @@ def _resources(part: PodGroup, memory: bool = False) -> Body:
     return found
 
 
-def _environment(part: PodGroup, said: K8sOptions, box: Container, digest: str) -> Iterator[Body]:
+def _environment(part: PodGroup, said: K8sOptions, box: Container, payload: Payload) -> Iterator[Body]:
     """What the scripts want to know, then the container's own; the training's own stands in its script."""
     several = part.count > 1
     index: Body = {"valueFrom": {"fieldRef": {"fieldPath": REPLICA_INDEX}}} if several else {"value": "0"}
@@ -98,7 +106,7 @@ def _environment(part: PodGroup, said: K8sOptions, box: Container, digest: str) 
     yield {"name": "REPLICA_INDEX", **index}
     yield {"name": "MASTER_NAME", "value": f"{said.name}-master-0"}
     yield {"name": "HOST_ADDR", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-    yield {"name": "KIT_DIGEST", "value": digest}
+    yield {"name": "KIT_DIGEST", "value": payload.digest}
     for name, value in box.environment.items():
         if blank_value(name, value) != value:
             raise UsageError(
@@ -112,9 +120,10 @@ def _capabilities(box: Container) -> list[str]:
     return [capability(name) for name in box.capabilities]
 
 
-def _volumes(part: PodGroup, said: K8sOptions, digest: str) -> Iterator[Volume]:
+def _volumes(part: PodGroup, said: K8sOptions, payload: Payload) -> Iterator[Volume]:
     yield Volume("job", {"configMap": {"name": said.name}}, scripts.JOB, True)
-    yield Volume("sent", {"configMap": {"name": f"envcheck-{digest[:16]}"}}, scripts.SENT, True)
+    sources = [{"configMap": {"name": name}} for name in part_names(payload)]
+    yield Volume("sent", {"projected": {"sources": sources}}, scripts.SENT, True)
     yield Volume("kit", {"emptyDir": {}}, scripts.KIT)
     yield Volume("shm", {"emptyDir": {"medium": "Memory", **_shm(part)}}, "/dev/shm")
     box = part.recipe.container

@@ -35,6 +35,15 @@ for _, name in socket.if_nameindex():
         print(name)
 """
 
+# Joins what the ConfigMaps hold, and unpacks it where both containers see it; any Python reads this.
+UNPACK = f"""\
+import glob, hashlib, io, sys, zipfile
+data = b"".join(open(name, "rb").read() for name in sorted(glob.glob("{SENT}/*")))
+if hashlib.sha256(data).hexdigest() != sys.argv[1]:
+    sys.exit("envcheck: what was sent to this pod is not what the job names: submit it again")
+zipfile.ZipFile(io.BytesIO(data)).extractall("{KIT}")
+"""
+
 
 def texts(request: TrainRequest, said: K8sOptions, every: tuple[PodGroup, ...]) -> dict[str, str]:
     """File -> text of the whole job."""
@@ -116,7 +125,8 @@ def gate(request: TrainRequest, part: PodGroup) -> str:
         "#!/usr/bin/env bash",
         "# envcheck looks at this pod before the training starts in it; a closed gate ends the job with its report.",
         "# What tells the training its place would be a left-over here.",
-        f'env -u NODE_RANK -u MASTER_ADDR {part.recipe.interpreter} {SENT}/board.py "$KIT_DIGEST" \\',
+        f'{part.recipe.interpreter} -c {shlex.quote(UNPACK)} "$KIT_DIGEST" || exit',
+        f"env -u NODE_RANK -u MASTER_ADDR {part.recipe.interpreter} {KIT} \\",
         f"  train --gates {' '.join(filter(None, (*said, several)))} \\",
         f'  --runs "${{RUN_DIR%/*}}"{behind}',
         "code=$?",

@@ -13,8 +13,9 @@ from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.core.secrets import redact
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.job.job import Job
+from envcheck.payload import pyz
 from launch import written
-from launch.backends.k8s import documents, package, pod
+from launch.backends.k8s import documents, pod
 from launch.backends.k8s.documents import K8sManifest
 from launch.backends.k8s.k8s_options import K8sOptions, PodGroup, parts, wish
 from launch.runs.backends import Own, PreviewOptions
@@ -27,8 +28,9 @@ def train(request: TrainRequest, own: Own, shown: PreviewOptions) -> int:
     """Documents, shown or written or given to the cluster."""
     _of_use(request, shown)
     said, every = _parts(request, own)
-    kit = package.kit()
-    made, packed = documents.documents(request, said, every, kit), documents.packed(said, kit)
+    known = {part.architecture for part in every} & set(pyz.MACHINES)
+    payload = pyz.build(frozenset(known))
+    made, packed = documents.documents(request, said, every, payload), documents.packed(said, payload)
     if shown.write:
         return _write(made, packed, shown.write, request.yes)
     if shown.dry_run or shown.as_script:
@@ -68,27 +70,27 @@ def _of_use(request: TrainRequest, shown: PreviewOptions) -> None:
             )
 
 
-def _as_text(made: tuple[K8sManifest, ...], packed: K8sManifest) -> str:
-    size = len(packed.body["binaryData"]["kit"]) * 3 // 4 >> 10
-    words = f"ConfigMap {packed.name}, {size} KiB, holds envcheck itself for the gates"
-    head = f"# {words}: --write DIR writes it beside these.\n"
+def _as_text(made: tuple[K8sManifest, ...], packed: tuple[K8sManifest, ...]) -> str:
+    size = sum(len(text) for each in packed for text in each.body["binaryData"].values()) * 3 // 4 >> 10
+    words = f"ConfigMaps {packed[0].name} to {packed[-1].name}, {size} KiB, hold envcheck itself for the gates"
+    head = f"# {words}: --write DIR writes them beside these.\n"
     return head + documents.yaml(made)
 
 
-def _as_json(job: Job, made: tuple[K8sManifest, ...], packed: K8sManifest) -> str:
+def _as_json(job: Job, made: tuple[K8sManifest, ...], packed: tuple[K8sManifest, ...]) -> str:
     said = {
         "schema": SCHEMA_VERSION,
         "state": "planned",
         "job": job.as_json(),
-        "needs": packed.name,
+        "needs": [each.name for each in packed],
         "documents": [dict(each.body) for each in made],
     }
     return json.dumps(said, indent=1) + "\n"
 
 
-def _write(made: tuple[K8sManifest, ...], packed: K8sManifest, folder: Path, over: bool) -> int:
+def _write(made: tuple[K8sManifest, ...], packed: tuple[K8sManifest, ...], folder: Path, over: bool) -> int:
     """`kubectl create -f FOLDER` makes all of it; apply would keep a copy of envcheck in an annotation, and fail."""
-    texts = {"envcheck.yaml": documents.yaml([packed]), "job.yaml": documents.yaml(made)}
+    texts = {"envcheck.yaml": documents.yaml(packed), "job.yaml": documents.yaml(made)}
     try:
         written.put(folder, texts, over)
     except OSError as err:

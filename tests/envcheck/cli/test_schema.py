@@ -66,8 +66,8 @@ COMMANDS = (
     ("solve", "", ("solve", "--device", "nvidia", "--driver", "550.54.15", "--json")),
     ("lint", "", ("lint", str(ROOT / "tests/data/golden/train_qwen-7b_swift_infer.0.sh"), "--json")),
 )
-# An image is fetched; the others are tried in test_fleet, test_fleet_provision and test_fleet_train.
-UNTRIED = {"bundle", "fleet", "provision-hosts", "train-hosts"}
+# An image is fetched; the others are tried in test_pyz, test_fleet, test_fleet_provision and test_fleet_train.
+UNTRIED = {"bundle", "fleet", "provision-hosts", "pyz", "train-hosts"}
 PARTS = ("job",)  # of other documents
 
 

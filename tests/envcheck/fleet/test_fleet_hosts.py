@@ -98,8 +98,8 @@ def test_the_file_travels_once(fleet: Fleet) -> None:
     kept = [(path.name, path.stat().st_mtime_ns) for path in cache.iterdir()]
     doctor(fleet, hosts="node01")
     still = [(path.name, path.stat().st_mtime_ns) for path in cache.iterdir()]
-    (cache / "aboard-whole-other").mkdir()
-    (cache / "aboard-whole-other" / ".digest").touch()
+    (cache / "pyz-other").mkdir()
+    (cache / "pyz-other" / ".sums").touch()
     code, _ = doctor(fleet, "--forget", hosts="node01")
 
     assert len(kept) == 1

@@ -6,8 +6,6 @@ import configparser
 import importlib.metadata
 import io
 import json
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from envcheck.core.errors import UsageError
 from envcheck.fleet import runner
 from envcheck.fleet.output import Said
 from envcheck.fleet.runner import Did
-from envcheck.payload import attachments, whole
+from envcheck.payload import attachments, pyz
 from envcheck.payload.remote_collector import MARK
 from installers.hosts import hosts_text, resume_state
 from installers.hosts.hosts_text import HostOutcome
@@ -31,36 +29,19 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_every_library_travels() -> None:
-    """What setup.cfg asks for goes along, but what is for this side alone."""
+    """What setup.cfg asks for is in envcheck.pyz, but what is compiled."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     wanted = {Requirement(line).name for line in config["options"]["install_requires"].split("\n") if line}
     modules = {
         dist.lower(): name for name, dists in importlib.metadata.packages_distributions().items() for dist in dists
     }
-    travels = {*whole.LIBRARIES, whole.NATIVE, *whole.AT_HOME, *whole.ELSEWHERE}
+    travels = {*pyz.LIBRARIES, pyz.NATIVE, *pyz.TOML, *pyz.WITHOUT}
 
     assert {name for name in wanted if modules.get(name.lower(), name.replace("-", "_")) not in travels} == set()
 
 
-@pytest.mark.slow
-def test_it_runs_alone(tmp_path: Path) -> None:
-    """Unpacked, it answers without this checkout and without any package of this environment, with data and recipes."""
-    with zipfile.ZipFile(io.BytesIO(whole.parcel().data)) as archive:
-        archive.extractall(tmp_path)
-    start = f"import sys; sys.path[:0] = [{str(tmp_path / 'native')!r}, {str(tmp_path)!r}]"
-    code = f"{start}; import psutil, docker, rich.progress, pexpect; from envcheck.cli.main import entry; entry()"
-    base = getattr(sys, "_base_executable", sys.executable)
-    done = subprocess.run(
-        [base, "-I", "-S", "-c", code, "recipes", "--json"], cwd="/", capture_output=True, text=True, timeout=60
-    )
-
-    assert done.returncode == 0, done.stderr
-    assert len(json.loads(done.stdout)["recipes"]) > 5
-    assert whole.parcel().digest == whole.Payload.of(whole.packed()).digest
-
-
-def test_luggage(tmp_path: Path) -> None:
+def test_attachments(tmp_path: Path) -> None:
     """Of a folder its recipes alone travel; what is missing or too large to carry is refused in a sentence."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "a.toml").write_text("a")

@@ -89,7 +89,7 @@ def chunks(raw: bytes, size: int = 7000) -> Iterator[bytes]:
 
 
 def make(folder: Path, *, image: bytes | None = b"", architecture: str = "x86_64") -> Path:
-    """A whole small bundle: one wheel, envcheck's place empty but for a wheel of the same kind, and an image."""
+    """A whole small bundle: one wheel, the same as a tool, and an image."""
     recipes = recipe_file(folder / "recipes", "alpha ==1.0", more=WITH_IMAGE if image is not None else "")
     recipe = recipes_file.load(recipes / "little.toml")
     alpha = wheel(folder / "index", "alpha", "1.0")
@@ -97,7 +97,8 @@ def make(folder: Path, *, image: bytes | None = b"", architecture: str = "x86_64
     with Writer(path) as writer:
         writer.add(HEAD, [head_text(Head(1, "0.1.0", "little", "cpu", architecture, "3.11", image is not None))])
         writer.add_file(RECIPE, recipes / "little.toml")
-        writer.add_file(f"envcheck/{alpha.name}", alpha)
+        writer.add("envcheck.pyz", [b"pyz"])
+        writer.add_file(f"tools/{alpha.name}", alpha)
         writer.add_file(f"wheels/{alpha.name}", alpha)
         found = None
         if image is not None:

@@ -61,10 +61,10 @@ def test_whole_bundle(tmp_path: Path) -> None:
 def test_tar_reads_it(tmp_path: Path) -> None:
     """Anybody's tar reads a bundle, so that envcheck can be taken out of it where there is none yet."""
     path = make(tmp_path)
-    done = subprocess.run(["tar", "xf", path, "envcheck"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(["tar", "xf", path, "envcheck.pyz"], cwd=tmp_path, capture_output=True, text=True)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert next((tmp_path / "envcheck").iterdir()).suffix == ".whl"
+    assert (tmp_path / "envcheck.pyz").read_bytes() == b"pyz"
 
 
 def test_second_look_is_quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def escaping() -> bytes:
     return raw.getvalue()
 
 
-WHEEL = "envcheck/alpha-1.0-py3-none-any.whl"
+WHEEL = "tools/alpha-1.0-py3-none-any.whl"
 FORGED: dict[str, tuple[Callable[[], dict[str, bytes | None]], str]] = {
     "schema": (lambda: {"envcheck-bundle.json": head(schema=2)}, "of schema '2'; this envcheck reads 1"),
     "schema-text": (lambda: {"envcheck-bundle.json": head(schema="1")}, "of schema"),

@@ -143,7 +143,6 @@ def test_through_a_real_engine(tmp_path: Path, engine: Engine, recipes: Path, mo
     with client_of(engine) as client:
         before = client.images.get(reference).id
         source = bundle_make.EngineSource(client)
-        monkeypatch.setattr(bundle_make.contents, "envcheck_wheels", lambda *_: None)  # they are tried elsewhere
         plan = bundle_make.plan(recipe, MACHINE, tmp_path / "x.tar", source)
         lock = bundle_make.make(plan, source, lambda event: None)
         client.images.remove(reference, force=True)

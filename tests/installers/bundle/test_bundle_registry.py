@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from installers.bundle import contents, make, read_bundle, registry_layers
+from installers.bundle import make, read_bundle, registry_layers
 from installers.bundle.make import BundlePlan, EngineSource
 from installers.bundle.read_bundle import Bundle
 from installers.images import engine as engines
@@ -34,7 +34,6 @@ def surroundings(tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
     for name in ("DOCKER_HOST", "DOCKER_CONFIG"):
         monkeypatch.setenv(name, engine.environment[name])
-    monkeypatch.setattr(contents, "envcheck_wheels", lambda *_: None)  # they are tried elsewhere
 
 
 @pytest.fixture

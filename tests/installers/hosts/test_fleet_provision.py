@@ -106,7 +106,7 @@ def pips(host: Host) -> bool:
     """Its pip is in the middle of installing."""
     lines = [path.read_bytes() for pid in host.running() if (path := Path(f"/proc/{pid}/cmdline")).exists()]
     begun = any(line["step"] == "packages" for line in journal(host))
-    return begun and any(b"pip" in line and b"install" in line and b"entry()" not in line for line in lines)
+    return begun and any(b"pip" in line and b"install" in line and b"pyz-" not in line for line in lines)
 
 
 def test_from_the_plan_to_the_undo(site: Site) -> None:
@@ -248,5 +248,5 @@ def test_nothing_is_left_where_that_is_asked(site: Site) -> None:
     done = site.run("--dry-run", "--forget", hosts="node01")
 
     assert done.returncode == 0, done.stderr
-    assert kept == ["aboard-luggage", "aboard-whole"]
+    assert kept == ["attachments", "pyz"]
     assert not cache.exists()

@@ -202,7 +202,10 @@ def test_chinese_has_full_width_marks() -> None:
         ("devices is not there", "devices 不存在"),
         ("2 of 3 files are wrong, seen from /workspace", "2/3 个文件有误，查看位置：/workspace"),
         ("2 of 3 files are wrong, seen from /workspace in job", "2/3 个文件有误，查看位置：job 中的 /workspace"),
-        ("there: envcheck provision --bundle job", "在那里运行：envcheck provision --bundle job"),
+        (
+            "there: tar xf job envcheck.pyz && python3 envcheck.pyz provision --bundle job",
+            "在那里运行：tar xf job envcheck.pyz && python3 envcheck.pyz provision --bundle job",
+        ),
         ("did you mean devices, devices.order?", "您是否要找 devices, devices.order？"),
         (
             'for one run, and on its record, --waive NAME --because "why" opens: devices.count, devices',

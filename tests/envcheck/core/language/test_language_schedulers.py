@@ -56,7 +56,10 @@ PARTS = {
         "{} {} is nothing that sbatch would take",
     ),
     *("python3 -m pip install 'envcheck-toolkit[k8s]'", "{}; {}", '{ value = {}, source = "--image" }'),
-    *("ConfigMap {}, {} KiB, holds envcheck itself for the gates", "# {}: --write DIR writes it beside these.\n{}"),
+    *(
+        "ConfigMaps {} to {}, {} KiB, hold envcheck itself for the gates",
+        "# {}: --write DIR writes them beside these.\n{}",
+    ),
     *("no sinfo answers here: partition and --gres are guesses; --gres NAME:N says what the site has",),
 }
 COMMANDS = re.compile(r"(?:kubectl|envcheck|squeue|sinfo) \S+.*")

@@ -61,8 +61,13 @@ def pod(engine: Engine, spec: Spec, configs: Mapping[str, Spec], storage: Path, 
     folder = storage.with_name(name)
     for mount in spec["containers"][0]["volumeMounts"]:
         volume, target = volumes[mount["name"]], mount["mountPath"]
-        if "configMap" in volume:
-            source = _unfolded(configs[volume["configMap"]["name"]], folder / mount["name"])
+        names = [each["configMap"]["name"] for each in volume.get("projected", {"sources": [volume]})["sources"]
+                 if "configMap" in each]  # fmt: skip
+        if names:
+            source = folder / mount["name"]
+            source.mkdir(parents=True)
+            for each in names:
+                _unfold(configs[each], source)
         elif mount["name"] == "storage":
             source = storage
         elif volume["emptyDir"].get("medium") == "Memory":
@@ -79,10 +84,8 @@ def pod(engine: Engine, spec: Spec, configs: Mapping[str, Spec], storage: Path, 
         engine.docker("rm", "--force", name, check=False)
 
 
-def _unfolded(config: Spec, folder: Path) -> Path:
-    folder.mkdir(parents=True)
+def _unfold(config: Spec, folder: Path) -> None:
     for name, text in config.get("data", {}).items():
         (folder / name).write_text(text)
     for name, text in config.get("binaryData", {}).items():
         (folder / name).write_bytes(base64.b64decode(text))
-    return folder

@@ -18,6 +18,7 @@ from launch.backends.k8s import tables
 from launch.catalogue.schedulers import kubernetes_names
 from tests.launch.backends.k8s import k8s_parts
 
+CONFIGMAP = 1 << 20  # bytes of all values, as the API server counts them
 FIVE = {  # the published systems; what they want besides
     "300b": ("--recipe", "ernie-300b-npu", "--method", "sft"),
     "iluvatar": ("--recipe", "ernie-21b-iluvatar", "--method", "lora"),
@@ -189,17 +190,19 @@ def test_scripts_are_sound() -> None:
 
 
 def test_written_files_are_all_that_is_needed(tmp_path: Path) -> None:
-    """--write leaves the job and envcheck itself as files, the sum of which the job names."""
+    """--write leaves the job and envcheck itself as files, the sum of which the job names; a server takes each."""
     code, text = said(*FIVE["swift"], *STORED, "--write", str(tmp_path), "--job-name", "job")
-    packed = yaml.safe_load((tmp_path / "envcheck.yaml").read_text())
+    packed = list(yaml.safe_load_all((tmp_path / "envcheck.yaml").read_text()))
     job = next(yaml.safe_load_all((tmp_path / "job.yaml").read_text()))
 
     sent = next(
         v for v in job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["volumes"] if v["name"] == "sent"
     )
     assert code == 0, text
-    assert sent["configMap"]["name"] == packed["metadata"]["name"]
-    assert k8s_parts.wrong(packed) == []
+    named = [each["configMap"]["name"] for each in sent["projected"]["sources"]]
+    assert named == [each["metadata"]["name"] for each in packed]
+    assert [k8s_parts.wrong(each) for each in packed] == [[] for _ in packed]
+    assert all(len(text) * 3 // 4 < CONFIGMAP for each in packed for text in each["binaryData"].values())
 
 
 def test_every_recipe_has_a_kind_and_cards() -> None:

@@ -1,0 +1,62 @@
+"""envcheck.pyz, built once, and a bare Python that runs it: no packages, no home but its own, no network."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from envcheck.payload import pyz
+
+PYENV = Path("/root/.pyenv/versions")
+BASE = getattr(sys, "_base_executable", sys.executable)
+
+
+@cache
+def without_network() -> tuple[str, ...]:
+    """Words in front of a command that take its network away, where this user may."""
+    words = ("unshare", "-n")
+    may = shutil.which("unshare") and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
+    return words if may else ()
+
+
+@dataclass(frozen=True)
+class Bare:
+    """`home` is the user's, `file` is envcheck.pyz."""
+
+    home: Path
+    file: Path
+
+    @property
+    def cache(self) -> Path:
+        return self.home / ".cache" / "envcheck"
+
+    def start(self, *words: str, python: str = BASE, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        argv = [*without_network(), python, "-I", "-S", str(self.file), *words]
+        known = {"PATH": "/usr/bin:/bin", "HOME": str(self.home), **(env or {})}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        return subprocess.Popen(argv, env=known, cwd=self.home, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
+
+    def run(
+        self, *words: str, python: str = BASE, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        child = self.start(*words, python=python, env=env)
+        out, err = child.communicate(timeout=240)
+        return subprocess.CompletedProcess(child.args, child.returncode, out, err)
+
+
+def made(folder: Path) -> Bare:
+    """With envcheck.pyz in `folder`, and an empty home."""
+    (folder / "home").mkdir(parents=True)
+    file = folder / "envcheck.pyz"
+    file.write_bytes(pyz.build().data)
+    return Bare(folder / "home", file)
+
+
+def interpreter(version: str) -> str | None:
+    """Another Python of this machine: `3.9` or such."""
+    return next(map(str, PYENV.glob(f"{version}.*/bin/python")), None) or shutil.which(f"python{version}")
