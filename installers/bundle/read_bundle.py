@@ -171,7 +171,7 @@ def _manifest(file: BinaryIO, members: list[Member], name: str) -> tuple[bytes, 
     """The manifest's text, and what it declares: the very members that are there, in order, of their sizes."""
     last = members[-1]
     if last.name != MANIFEST or last.size > MANIFEST_LIMIT:
-        raise BundleError(f"{name} does not end with its manifest", AGAIN)
+        raise BundleError(f"{name} is cut off or damaged: it does not end with its manifest", AGAIN)
     raw = b"".join(content(file, last))
     declared = manifest_of(raw, name)
     for member in members[:-1]:

@@ -1,12 +1,10 @@
-"""The archive itself: written front to back in constant memory, and walked without reading what it holds.
+"""The archive itself: written front to back in constant memory, and listed by tarfile without reading what it holds.
 
-Our own walk and not tarfile's: a bundle needs one kind of member, and tarfile reads any other kind before one can
-refuse it (a pax header of gigabytes goes into memory).  Headers are GNU's, as tarfile and tar read them.
+Not written by tarfile, which must know a member's size and name beforehand: an image's layers tell them last.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import fcntl
 import hashlib
 import os
@@ -20,9 +18,7 @@ from envcheck.core.errors import StepError, UsageError
 from installers.bundle.format import AGAIN, CHUNK, MANIFEST, MEMBER, MEMBERS_LIMIT, BundleError, Member, manifest_text
 
 BLOCK = 512
-FLUSH_BYTES = 64 << 20
 OTHER = "give the file that envcheck bundle wrote, all of it; weights are not for it but for --weights DIR"
-_LONG = b"L"  # GNU's member for a name of more than 100 characters
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zX": "xz", b"BZh": "bzip2"}
 
 
@@ -45,7 +41,6 @@ class Writer:
             os.close(handle)
             raise UsageError(f"another envcheck is writing {self.path}", "wait until it has ended") from None
         self.file: BinaryIO = os.fdopen(handle, "r+b", buffering=0)
-        self._disk = Disk(handle)
         self.file.truncate()
         return self
 
@@ -57,7 +52,6 @@ class Writer:
             kind = BaseException
             raise
         finally:
-            self._disk.end()
             if kind is not None:
                 self.part.unlink(missing_ok=True)
             self.file.close()
@@ -117,27 +111,8 @@ class Writer:
             view = memoryview(data)
             while view:
                 view = view[self.file.write(view) :]
-            self._disk.wrote(len(data))
         except OSError as err:
             raise StepError(f"cannot write {self.path}: {(err.strerror or str(err)).lower()}", "make room") from None
-
-
-class Disk:
-    """Brings what was written to the disk while more is put together: else all of it waits for the end."""
-
-    def __init__(self, handle: int) -> None:
-        self._handle, self._waiting = handle, 0
-        self._thread = concurrent.futures.ThreadPoolExecutor(1)
-        self._last: concurrent.futures.Future[None] | None = None
-
-    def wrote(self, count: int) -> None:
-        self._waiting += count
-        if self._waiting >= FLUSH_BYTES and (self._last is None or self._last.done()):
-            self._waiting, self._last = 0, self._thread.submit(os.fdatasync, self._handle)
-
-    def end(self) -> None:
-        """Before the file is closed: its number may be another file's then."""
-        self._thread.shutdown()
 
 
 def _header(name: str, size: int) -> bytes:
@@ -153,65 +128,55 @@ def read_file(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
+class NotPlainError(Exception):
+    """The member of this name is no plain file."""
+
+
+class PlainFile(tarfile.TarInfo):
+    """A header of a bundle.  NotPlainError before tarfile reads what belongs to it: a pax header of gigabytes would go
+    into memory."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> PlainFile:
+        info = super().frombuf(buf, encoding, errors)
+        is_long_name = info.type == tarfile.GNUTYPE_LONGNAME and 0 < info.size <= BLOCK
+        if info.size < 0 or (info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) and not is_long_name):
+            raise NotPlainError(info.name)
+        return info
+
+
 def walk(file: BinaryIO, name: str) -> Iterator[Member]:
     """The members, by their headers alone: milliseconds, whatever the size.  BundleError for all that we never write.
 
-    `name` only names the file in sentences.
+    `name` only names the file in sentences.  A damaged header ends the walk, as tarfile has it: the manifest, which
+    comes last, is missing then.
     """
-    end, at, seen = os.fstat(file.fileno()).st_size, 0, set[str]()
-    while True:
-        info, at = _next(file, at, end, name)
-        if info is None:
-            break
-        if info.name in seen:
-            raise BundleError(f"{name} holds {info.name} twice", AGAIN)
-        if len(seen) >= MEMBERS_LIMIT:
-            raise BundleError(f"{name} holds more than {MEMBERS_LIMIT} files", AGAIN)
-        seen.add(info.name)
-        if at + info.size > end:
-            raise BundleError(f"{name} is cut off: it ends inside {info.name}, at {end} bytes", AGAIN)
-        yield Member(info.name, info.size, at)
-        at += info.size + -info.size % BLOCK
-    if at != end:
-        raise BundleError(f"{name} goes on behind its end", AGAIN)
-
-
-def _next(file: BinaryIO, at: int, end: int, name: str) -> tuple[tarfile.TarInfo | None, int]:
-    """The header at this place, with its long name; None at the end mark.  And where the content begins."""
-    long = None
-    while True:
-        block = _read(file, at, BLOCK)
-        at += BLOCK
-        if block == bytes(BLOCK) and long is None:
-            if _read(file, at, BLOCK) != bytes(BLOCK):
-                raise BundleError(f"{name} is cut off: its end mark is missing", AGAIN)
-            return None, at + BLOCK
-        info = _parsed(block, at - BLOCK, end, name)
-        if info.type == _LONG and long is None and 0 < info.size <= BLOCK:
-            long = _read(file, at, BLOCK)[: info.size].rstrip(b"\0").decode("ascii", "replace")
-            at += BLOCK
-            continue
-        if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-            raise BundleError(f"{name} holds {info.name[:100]!a}, which is no plain file", AGAIN)
-        info.name = long or info.name
-        if not MEMBER.fullmatch(info.name):
-            raise BundleError(f"{name} holds {info.name[:100]!a}, which no bundle does", AGAIN)
-        if info.size < 0:
-            raise BundleError(f"{name}: {info.name} has a size below 0", AGAIN)
-        return info, at
-
-
-def _parsed(block: bytes, at: int, end: int, name: str) -> tarfile.TarInfo:
+    seen = set[str]()
     try:
-        return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-    except tarfile.HeaderError as err:
-        if at == 0:
-            packed = next((words for mark, words in _COMPRESSED.items() if block.startswith(mark)), None)
-            said = f"is packed with {packed}" if packed else "is no bundle"
-            raise BundleError(f"{name} {said}", f"unpack it first: {packed} -d" if packed else OTHER) from None
-        cut = at + BLOCK > end or not block
-        why = f"is cut off at {end} bytes" if cut else f"is damaged at byte {at} ({err})"
-        raise BundleError(f"{name} {why}", AGAIN) from None
+        with tarfile.open(fileobj=file, mode="r:", tarinfo=PlainFile) as archive:
+            for info in archive:
+                if not MEMBER.fullmatch(info.name):
+                    raise BundleError(f"{name} holds {info.name[:100]!a}, which no bundle does", AGAIN)
+                if info.name in seen:
+                    raise BundleError(f"{name} holds {info.name} twice", AGAIN)
+                if len(seen) >= MEMBERS_LIMIT:
+                    raise BundleError(f"{name} holds more than {MEMBERS_LIMIT} files", AGAIN)
+                seen.add(info.name)
+                yield Member(info.name, info.size, info.offset_data)
+    except NotPlainError as err:
+        raise BundleError(f"{name} holds {str(err)[:100]!a}, which is no plain file", AGAIN) from None
+    except (tarfile.TarError, RecursionError):  # of long names for long names
+        raise _unreadable(file, name, bool(seen)) from None
+
+
+def _unreadable(file: BinaryIO, name: str, has_begun: bool) -> BundleError:
+    if has_begun:
+        return BundleError(f"{name} is cut off at {os.fstat(file.fileno()).st_size} bytes", AGAIN)
+    begin = _read(file, 0, BLOCK)
+    packed = next((words for mark, words in _COMPRESSED.items() if begin.startswith(mark)), None)
+    if packed:
+        return BundleError(f"{name} is packed with {packed}", f"unpack it first: {packed} -d")
+    return BundleError(f"{name} is no bundle", OTHER)
 
 
 def _read(file: BinaryIO, at: int, size: int) -> bytes:

@@ -117,13 +117,10 @@ def renamed(path: Path, name: str) -> None:
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "flipped": (lambda p: flipped(p, offset(p, "image/blobs/") + 100), "is damaged: image/blobs/sha256/"),
     "flipped-wheel": (lambda p: flipped(p, offset(p, "wheels/") + 3), "is damaged: wheels/alpha"),
-    "flipped-header": (lambda p: flipped(p, offset(p, "wheels/") - 500), "is damaged at byte"),
-    "cut-in-member": (lambda p: os.truncate(p, offset(p, "image/blobs/") + 10), "it ends inside image/blobs/"),
-    "cut-in-header": (lambda p: os.truncate(p, offset(p, "wheels/") - 500), "is cut off at"),
-    "cut-end": (lambda p: os.truncate(p, p.stat().st_size - 1024), "is cut off at"),
-    "cut-mark": (lambda p: os.truncate(p, p.stat().st_size - 512), "is cut off: its end mark is missing"),
+    "flipped-header": (lambda p: flipped(p, offset(p, "wheels/") - 500), "does not end with its manifest"),
+    "cut-in-member": (lambda p: os.truncate(p, offset(p, "image/blobs/") + 10), "is cut off at"),
+    "cut-in-header": (lambda p: os.truncate(p, offset(p, "wheels/") - 500), "does not end with its manifest"),
     "empty": (lambda p: os.truncate(p, 0), "is no bundle"),
-    "goes-on": (lambda p: p.open("ab").write(b"x"), "goes on behind its end"),
     "symlink": (lambda p: link(p, tarfile.SYMTYPE), "which is no plain file"),
     "hardlink": (lambda p: link(p, tarfile.LNKTYPE), "which is no plain file"),
     "device": (lambda p: link(p, tarfile.CHRTYPE), "which is no plain file"),
@@ -236,18 +233,17 @@ def test_any_damage(tmp_path_factory: pytest.TempPathFactory, whole: bytes, seed
     One, since two in the owner's or the time's field of a tar's header, which nobody reads, can leave its sum alone.
     """
     dice, raw = random.Random(seed), bytearray(whole)
-    raw[dice.randrange(len(raw))] ^= 1 << dice.randrange(8)
+    at = dice.randrange(len(raw))
+    raw[at] ^= 1 << dice.randrange(8)
     path = tmp_path_factory.mktemp("any") / "x.tar"
     path.write_bytes(raw)
-    if bytes(raw) == whole:
-        return
-    padding_only = all(a == b or not a for a, b in zip(whole, raw, strict=True))
+    is_padding = not whole[at] or at % 512 == 155  # between members, and behind the sum in a header
     try:
         read_bundle.verify(path, "x86_64")
     except BundleError as err:
         assert "\n" not in err.message
     else:
-        assert padding_only  # bytes between members belong to none
+        assert is_padding
 
 
 @pytest.fixture(scope="module")
