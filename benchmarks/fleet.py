@@ -38,8 +38,7 @@ from doctor_helpers import simulated  # noqa: E402  (lies in tests/)
 from fleet_parts import Fleet, Host, fleet  # noqa: E402
 
 from envcheck.collect import facts, snapshot  # noqa: E402
-from envcheck.collect.machine import SYSROOT  # noqa: E402
-from envcheck.payload import carrying  # noqa: E402
+from envcheck.collect.host.answers import SYSROOT  # noqa: E402
 
 RUNS, SETTLED_S, NONE = 3, 0.3, subprocess.DEVNULL
 DOCTOR = (sys.executable, "-m", "envcheck", "doctor", "--json")
@@ -113,28 +112,17 @@ def hosts(sizes: Sequence[int]) -> None:
 
 def measured(made: Fleet, names: str) -> dict[str, Took]:
     over = [*DOCTOR, "--hosts", names]
-    first = over_ssh(made, over)  # the file travels, and is compiled there
-    probe = ["sh", "-c", carrying.command("auto", 60)]
     ways: dict[str, Callable[[], Took]] = {
         "doctor --hosts": lambda: over_ssh(made, over),
         "clush true": lambda: over_ssh(made, [*CLUSH, "-w", names, "true"]),
         "own doctor, all at once": lambda: by_itself(made, DOCTOR),
-        "own probe, all at once": lambda: by_itself(made, probe),
         "one host": lambda: over_ssh(made, [*DOCTOR, "--hosts", "node01"]),
     }
     for name, argv in others(made).items():
         if shutil.which(argv[0], path=made.environment()["PATH"]):
             ways[f"{name}: own doctor"] = lambda argv=argv: over_ssh(made, argv)  # type: ignore[misc]
     took = medians(ways)
-    true, own, travels = (took[name] for name in ("clush true", "own doctor, all at once", "own probe, all at once"))
-    at_once(made)
-    return {
-        **took,
-        "the first time": first,
-        "hosts that answer at once": median([over_ssh(made, over) for _ in range(RUNS)]),
-        "1.5 x clush true + own doctor": bound(true, own),
-        "1.5 x clush true + own probe": bound(true, travels),
-    }
+    return {**took, "1.5 x clush true + own doctor": bound(took["clush true"], took["own doctor, all at once"])}
 
 
 def medians(ways: Mapping[str, Callable[[], Took]]) -> dict[str, Took]:
@@ -158,17 +146,6 @@ def others(made: Fleet) -> dict[str, list[str]]:
         "ansible": ["ansible", "all", "-i", f"{names},", "-u", "root", "-f", "64", "-m", "raw", "-a", line],
         "pyinfra": ["pyinfra", "-y", "--ssh-user", "root", "--ssh-key", str(made.key), names, "exec", "--", line],
     }
-
-
-def at_once(made: Fleet) -> None:
-    """From here on the hosts' python3 sends what it sent before: what is left is ours and ssh's."""
-    ssh = str(made.home / "bin" / "ssh")
-    done = subprocess.run([ssh, "node01", carrying.command("auto", 60)], env=made.environment(), stdin=NONE,
-                          capture_output=True, check=True)  # fmt: skip
-    kept = made.folder / "answer"
-    kept.write_bytes(done.stdout)
-    for host in made.hosts:
-        host.tool("python3", f"#!/bin/sh\nexec cat {kept}\n")
 
 
 def replay(count: int) -> None:

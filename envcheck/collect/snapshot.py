@@ -106,13 +106,13 @@ def parse(raw: bytes, name: str = "the snapshot") -> tuple[dict[str, Answer], st
         raise UsageError(f"{name}: device is none that envcheck knows", NEXT)
     if not isinstance(answers, dict) or len(answers) > ANSWERS_LIMIT:
         raise UsageError(f"{name}: answers must be an object of at most {ANSWERS_LIMIT} entries", NEXT)
-    return {key: _answer(name, key, value) for key, value in answers.items()}, device
+    return {key: read_answer(name, key, value) for key, value in answers.items()}, device
 
 
-def _answer(name: str, key: str, value: Any) -> Answer:
+def read_answer(name: str, key: Any, value: Any) -> Answer:
     """One entry, each part of its own type; keys beyond these are of a later envcheck and left aside."""
-    if len(key) > KEY_LIMIT or not isinstance(value, dict):
-        raise UsageError(f"{name}: {key[:60]!r} is no answer", NEXT)
+    if not isinstance(key, str) or len(key) > KEY_LIMIT or not isinstance(value, dict):
+        raise UsageError(f"{name}: {str(key)[:60]!r} is no answer", NEXT)
     out, err, status = value.get("out", ""), value.get("err", ""), value.get("status")
     elapsed = value.get("elapsed_s", 0.0)
     right = (

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
+from envcheck.core.home_folder import DATA, OWN, known_home
 
 NEVER = (errno.ENAMETOOLONG, errno.ELOOP)
 
@@ -37,30 +38,14 @@ def can_be(text: str, what: str) -> None:
 
 
 def home() -> Path:
-    """$ENVCHECK_HOME, else envcheck/ below the XDG data folder."""
-    own, data = os.environ.get("ENVCHECK_HOME"), os.environ.get("XDG_DATA_HOME")
-    if own or data:
-        return given(own, "ENVCHECK_HOME") if own else given(data or "", "XDG_DATA_HOME") / "envcheck"
-    users = user_home()
-    if users is None:
+    """$ENVCHECK_HOME, else envcheck/ below the XDG data folder.  UsageError where that is no path, or there is none."""
+    named = next((name for name in (OWN, DATA) if os.environ.get(name)), None)
+    if named:
+        given(os.environ[named], named)
+    found = known_home()
+    if found is None:
         raise UsageError("this user has no home: HOME is not set, and no account has one", "set HOME, or ENVCHECK_HOME")
-    return users / ".local" / "share" / "envcheck"
-
-
-def known_home() -> Path | None:
-    """For who only looks: None where `home` would be refused."""
-    try:
-        return home()
-    except UsageError:
-        return None
-
-
-def user_home() -> Path | None:
-    """None for a number without an account and without HOME, as containers give their users."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None
+    return found
 
 
 def environment_folder(recipe: str) -> Path:

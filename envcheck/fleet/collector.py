@@ -13,9 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from envcheck.collect.interview import Interview, redact_answers
 from envcheck.core.errors import UsageError
+from envcheck.core.model import Question
 from envcheck.core.signals import held
-from envcheck.fleet import output as said
+from envcheck.fleet.output import BYTES_LIMIT, LINES_LIMIT, HostOutput
+from envcheck.payload import remote_collector
 
 CONNECT_S = 10
 LOOK_EVERY_S = 0.1  # for a Ctrl-C: ClusterShell's own steps are not to be broken off
@@ -24,11 +27,11 @@ OPTIONS = "-T -oClearAllForwardings=yes -oPermitLocalCommand=no"
 
 
 @dataclass(frozen=True)
-class Errand:
-    """What is asked of every host: the command, and the file that it may want on its standard input."""
+class CollectRequest:
+    """What is asked of every host: of its cards of `device`, and `more`, which a site adds."""
 
-    command: str
-    parcel: bytes
+    device: str = "auto"
+    more: tuple[Question, ...] = ()
     fanout: int = 64
     deadline_s: float = 120.0
 
@@ -38,7 +41,7 @@ def quiet() -> None:
     logging.getLogger("ClusterShell").setLevel(logging.CRITICAL)
 
 
-def ask(hosts: Sequence[str], errand: Errand, done: Callable[[said.Said], None]) -> None:
+def ask(hosts: Sequence[str], errand: CollectRequest, done: Callable[[HostOutput], None]) -> None:
     """`done` is told of each host once, as soon as it has ended."""
     if not shutil.which("ssh"):
         raise UsageError("there is no ssh here, which --hosts goes through", "install the OpenSSH client")
@@ -47,17 +50,19 @@ def ask(hosts: Sequence[str], errand: Errand, done: Callable[[said.Said], None])
     quiet()
     task = task_self()
     for stream in ("stdout", "stderr"):
-        task.set_default(f"{stream}_msgtree", False)  # nothing is kept here but what `Said` keeps
+        task.set_default(f"{stream}_msgtree", False)  # nothing is kept here but what HostOutput keeps
     task.set_info("fanout", errand.fanout)
     task.set_info("connect_timeout", min(CONNECT_S, max(1, int(errand.deadline_s / 2))))
     task.set_info("ssh_options", OPTIONS)
     worker_class, handler_class, look_class = _classes()
+    program = remote_collector.render_program(errand.deadline_s)
+    command = remote_collector.render_command(len(program))
     try:
         with held() as deliver:
             for host in hosts:
-                handler = handler_class(said.Said(host), errand, done)
+                handler = handler_class(HostOutput(host), Interview(errand.device, errand.more), program, done)
                 task.schedule(
-                    worker_class(host, handler=handler, timeout=errand.deadline_s, command=errand.command, stderr=True)
+                    worker_class(host, handler=handler, timeout=errand.deadline_s, command=command, stderr=True)
                 )
             task.timer(LOOK_EVERY_S, look_class(deliver), interval=LOOK_EVERY_S, autoclose=True)
             task.run()
@@ -80,8 +85,8 @@ def _classes() -> tuple[Any, Any, Any]:
         def _read(self, sname: str, size: int = 65536) -> bytes:
             data: bytes = super()._read(sname, size)
             self.taken += len(data)
-            if self.taken > said.BYTES_LIMIT or self.worker.eh.said.lines > said.LINES_LIMIT:
-                self.worker.eh.said.flood = True
+            if self.taken > BYTES_LIMIT or self.worker.eh.output.lines > LINES_LIMIT:
+                self.worker.eh.output.flood = True
                 self.worker.abort()
                 raise EngineClientEOF
             return data
@@ -90,31 +95,40 @@ def _classes() -> tuple[Any, Any, Any]:
         SHELL_CLASS = Client
 
     class Talk(EventHandler):
-        def __init__(self, said: said.Said, errand: Errand, done: Callable[[said.Said], None]) -> None:
-            self.said, self.errand, self.done = said, errand, done
-            self.answered = False
+        """The program goes first, then questions as answers open them; the end of the input ends it there."""
+
+        def __init__(
+            self, output: HostOutput, interview: Interview, program: bytes, done: Callable[[HostOutput], None]
+        ) -> None:
+            self.output, self.interview, self.program, self.done = output, interview, program, done
 
         def ev_start(self, worker: Any) -> None:
-            self.began, self.said.began_at = time.monotonic(), time.time()
+            self.began, self.output.began_at = time.monotonic(), time.time()
+            worker.write(self.program + remote_collector.render_questions(self.interview.begin()))
 
         def ev_read(self, worker: Any, node: str, sname: str, msg: bytes) -> None:
             if sname == "stderr":
-                self.said.err_line(msg)
+                self.output.err_line(msg)
                 return
-            word = self.said.out_line(msg)
-            if word in ("want", "have") and not self.answered:  # once, however often it asks
-                self.answered = True
-                if word == "want":
-                    worker.write(self.errand.parcel)
+            answer = self.output.out_line(msg)[1]
+            if self.output.unreadable:
+                worker.abort()
+            if answer is None or self.output.answers is not None:
+                return
+            opened = self.interview.add(answer)
+            if opened:
+                worker.write(remote_collector.render_questions(opened))
+            if self.interview.is_over:
+                self.output.answers = redact_answers(self.interview.answers)
                 worker.set_write_eof()
 
         def ev_hup(self, worker: Any, node: str, rc: int) -> None:
-            self.said.status = rc
+            self.output.status = rc
 
         def ev_close(self, worker: Any, timedout: bool) -> None:
-            self.said.hung = timedout
-            self.said.elapsed_s = time.monotonic() - self.began
-            self.done(self.said)
+            self.output.hung = timedout
+            self.output.elapsed_s = time.monotonic() - self.began
+            self.done(self.output)
 
     class Look(EventHandler):
         def __init__(self, deliver: Callable[[], None]) -> None:

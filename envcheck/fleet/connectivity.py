@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 
 from envcheck.core.model import Finding, Remedy, Status
-from envcheck.fleet.output import BYTES_LIMIT, LINES_LIMIT, Said
+from envcheck.fleet.output import BYTES_LIMIT, LINES_LIMIT, HostOutput
 from envcheck.report.contents import REACH
 
 NAME = REACH
@@ -53,14 +53,12 @@ SSH = (
         " MaxStartups there.", "ssh {host} true"),
 )  # fmt: skip
 WORDS = (
-    Why("no-python", "it has no python3", "Install Python 3.8 or newer there; nothing else is needed.",
+    Why("no-python", "it has no python3", "Install Python 3.6 or newer there; nothing else is needed.",
         "ssh {host} command -v python3"),
-    Why("old-python", "its python3 is too old", "Put Python 3.8 or newer first on PATH there.",
+    Why("old-python", "its python3 is too old", "Put Python 3.6 or newer first on PATH there.",
         "ssh {host} python3 --version"),
-    Why("no-room", "it has no room for a file of 150 KB, neither at home nor in /tmp nor in /dev/shm",
-        "Make room there.", "ssh {host} df -h", UNKNOWN),
     Why("no-new-python", "it has no Python 3.10 or newer, which provisioning and training want",
-        "Put one on PATH there; a look at it (envcheck doctor --hosts) goes with 3.8.", "ssh {host} python3 --version"),
+        "Put one on PATH there; a look at it (envcheck doctor --hosts) goes with 3.6.", "ssh {host} python3 --version"),
     Why("no-place", "it has no room for what travels (3 MB, 12 MB unpacked), neither at home nor in /tmp nor in"
         " /dev/shm", "Make room there.", "ssh {host} df -h"),
     Why("not-begun", "it was stopped before it began", "Repeat it with --resume.", "", UNKNOWN),
@@ -69,30 +67,32 @@ WORDS = (
 )  # fmt: skip
 
 
-def reached(said: Said) -> Finding:
+def reached(said: HostOutput) -> Finding:
     """OK where its document came; a login script that prints is told, since it breaks scp and launchers."""
-    if said.packed is not None:
+    if said.answers is not None:
         return _noisy(said) if said.junk.strip() else _finding(said, Status.OK, f"answered in {said.elapsed_s:.1f} s")
+    if said.unreadable:
+        return unreadable(said, said.unreadable)
     return _told_by_word(said) or (_limits(said)) or _told_by_ssh(said) or _odd(said)
 
 
-def broken(said: Said) -> Finding:
+def broken(said: HostOutput) -> Finding:
     """Of a command there that did not tell how it ended."""
     return _told_by_word(said) or _limits(said) or _told_by_ssh(said) or _cut(said)
 
 
-def _cut(said: Said) -> Finding:
+def _cut(said: HostOutput) -> Finding:
     how = "" if said.status is None else f" (status {said.status})"
     seen = f"the connection broke off{' after it had begun' if said.words else ''}{how}"
     return _finding(said, FAIL, seen, Remedy("Is it up?", (f"ssh {shlex.quote(said.host)} uptime",)))
 
 
-def unreadable(said: Said, why: str) -> Finding:
+def unreadable(said: HostOutput, why: str) -> Finding:
     """Its document came whole, and is none."""
     return _finding(said, UNKNOWN, f"it answered with no snapshot: {why}", Remedy("Is it really this machine?"))
 
 
-def _told_by_word(said: Said) -> Finding | None:
+def _told_by_word(said: HostOutput) -> Finding | None:
     told = " ".join(said.words[-1:])
     for why in WORDS:
         if told.startswith(why.sign):
@@ -101,7 +101,7 @@ def _told_by_word(said: Said) -> Finding | None:
     return None
 
 
-def _limits(said: Said) -> Finding | None:
+def _limits(said: HostOutput) -> Finding | None:
     if said.flood:
         words = Remedy("Look at what its login scripts print.", (f"ssh {shlex.quote(said.host)} true | head",))
         return _finding(said, UNKNOWN, f"it sent more than {BYTES_LIMIT >> 20} MiB, or {LINES_LIMIT} lines", words)
@@ -115,7 +115,7 @@ def _limits(said: Said) -> Finding | None:
     return None
 
 
-def _told_by_ssh(said: Said) -> Finding | None:
+def _told_by_ssh(said: HostOutput) -> Finding | None:
     if said.status != SSH_FAILED:
         return None
     after = "after it had begun, " if said.words else ""
@@ -126,14 +126,14 @@ def _told_by_ssh(said: Said) -> Finding | None:
     return _finding(said, FAIL, f"{after}ssh failed", remedy)
 
 
-def _odd(said: Said) -> Finding:
+def _odd(said: HostOutput) -> Finding:
     what = "a part of a snapshot" if said.words else "something else than a snapshot"
     words = "Look at what its login scripts do, and whether its account may run commands."
     remedy = Remedy(words, (f"ssh {shlex.quote(said.host)} python3 --version",))
     return _finding(said, UNKNOWN, f"it answered {what} (status {said.status})", remedy)
 
 
-def _noisy(said: Said) -> Finding:
+def _noisy(said: HostOutput) -> Finding:
     words = "Let its login scripts print on terminals alone: scp, rsync and launchers take this for their own data."
     remedy = Remedy(words, (f"ssh {shlex.quote(said.host)} true",))
     return _finding(said, WARN, "answered, and its login script prints to where no terminal is", remedy)
@@ -143,7 +143,7 @@ def _remedy(why: Why, host: str) -> Remedy:
     return Remedy(why.words, (why.command.format(host=shlex.quote(host)),) if why.command else ())
 
 
-def _finding(said: Said, status: Status, seen: str, remedy: Remedy | None = None) -> Finding:
+def _finding(said: HostOutput, status: Status, seen: str, remedy: Remedy | None = None) -> Finding:
     lines = [line for line in said.err.splitlines() if line.strip()][-1:] if status.is_problem else []
     noise = [line for line in said.junk.splitlines() if line.strip()][:2] if status.is_problem else []
     return Finding(NAME, status, seen, remedy, tuple(line[:300] for line in (*lines, *noise)), SOURCE)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from envcheck.checks.results import merge_parts
-from envcheck.collect import facts, snapshot
-from envcheck.core.errors import EnvcheckError
+from envcheck.collect.fact_reader import read_facts
 from envcheck.core.facts import Facts
 from envcheck.core.language.findings import localised as in_language
 from envcheck.core.model import Answer, Finding
@@ -16,7 +14,7 @@ from envcheck.fleet import clocks, connectivity, consistency, majority
 from envcheck.fleet.host_summary import Own
 from envcheck.fleet.host_summary import read as own_read
 from envcheck.fleet.outlier import Odd
-from envcheck.fleet.output import Said
+from envcheck.fleet.output import HostOutput
 from envcheck.report.contents import HostReport, Report
 
 Judge = Callable[[Facts], list[Finding]]
@@ -46,18 +44,14 @@ class Bench:
         self._findings: dict[Finding, Finding] = {}
         self._values: dict[tuple[tuple[str, str], ...], consistency.Values] = {}
 
-    def said(self, said: Said) -> Host:
+    def said(self, said: HostOutput) -> Host:
         found = connectivity.reached(said)
-        if said.packed is None:
+        if said.answers is None:
             return Host(said.host, (found,))
-        try:
-            answers, device = opened(said.packed)
-        except EnvcheckError as err:
-            return Host(said.host, (connectivity.unreadable(said, err.message),))
-        return replace(self.answers(said.host, answers, device, (found,)), offset=said.offset)
+        return replace(self.answers(said.host, said.answers, "auto", (found,)), offset=said.offset)
 
     def answers(self, name: str, answers: Mapping[str, Answer], device: str, more: Sequence[Finding] = ()) -> Host:
-        told = facts.read(answers, device if self._device == "auto" else self._device)
+        told = read_facts(answers, device if self._device == "auto" else self._device)
         findings = [*more, *self._judge(told)]
         said = {line: self._once(values) for line, values in consistency.values(told).items()}
         kept = replace(told, answers={}) if self._keep else None
@@ -65,22 +59,6 @@ class Bench:
 
     def _once(self, values: consistency.Values) -> consistency.Values:
         return self._values.setdefault(tuple(sorted(values.items())), values)
-
-
-class UnreadError(EnvcheckError):
-    """A document that does not unpack."""
-
-
-def opened(packed: bytes) -> tuple[dict[str, Answer], str]:
-    """A document as it travels; no more of it is unpacked than a snapshot may have."""
-    opener = zlib.decompressobj()
-    try:
-        raw = opener.decompress(packed, snapshot.FILE_LIMIT)
-    except zlib.error as err:
-        raise UnreadError(f"it does not unpack: {err}") from None
-    if opener.unconsumed_tail:
-        raise UnreadError(f"it is larger than {snapshot.FILE_LIMIT >> 20} MiB")
-    return snapshot.parse(raw, "its answer")
 
 
 def compare_hosts(hosts: Iterable[Host], between: Sequence[Odd] | None = None) -> Report:

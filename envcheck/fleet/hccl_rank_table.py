@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from envcheck.collect.host import hccl_rank_table as probe
 from envcheck.core.errors import UsageError
 from envcheck.core.findings import ranges
 from envcheck.core.host_names import fold_hosts
 from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet.host_summary import Own
 from envcheck.fleet.outlier import Odd
-from probes.host import hccl_rank_table as probe
 from probes.host.network_schemas import Ranked, RankTable
 from probes.host.rank_table_flaws import find_flaws
 

@@ -18,7 +18,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.model import Finding
 from envcheck.core.signals import heard_by, mute
 from envcheck.fleet import collector, connectivity
-from envcheck.fleet.output import BYTES_LIMIT, Said
+from envcheck.fleet.output import BYTES_LIMIT, HostOutput
 from envcheck.payload import pyz, remote_command
 from envcheck.payload.content import Payload
 from envcheck.payload.remote_collector import MARK
@@ -43,7 +43,7 @@ class Did:
     """How a host's command ended: `code` is None where that is not known; `last` are its newest words on stderr."""
 
     host: str
-    said: Said
+    said: HostOutput
     code: int | None = None
     begun: bool = False
     out: list[str] = field(default_factory=list)
@@ -119,7 +119,8 @@ def do(
     from ClusterShell.Task import task_self, task_terminate
 
     collector.quiet()
-    stops, payloads, did = stops or Stops(), order.payloads, {host: Did(host, Said(host)) for host in order.words}
+    stops, payloads = stops or Stops(), order.payloads
+    did = {host: Did(host, HostOutput(host)) for host in order.words}
     task = task_self()
     for stream in ("stdout", "stderr"):
         task.set_default(f"{stream}_msgtree", False)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from envcheck import settings
 from envcheck.collect import facts, machine
+from envcheck.collect.host import installed
 from envcheck.core import paths
 from envcheck.core.facts import Facts, Packages
 from envcheck.job.request import JobRequest
-from probes.host import decode, installed
+from probes.host import decode
 
 STATE_LIMIT = 1 << 20  # characters; ours hold a few thousand
 

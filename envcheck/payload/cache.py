@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from envcheck.core import paths
+from envcheck.core.home_folder import user_home
 
 PREFIX = "parcel-"
 
@@ -67,7 +67,7 @@ def _remove_others(name: str, prefix: str) -> None:
 
 def _folder() -> Path | None:
     """None for a user without a home."""
-    named, home = os.environ.get("XDG_CACHE_HOME"), paths.user_home()
+    named, home = os.environ.get("XDG_CACHE_HOME"), user_home()
     return Path(named) / "envcheck" if named else home and home / ".cache" / "envcheck"
 
 

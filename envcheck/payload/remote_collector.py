@@ -1,49 +1,89 @@
-"""What runs on a node: ask the machine all questions, and send one snapshot document over standard output.
-
-Lines begin with MARK, so that what a login script prints is told apart.  The document is compressed, in base64.
-"""
+"""The collector for a host: its source as one text, and the command that runs it there.  Nothing stays on the host."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
-import signal
-import sys
-import time
+import json
+import shlex
 import zlib
-from typing import Any
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
-import probes.host.collectors  # noqa: F401  before there are threads: Python 3.8 gives the second one a module half made
-from envcheck.collect import facts, machine, snapshot
+from envcheck.collect import host
+from envcheck.collect.host.collectors import VENDOR_FIELDS
+from envcheck.core import home_folder
 from envcheck.core.model import Question
+from envcheck.vendors import VENDORS
 
 MARK = "envcheck-fleet"
-CHUNK = 48 << 10
+PACKAGES = ("envcheck", "envcheck.core", "envcheck.collect", "envcheck.collect.host")
+PYTHONS = ("python3", "/usr/libexec/platform-python")  # the second is the system's own on Red Hat 8 and its kin
+OLDEST = (3, 6)
 
 
-def main(asked: dict[str, Any]) -> int:
-    """`deadline_s` ends this and its children even where the connection has gone."""
-    signal.signal(signal.SIGALRM, _late)
-    signal.alarm(int(asked["deadline_s"]))
-    _tell(f"clock {time.time():.6f}")
-    more = [Question(verb, tuple(what), timeout_s) for verb, what, timeout_s in asked["more"]]
-    answers = facts.ask(machine.here(), asked["device"], more)
-    _send(snapshot.dump(answers, asked["device"]))
-    return 0
+def render_command(size: int) -> str:
+    """For any login shell: one line in single quotes, without a character that csh or fish reads otherwise.
+
+    It runs what comes first on its standard input, `size` bytes.
+    """
+    program = f"import sys;exec(sys.stdin.buffer.read({size}))"
+    tries = "".join(f'command -v {p} >/dev/null 2>&1 && exec {p} -I -S -c "{program}"; ' for p in PYTHONS)
+    return f"exec /bin/sh -c {shlex.quote(f'{tries}echo; echo {MARK} no-python')}"
 
 
-def _late(*_: object) -> None:
-    raise SystemExit(124)
+def render_program(deadline_s: float) -> bytes:
+    """What the host runs; any Python 3 reads its first lines."""
+    asked = {"mark": MARK, "deadline_s": max(1, round(deadline_s)), "vendors": _vendors()}
+    return BOOT.format(
+        mark=MARK, oldest=OLDEST, packages=PACKAGES, sources=_packed_sources(), asked=json.dumps(json.dumps(asked))
+    ).encode()
 
 
-def _send(text: str) -> None:
-    packed = zlib.compress(text.encode(), 6)
-    for start in range(0, len(packed), CHUNK):
-        line = base64.b64encode(packed[start : start + CHUNK]).decode()
-        _tell(f"data {line}")
-    _tell(f"end {hashlib.sha256(packed).hexdigest()}")
+def render_questions(questions: Iterable[Question]) -> bytes:
+    return (json.dumps([[q.verb, list(q.what), q.timeout_s] for q in questions]) + "\n").encode()
 
 
-def _tell(words: str) -> None:
-    sys.stdout.write(f"\n{MARK} {words}\n")
-    sys.stdout.flush()
+def collect_sources() -> dict[str, str]:
+    """Module → source text."""
+    paths = {f"{host.__name__}.{path.stem}": path for path in Path(host.__path__[0]).glob("*.py")}
+    paths |= {home_folder.__name__: Path(home_folder.__file__)}
+    return {name: path.read_text("utf-8") for name, path in sorted(paths.items()) if not name.endswith("__init__")}
+
+
+@cache
+def _packed_sources() -> str:
+    return base64.b64encode(zlib.compress(json.dumps(collect_sources()).encode(), 9)).decode()
+
+
+def _vendors() -> list[dict[str, object]]:
+    return [{name: getattr(vendor, name) for name in VENDOR_FIELDS} for vendor in VENDORS.values()]
+
+
+BOOT = """
+import sys
+if sys.version_info < {oldest}:
+    sys.stdout.write("\\n{mark} old-python %d.%d\\n" % sys.version_info[:2])
+    sys.exit(0)
+import base64, json, zlib
+from importlib.machinery import ModuleSpec
+
+SOURCES = json.loads(zlib.decompress(base64.b64decode("{sources}")).decode())
+
+
+class Importer:
+    def find_spec(self, name, path=None, target=None):
+        if name in SOURCES or name in {packages}:
+            return ModuleSpec(name, self, is_package=name in {packages})
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        exec(compile(SOURCES.get(module.__name__, ""), module.__name__, "exec"), module.__dict__)
+
+
+sys.meta_path.insert(0, Importer())
+from envcheck.collect.host import serve
+serve.main(json.loads({asked}))
+"""

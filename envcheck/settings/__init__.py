@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from envcheck.core import paths
+from envcheck.core.home_folder import user_home
 from envcheck.settings.site_settings import NAME, Settings
 
 
@@ -30,5 +31,5 @@ def _own() -> Path | None:
     """None for a user without a home."""
     if named := os.environ.get("XDG_CONFIG_HOME"):
         return paths.given(named, "XDG_CONFIG_HOME") / "envcheck" / NAME
-    home = paths.user_home()
+    home = user_home()
     return home / ".config" / "envcheck" / NAME if home else None

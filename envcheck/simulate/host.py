@@ -27,7 +27,7 @@ def collectors(machine: Machine, simulation: VendorSimulation, now: float) -> Ma
             "python": machine.python,
             "executable": "/usr/bin/python3",
             "packages": dict(machine.packages),
-            "unmet": [],
+            "requires": {},
             "environments": {},
             "proofs": {},
         },

@@ -6,7 +6,7 @@ import json
 import shlex
 from pathlib import Path
 
-from envcheck.collect.machine import SYSROOT
+from envcheck.collect.host.answers import SYSROOT
 from envcheck.core.language import exact, label, say
 from envcheck.core.language.width import columns
 from envcheck.core.version import SCHEMA_VERSION

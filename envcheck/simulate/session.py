@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from envcheck.collect.machine import SYSROOT
+from envcheck.collect.host.answers import SYSROOT
 from envcheck.core import process
 from envcheck.core.errors import EnvcheckError, UsageError
 from envcheck.core.simulate.machine import Machine

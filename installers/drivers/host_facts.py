@@ -11,7 +11,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from envcheck.collect.machine import SYSROOT, Machine, ask_all
+from envcheck.collect.host.answers import SYSROOT
+from envcheck.collect.machine import Machine, ask_all
 from envcheck.core.model import Answer, Outcome, Question
 from envcheck.vendors import VENDORS
 from installers.drivers.patterns import parts

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from envcheck.collect.machine import SYSROOT
+from envcheck.collect.host.answers import SYSROOT
 from envcheck.core import errors, language, paths
 from envcheck.core.errors import EnvcheckError, StepError, UsageError
 from envcheck.core.signals import heard_by, interrupt

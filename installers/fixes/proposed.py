@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from envcheck.core import paths
 from envcheck.core.facts import Disk, Facts, VendorFacts
+from envcheck.core.home_folder import user_home
 from envcheck.core.model import Finding, Status
 from envcheck.settings.thresholds import limit_bytes
 from installers.fixes.deeds import Deed, End, Remount, Sysctl, Unset
@@ -95,7 +95,7 @@ def stale(finding: Finding, facts: Facts) -> Iterator[Fix | ByHand]:
     from installers.fixes import profiles
 
     named: set[str] = set()
-    home = paths.user_home()
+    home = user_home()
     for path in (home / name for name in profiles.NAMES if home):
         lines = profiles.setting(path, lambda name: bool(STALE.match(name)))
         named |= {name for line in lines for name in line.names}

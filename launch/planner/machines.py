@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envcheck.core.derived.device_count import count_devices
 from envcheck.core.derived.per_device import is_cut
-from envcheck.core.device_count import count_devices
 from envcheck.core.errors import UntoldError, UsageError
 from envcheck.vendors import VENDORS
 from envcheck.vendors.names import accelerator_choice

@@ -7,8 +7,10 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from envcheck.core.facts import Disk, Host, Interface, Limits, Network, Packages
+from probes.host.requirements import list_unmet
 
 ENTRIES_LIMIT = 4096
+PYTHON = ("python", "executable", "architecture")
 _KINDS: dict[str, type] = {"str | None": str, "int | None": int, "bool | None": bool}
 T = TypeVar("T", Host, Disk, Limits)
 Said = Mapping[str, Any] | None
@@ -48,13 +50,12 @@ def network(said: Said) -> Network | None:
 def packages(said: Said) -> Packages | None:
     if not isinstance(said, dict):
         return None
-    python, executable = said.get("python"), said.get("executable")
-    return Packages(
-        python=python if isinstance(python, str) else None,
-        executable=executable if isinstance(executable, str) else None,
-        packages=texts(said.get("packages") if isinstance(said.get("packages"), dict) else {}) or {},
-        unmet=_strings(said["unmet"]) if isinstance(said.get("unmet"), list) else None,
-    )
+    python, executable, machine = (v if isinstance(v := said.get(key), str) else None for key in PYTHON)
+    listed = texts(said.get("packages") if isinstance(said.get("packages"), dict) else {}) or {}
+    requires = said.get("requires")
+    known = {name: _strings(lines) for name, lines in _entries(requires)} if isinstance(requires, dict) else None
+    unmet = None if known is None else list_unmet(listed, known, python, machine)
+    return Packages(python, executable, listed, unmet)
 
 
 def environments(said: Said) -> dict[str, Packages]:

@@ -1,67 +1,46 @@
-"""Which installed packages lack what they ask for, by their metadata: as `pip check`, for what training needs."""
+"""Which installed packages lack what they ask for: as `pip check`, for what training needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from probes.host.package_names import normalize_name
-
-# Whose requirements decide whether a training starts; others' quarrels are their own.
-MATTER = frozenset(
-    {
-        *("torch", "torch-npu", "torchvision", "triton", "paddlepaddle", "paddlepaddle-gpu", "paddle-custom-npu"),
-        *("paddle-iluvatar-gpu", "paddleformers", "erniekit", "transformers", "datasets", "peft", "trl", "accelerate"),
-        *("deepspeed", "llamafactory", "ms-swift", "modelscope", "vllm", "vllm-ascend", "megatron-core", "tokenizers"),
-        *("safetensors", "huggingface-hub"),
-    }
-)
-HEAD_LIMIT = 256 << 10  # bytes of a METADATA file: its requirements stand before the description
 UNMET_LIMIT = 50
 
 
-def unmet(found: Mapping[str, tuple[str, Path]], python: str | None) -> list[str]:
-    """ "vllm 0.9.1 wants torch==2.7.0, 2.5.1 is there"; `found` maps a name to its version and *-info folder."""
+def list_unmet(
+    packages: Mapping[str, str], requires: Mapping[str, Sequence[str]], python: str | None, machine: str | None
+) -> tuple[str, ...]:
+    """ "vllm 0.9.1 wants torch==2.7.0, 2.5.1 is there"; `requires` has the Requires-Dist lines of packages by name,
+    `packages` the versions of all, in a Python of this version on a machine of this architecture."""
     from packaging.requirements import InvalidRequirement, Requirement
 
-    here = {"python_version": ".".join((python or "").split(".")[:2]), "python_full_version": python or "", "extra": ""}
-    said: list[str] = []
-    for name in sorted(MATTER & found.keys()):
-        version, folder = found[name]
-        for line in _requires(folder):
+    here = {"extra": "", **({"platform_machine": machine} if machine else {})}
+    if python:
+        here |= {"python_version": ".".join(python.split(".")[:2]), "python_full_version": python}
+    found: list[str] = []
+    for name, lines in sorted(requires.items()):
+        for line in lines:
             try:
                 wanted = Requirement(line)
-                if wanted.marker and not wanted.marker.evaluate(here if python else {"extra": ""}):
+                if wanted.marker and not wanted.marker.evaluate(here):
                     continue
             except (InvalidRequirement, ValueError, KeyError):
                 continue
-            if words := _lacks(wanted, found):
-                said.append(f"{name} {version} wants {wanted.name}{wanted.specifier}, {words}")
-    return said[:UNMET_LIMIT]
+            if words := _describe_lack(wanted, packages):
+                found.append(f"{name} {packages.get(name, '')} wants {wanted.name}{wanted.specifier}, {words}")
+    return tuple(found[:UNMET_LIMIT])
 
 
-def _lacks(wanted: object, found: Mapping[str, tuple[str, Path]]) -> str:
+def _describe_lack(wanted: object, packages: Mapping[str, str]) -> str:
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion
 
     assert isinstance(wanted, Requirement)
-    there = found.get(normalize_name(wanted.name))
+    there = packages.get(canonicalize_name(wanted.name))
     if there is None:
         return "none is there"
     try:
-        return "" if wanted.specifier.contains(there[0], prereleases=True) else f"{there[0]} is there"
+        return "" if wanted.specifier.contains(there, prereleases=True) else f"{there} is there"
     except InvalidVersion:
         return ""
-
-
-def _requires(folder: Path) -> Iterator[str]:
-    """The Requires-Dist lines of the metadata's head."""
-    try:
-        with (folder / "METADATA").open("rb") as file:
-            head = file.read(HEAD_LIMIT).decode("utf-8", "replace").partition("\n\n")[0]
-    except OSError:
-        return
-    for line in head.splitlines():
-        key, _, value = line.partition(": ")
-        if key == "Requires-Dist":
-            yield value

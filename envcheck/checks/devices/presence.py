@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from envcheck.core.check import Check, of_devices, of_vendor
+from envcheck.core.derived.device_count import count_devices
 from envcheck.core.derived.driver import no_device
-from envcheck.core.device_count import count_devices
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import commands, fail, follows, nothing, ok, quote, unknown, warn
 from envcheck.core.model import Finding

@@ -106,10 +106,11 @@ def load_recipes(folder: Path | None) -> Any:
 
 
 def replayed(path: Path, device: str) -> Facts:
-    from envcheck.collect import facts, snapshot
+    from envcheck.collect import snapshot
+    from envcheck.collect.fact_reader import read_facts
     from envcheck.core.errors import UsageError
 
     answers, recorded = snapshot.load(path)
     if device not in ("auto", recorded) and recorded != "auto":
         raise UsageError(f"the snapshot was taken with --device {recorded}", f"leave --device {device} out")
-    return facts.read(answers, recorded if device == "auto" else device)
+    return read_facts(answers, recorded if device == "auto" else device)

@@ -17,7 +17,7 @@ def refuse() -> None:
     """Only this machine can be mended."""
     import os
 
-    from envcheck.collect.machine import SYSROOT
+    from envcheck.collect.host.answers import SYSROOT
     from envcheck.core.errors import UsageError
 
     if os.environ.get(SYSROOT):

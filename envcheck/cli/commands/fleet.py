@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from envcheck.core.facts import Facts
     from envcheck.core.model import Finding, Question
     from envcheck.fleet.evaluate import Bench, Host
-    from envcheck.fleet.output import Said
+    from envcheck.fleet.output import HostOutput
     from envcheck.settings.site_settings import Settings
 
 
@@ -39,24 +39,22 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
     return exit_code(report.findings, asked["strict"])
 
 
-def each_asked(asked: dict[str, Any], each: Callable[[Said], Any], questions: tuple[Question, ...]) -> list[Any]:
+def each_asked(asked: dict[str, Any], each: Callable[[HostOutput], Any], questions: tuple[Question, ...]) -> list[Any]:
     """What `each` makes of every host, in the hosts' order; made beside the asking, in one thread."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from envcheck.core import process
     from envcheck.fleet import collector, hosts
-    from envcheck.payload import carrying
     from envcheck.report import screen
 
     names = hosts.chosen(asked["hosts"], asked["hostfile"], asked["exclude"])
-    command = carrying.command(asked["device"], asked["deadline"], questions, asked["forget"])
-    errand = collector.Errand(command, carrying.parcel().data, asked["fanout"], asked["deadline"])
+    errand = collector.CollectRequest(asked["device"], questions, asked["fanout"], asked["deadline"])
     made: dict[str, Future[Any]] = {}
     pool = ThreadPoolExecutor(1)
     try:
         with process.no_child_left(), screen.progress("asking the hosts", len(names)) as step:
 
-            def done(said: Said) -> None:
+            def done(said: HostOutput) -> None:
                 made[said.host] = pool.submit(each, said)
                 step()
 

@@ -111,7 +111,7 @@ def _machine(request: LintOptions) -> TargetMachine:
     """What is asked of the machine only when a rule wants to know."""
     import os
 
-    from envcheck.collect.machine import SYSROOT
+    from envcheck.collect.host.answers import SYSROOT
     from envcheck.core.lint.target_machine import TargetMachine
 
     folder = Path(request.file).absolute().parent if request.file != "-" else None

@@ -236,20 +236,15 @@ def _laid_out(seen: PlannedFor, request: LayoutOptions) -> tuple[Machine, Planne
 def _spread(request: LayoutOptions) -> Spread:
     """The cards of all hosts, asked over ssh."""
     from envcheck.cli.commands import fleet
-    from envcheck.collect import facts
-    from envcheck.core.errors import EnvcheckError
-    from envcheck.fleet import connectivity, evaluate
-    from envcheck.fleet.output import Said
+    from envcheck.collect.fact_reader import read_facts
+    from envcheck.fleet import connectivity
+    from envcheck.fleet.output import HostOutput
     from launch.planner import spread
 
-    def read(said: Said) -> tuple[str, Machine | str]:
-        if said.packed is None:
+    def read(said: HostOutput) -> tuple[str, Machine | str]:
+        if said.answers is None:
             return said.host, connectivity.reached(said).seen
-        try:
-            answers, device = evaluate.opened(said.packed)
-        except EnvcheckError as err:
-            return said.host, err.message
-        known = facts.read(answers, device if request.device == "auto" else request.device)
+        known = read_facts(said.answers, request.device)
         return said.host, spread.read(known, request.device)
 
     return spread.spread(dict(fleet.each_asked(dict(request.asked), read, ())))

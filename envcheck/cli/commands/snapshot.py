@@ -12,12 +12,12 @@ from envcheck.cli import options
 from envcheck.cli.documents import print_document
 from envcheck.cli.requests import command, option
 from envcheck.core import language
-from envcheck.core.errors import FIT, UNFIT, EnvcheckError, UsageError
+from envcheck.core.errors import FIT, UNFIT, UsageError
 from envcheck.core.language import say
 
 if TYPE_CHECKING:
     from envcheck.core.model import Finding
-    from envcheck.fleet.output import Said
+    from envcheck.fleet.output import HostOutput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def _record_hosts(request: SnapshotOptions) -> int:
     from envcheck.cli.commands import fleet
     from envcheck.collect import snapshot as recording
     from envcheck.core.model import Status
-    from envcheck.fleet import connectivity, evaluate
+    from envcheck.fleet import connectivity
     from envcheck.report import safe
 
     folder = Path(request.output)
@@ -74,13 +74,10 @@ def _record_hosts(request: SnapshotOptions) -> int:
     except OSError as err:
         raise UsageError(f"cannot make {folder}: {err.strerror}", "choose another folder with -o") from None
 
-    def written(said: Said) -> tuple[str, Finding]:
+    def written(said: HostOutput) -> tuple[str, Finding]:
         found = connectivity.reached(said)
-        if said.packed is not None:
-            try:
-                recording.write(folder / f"{said.host}.json", recording.dump(*evaluate.opened(said.packed)))
-            except EnvcheckError as err:
-                return said.host, connectivity.unreadable(said, err.message)
+        if said.answers is not None:
+            recording.write(folder / f"{said.host}.json", recording.dump(said.answers, request.device))
         return said.host, found
 
     told = fleet.each_asked(vars(request), written, ())

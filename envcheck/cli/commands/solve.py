@@ -92,13 +92,14 @@ def _refuse_driver(driver: str, request: SolveOptions) -> None:
 
 def _facts(request: SolveOptions) -> Facts:
     from envcheck.collect import facts, machine
+    from envcheck.collect.fact_reader import read_facts
     from envcheck.report import screen
 
     if request.replay:
         from envcheck.collect import snapshot
 
         answers, recorded = snapshot.load(request.replay)
-        return facts.read(answers, recorded if request.device == "auto" else request.device)
+        return read_facts(answers, recorded if request.device == "auto" else request.device)
     with screen.hint("asking the machine ..."):
         return facts.gather(machine.here(), request.device)
 

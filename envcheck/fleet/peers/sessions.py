@@ -92,7 +92,7 @@ class Line:
 
 
 def command() -> str:
-    """For any login shell, as in carrying.command; the agent's text is small enough to stand in it."""
+    """For any login shell, as the collector's; the agent's text is small enough to stand in it."""
     here = Path(__file__).parent
     parts = (here.joinpath(name).read_bytes() for name in ("agent_rdma.py", "agent.py"))
     packed = base64.b64encode(zlib.compress(b"\0".join(parts), 9)).decode()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from packaging.utils import canonicalize_name
+
 from envcheck.compat import version_findings
 from envcheck.core import versions
 from envcheck.core.check import Check, of_job
@@ -14,7 +16,6 @@ from envcheck.core.installed_versions import firmware_version, toolkit_version
 from envcheck.core.key_value import driver_version
 from envcheck.core.model import Finding
 from envcheck.job.requirements.demand import find_vendor, get_demand, tell_unanswered
-from probes.host.package_names import normalize_name
 
 SHOWN = 4  # packages in a sentence
 UPGRADE = {
@@ -105,7 +106,7 @@ def _compare_packages(facts: Facts, found: Packages) -> Finding:
 
 def find_version(name: str, packages: Mapping[str, str]) -> str | None:
     """The installed version of a package, whose extras do not matter; `packages` are by normalised name."""
-    return packages.get(normalize_name(name.partition("[")[0]))
+    return packages.get(canonicalize_name(name.partition("[")[0]))
 
 
 def is_allowed(version: str | None, specifier: str) -> bool | None:

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from envcheck import checks
+from envcheck.collect.host import bus, hccl_rank_table, rdma
 from envcheck.core.derived.ports import port_list
 from envcheck.core.facts import Facts
 from envcheck.core.model import Answer, Finding, Outcome, Status
 from envcheck.vendors import VENDORS
-from probes.host import bus, hccl_rank_table, network_schemas, rdma
+from probes.host import network_schemas
 from tests.envcheck.checks.check_cases_network import MORE, WELL
 from tests.envcheck.checks.check_parts import OK, Change, healthy
 

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from envcheck.checks import run_all
 from envcheck.collect import facts, machine
+from envcheck.collect.fact_reader import read_facts
+from envcheck.collect.host.collectors import COLLECTORS
 from envcheck.collect.questions import HOST_QUESTIONS
 from envcheck.core.model import Answer, Outcome, Question, Status
 from envcheck.simulate import faults, session
@@ -26,7 +28,6 @@ from envcheck.simulate import machine_file as described
 from envcheck.vendors import VENDORS
 from probes import pci
 from probes.host import container, decode
-from probes.host.collectors import COLLECTORS
 from probes.smi import nvidia_kernel
 from tests.envcheck.checks.doctor_helpers import simulated
 
@@ -100,11 +101,11 @@ def test_what_the_list_has_told_is_not_asked_again() -> None:
         unsaid = facts.ask(lambda q: silent if q.key == listed.key else there(q))
 
     def of(kind: str, answers: Mapping[str, Answer]) -> list[str]:
-        return [key.split()[-1] for key in answers if f"-t {kind} -i" in key]
+        return sorted(key.split()[-1] for key in answers if f"-t {kind} -i" in key)
 
     assert (of("health", asked), of("usages", asked)) == (["3"], [])
     assert of("board", asked) == of("usages", unsaid) == list("01234567")
-    assert any("error code" in f.seen for f in run_all(facts.read(asked), only=["devices.health"]))
+    assert any("error code" in f.seen for f in run_all(read_facts(asked), only=["devices.health"]))
 
 
 def test_each_die_has_its_port() -> None:
@@ -211,7 +212,7 @@ def test_environment_of_a_recipe_is_read(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "environments" / "tiny-cpu" / "bin").mkdir()
     (tmp_path / "environments" / "tiny-cpu" / "pyvenv.cfg").write_text("version = 3.10.14\n")
     monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path))
-    read = decode.environments(COLLECTORS["packages"](()))
+    read = decode.environments(COLLECTORS["packages"]((), machine.run_program))
 
     assert (read["tiny-cpu"].python, read["tiny-cpu"].packages) == ("3.10.14", {"paddle-paddle": "3.1.0"})
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from envcheck import checks
 from envcheck.collect import facts, snapshot
+from envcheck.collect.fact_reader import read_facts
 from envcheck.core import secrets
 from envcheck.core.errors import UsageError
 from envcheck.core.model import Answer, Outcome
@@ -48,7 +49,7 @@ def test_replay_equals_live(name: str, fault: str) -> None:
     with simulated(name, [fault] if fault else []) as machine:
         answers = facts.ask(machine)
     read, device = snapshot.parse(snapshot.dump(answers, "auto").encode())
-    live, replayed = facts.read(answers), facts.read(read, device)
+    live, replayed = read_facts(answers), read_facts(read, device)
 
     assert text_of(checks.run_all(replayed), replayed) == text_of(checks.run_all(live), live)
     said = [formats.render("json", machine_report(checks.run_all(one), one)) for one in (replayed, live)]
@@ -264,7 +265,7 @@ def test_terminal_escapes_are_never_printed() -> None:
     forged = {key: Answer(key, Outcome.FAILED, a.out, nasty + a.err, 9) for key, a in answers.items()}
     host = json.loads(answers["ask host"].out)
     forged["ask host"] = Answer("ask host", Outcome.ANSWERED, json.dumps({**host, "hostname": nasty, "kernel": nasty}))
-    found = facts.read(forged)
+    found = read_facts(forged)
     text = text_of(checks.run_all(found), found)
 
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
@@ -286,7 +287,7 @@ names = st.sampled_from(
 def test_forged_host_is_judged_without_a_crash(forged: dict[str, object]) -> None:
     """Whatever types a recording claims, each check answers, and none by crashing."""
     answers = {f"ask {n}": Answer(f"ask {n}", Outcome.ANSWERED, json.dumps(value)) for n, value in forged.items()}
-    findings = checks.run_all(facts.read(answers, "npu"))
+    findings = checks.run_all(read_facts(answers, "npu"))
 
     assert len(findings) >= 50
     assert not [f for f in findings if "crashed" in f.seen]

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from envcheck.collect import machine
+from envcheck.collect.host import work_pool
 from envcheck.core import process
 from envcheck.core.model import Answer, Outcome, Question
 
@@ -151,13 +152,13 @@ def test_recorded_machine_says_what_was_never_asked() -> None:
 
 def test_questions_run_at_once() -> None:
     """As many questions as there are threads are out before the first of them is answered."""
-    together = threading.Barrier(machine.THREADS)
+    together = threading.Barrier(work_pool.THREADS)
 
     def ask(question: Question) -> Answer:
         together.wait(300)
         return Answer(question.key, Outcome.ANSWERED)
 
-    questions = [Question("run", ("tool", str(n)), 60) for n in range(2 * machine.THREADS)]
+    questions = [Question("run", ("tool", str(n)), 60) for n in range(2 * work_pool.THREADS)]
 
     assert len(machine.ask_all(ask, questions)) == len(questions)
 
@@ -177,12 +178,12 @@ def test_group_is_ended_even_when_it_ignores_sigterm(tmp_path: Path) -> None:
 
 def test_those_that_wait_do_not_keep_others_from_beginning() -> None:
     """A few begin, and all that may before the first of them ends; the results keep their order."""
-    together = threading.Barrier(machine.THREADS)
+    together = threading.Barrier(work_pool.THREADS)
 
     def waiting(n: int) -> int:
         together.wait(300)
         return n
 
-    jobs = [partial(waiting, n) for n in range(2 * machine.THREADS)]
+    jobs = [partial(waiting, n) for n in range(2 * work_pool.THREADS)]
 
     assert machine.side_by_side(jobs) == list(range(len(jobs)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import zlib
 from collections.abc import Iterator
@@ -18,14 +17,14 @@ from hypothesis import strategies as st
 
 from envcheck import checks
 from envcheck.cli import schemas
-from envcheck.collect import facts, snapshot
+from envcheck.collect import facts
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts, Host, Interface, Network, Packages
 from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import translator
 from envcheck.core.model import Finding, Status
 from envcheck.fleet import connectivity, consistency, evaluate, groups, hosts, majority
-from envcheck.fleet.output import Said
+from envcheck.fleet.output import ANSWER_LIMIT, HostOutput
 from envcheck.payload.remote_collector import MARK
 from envcheck.report import formats
 from envcheck.report.contents import group_findings
@@ -122,15 +121,14 @@ def test_a_file_may_be_called_anything() -> None:
     assert fold_hosts(["@gpu", "a"]) == "@gpu,a"
 
 
-def lines(packed: bytes, digest: str | None = None) -> Iterator[bytes]:
-    yield f"{MARK} have".encode()
+def lines(packed: bytes) -> Iterator[bytes]:
+    yield f"{MARK} clock 1.0".encode()
     yield f"{MARK} data {base64.b64encode(packed).decode()}".encode()
-    yield f"{MARK} end {digest or hashlib.sha256(packed).hexdigest()}".encode()
 
 
-def sent(packed: bytes, digest: str | None = None) -> Said:
-    said = Said("n1", status=0)
-    for line in lines(packed, digest):
+def sent(packed: bytes) -> HostOutput:
+    said = HostOutput("n1", status=0)
+    for line in lines(packed):
         said.out_line(line)
     return said
 
@@ -140,20 +138,21 @@ def bench() -> evaluate.Bench:
 
 
 @pytest.mark.parametrize(
-    ("packed", "digest", "words"),
+    ("packed", "words"),
     (
-        (b"no zlib", None, "does not unpack"),
-        (zlib.compress(b"{}"), None, "names no schema"),
-        (zlib.compress(b'{"schema": 99}'), None, "no snapshot of schema"),
-        (zlib.compress(b"[" * 100_000), None, "not JSON"),
-        (zlib.compress(b"\xff\xfe"), None, "not JSON"),
-        (zlib.compress(b"0" * (snapshot.FILE_LIMIT + 1)), None, "larger than 64 MiB"),
-        (zlib.compress(b"{}"), "0" * 64, "a part of a snapshot"),
+        (b"no zlib", "does not unpack"),
+        (zlib.compress(b"{}"), "is no answer"),
+        (zlib.compress(b"[]"), "does not unpack"),
+        (zlib.compress(b'{"key": "run x", "outcome": "fine"}'), "is malformed"),
+        (zlib.compress(b"[" * 100_000), "does not unpack"),
+        (zlib.compress(b"\xff\xfe"), "does not unpack"),
+        (zlib.compress(b"0" * (ANSWER_LIMIT + 1)), "larger than 8 MiB"),
+        (zlib.compress(b'{"key": "run x", "outcome": "answered"}'), "a part of a snapshot"),
     ),
 )
-def test_a_document_that_is_none(packed: bytes, digest: str | None, words: str) -> None:
+def test_an_answer_that_is_none(packed: bytes, words: str) -> None:
     """Bombs, junk and halves are a finding of that host, UNKNOWN; it has no vote."""
-    host = bench().said(sent(packed, digest))
+    host = bench().said(sent(packed))
 
     assert [(f.name, f.status) for f in host.findings] == [("fleet.reach", Status.UNKNOWN)]
     assert words in host.findings[0].seen
@@ -163,7 +162,7 @@ def test_a_document_that_is_none(packed: bytes, digest: str | None, words: str) 
 @given(st.lists(st.binary(max_size=80) | st.binary(max_size=40).map(lambda b: f"{MARK} ".encode() + b), max_size=8))
 def test_any_bytes(sent: list[bytes]) -> None:
     """Whatever a host sends, it ends in one finding about it."""
-    said = Said("n1", status=0)
+    said = HostOutput("n1", status=0)
     for line in sent:
         said.out_line(line)
         said.err_line(line)
@@ -191,7 +190,7 @@ def test_any_bytes(sent: list[bytes]) -> None:
 )  # fmt: skip
 def test_why(err: str, words: str) -> None:
     """ssh's messages are told apart; its last line is the evidence, and there is always something to do."""
-    said = Said("n1", status=255)
+    said = HostOutput("n1", status=255)
     for line in err.splitlines():
         said.err_line(line.encode())
     found = connectivity.reached(said)

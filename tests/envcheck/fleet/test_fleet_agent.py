@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from envcheck.fleet.host_summary import Own
 from envcheck.fleet.peers import agent, agent_answers, agent_rdma, peer_tests, sessions
-from tests.envcheck.payload.test_fleet_carried import oldest
+from tests.envcheck.collect.test_collector import pythons
 
 TOKEN = "0" * 32
 
@@ -56,7 +56,7 @@ def running(*argv: str) -> Iterator[Talk]:
 
 @pytest.fixture
 def talk() -> Iterator[Talk]:
-    with running(oldest(), "-I", "-S", str(agent.__file__)) as one:
+    with running(pythons()[0], "-I", "-S", str(agent.__file__)) as one:
         yield one
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from envcheck.fleet import clocks
 from envcheck.fleet.clocks import Offset
-from envcheck.fleet.output import Said
+from envcheck.fleet.output import HostOutput
 from envcheck.payload.remote_collector import MARK
 
 
@@ -49,7 +49,7 @@ def test_no_host_is_named_wrongly(true: list[float], slack: list[tuple[float, fl
 @pytest.mark.parametrize("text", (b"", b"nan", b"inf", b"-1", b"1e400", b"x" * 5000))
 def test_a_clock_that_is_none(text: bytes) -> None:
     """What is no time proves nothing, and stops nobody."""
-    said = Said("n1", began_at=1.0)
+    said = HostOutput("n1", began_at=1.0)
     said.out_line(f"{MARK} clock ".encode() + text)
 
     assert said.offset is None

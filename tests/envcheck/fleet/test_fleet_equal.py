@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from envcheck.collect import facts
+from envcheck.collect.fact_reader import read_facts
 from envcheck.collect.questions import IMAGES
 from envcheck.core.facts import Facts
 from envcheck.core.model import Answer, Outcome
@@ -41,7 +42,7 @@ def votes(change: Callable[[Answers], Answers]) -> dict[str, majority.Vote]:
     """Of two machines as they are, and a third that is changed."""
     plain = answers()
     three = {"n1": plain, "n2": plain, "n3": change(plain)}
-    found = {name: consistency.values(facts.read(told)) for name, told in three.items()}
+    found = {name: consistency.values(read_facts(told)) for name, told in three.items()}
     return {v.subject: v for v in majority.votes(found)}
 
 
@@ -88,7 +89,7 @@ def test_an_image_that_is_missing_is_no_odd_one() -> None:
 def test_no_engine_has_no_vote() -> None:
     """Where docker does not answer nothing is said of images, nor of a table that could not be read."""
     unread = said(json.dumps({**TABLE, "servers": [], "error": "it is no JSON"}))
-    read = consistency.values(facts.read({**answers(), "ask rank_table": unread}))
+    read = consistency.values(read_facts({**answers(), "ask rank_table": unread}))
 
     assert "fleet.image" not in read
     assert read["fleet.rank_table"] == {}

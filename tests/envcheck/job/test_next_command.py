@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from envcheck.cli import main
 from envcheck.collect import facts
+from envcheck.collect.host import proofs
 from envcheck.core.facts import Facts, Host
 from envcheck.job.next_command import UNFIT, suggest_command
 from envcheck.job.request import JobRequest
@@ -22,7 +23,6 @@ from envcheck.simulate import machine_file, session
 from envcheck.simulate.build import build
 from installers.recipes import catalogue
 from installers.recipes.recipe_digest import digest
-from probes.host import proofs
 from tests.envcheck.checks.doctor_helpers import simulated
 
 RECIPES = catalogue.load_all()

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 from envcheck.core.errors import UsageError
 from envcheck.fleet import runner
-from envcheck.fleet.output import Said
+from envcheck.fleet.output import HostOutput
 from envcheck.fleet.runner import Did
 from envcheck.payload import attachments, pyz
 from envcheck.payload.remote_collector import MARK
@@ -71,7 +71,7 @@ KEYS = ("recipe", "folder", "satisfied", "steps", "by_hand", "obstacles", "left_
 @given(st.dictionaries(st.sampled_from(KEYS), JSON), st.integers(0, 130))
 def test_any_document(said: dict[str, object], code: int) -> None:
     """Whatever a host calls its plan is told or refused, never a traceback, and moves no cursor."""
-    found = looked(Did("n1", Said("n1"), code, out=[json.dumps(said)]))
+    found = looked(Did("n1", HostOutput("n1"), code, out=[json.dumps(said)]))
     text = "\n".join(hosts_text.plans([found]))
 
     assert found.able in (True, False)
@@ -108,7 +108,7 @@ def test_a_host_that_no_recipe_fits() -> None:
     """It has no plan and is left out, with its own reason; it does not count as ready."""
     why = "no recipe for this request fits this machine"
     said = json.dumps({"recipe": None, "folder": None, "result": "failed", "unfit": [{"recipe": "r", "why": "w"}]})
-    found = looked(Did("n1", Said("n1"), 1, out=[said], last=[f"envcheck: {why}", "  next: use another machine"]))
+    found = looked(Did("n1", HostOutput("n1"), 1, out=[said], last=[f"envcheck: {why}", "  next: use another machine"]))
 
     assert (found.state, found.why, found.able, found.code) == ("refused", why, False, 1)
 
@@ -116,7 +116,7 @@ def test_a_host_that_no_recipe_fits() -> None:
 @pytest.mark.parametrize("word", ("no-new-python", "no-place [Errno 28] No space left on device", "damaged"))
 def test_why_a_host_was_not_begun_on(word: str) -> None:
     """What the node's own part says is a sentence about that host."""
-    said = Said("n1", status=0)
+    said = HostOutput("n1", status=0)
     said.out_line(f"{MARK} {word}".encode())
     found = looked(Did("n1", said))
 
@@ -126,7 +126,7 @@ def test_why_a_host_was_not_begun_on(word: str) -> None:
 
 
 def ended(host: str, rank: int, code: int | None, **record: object) -> node.Node:
-    did = Did(host, Said(host, status=255), code, begun=True, out=[json.dumps(record)])
+    did = Did(host, HostOutput(host, status=255), code, begun=True, out=[json.dumps(record)])
     return node.ended(did, rank)
 
 
@@ -154,7 +154,10 @@ def test_whose_end_was_the_others() -> None:
 def test_any_record(said: object, code: int | None) -> None:
     """Whatever a host calls its record or its gates is told or refused, never a traceback."""
     did = Did(
-        "n1", Said("n1"), code, out=[json.dumps({"gates": said, "diagnoses": said, "state": said, "stopped": said})]
+        "n1",
+        HostOutput("n1"),
+        code,
+        out=[json.dumps({"gates": said, "diagnoses": said, "state": said, "stopped": said})],
     )
 
     assert node.ended(did, 0).bad is (code != 0)

@@ -12,7 +12,7 @@ from envcheck.core.facts import Facts
 from envcheck.core.model import Finding, Remedy, Status
 from envcheck.fleet import evaluate
 from envcheck.fleet.outlier import Odd
-from envcheck.fleet.output import Said
+from envcheck.fleet.output import HostOutput
 from envcheck.report import HostReport, Report
 from tests.envcheck.checks.doctor_helpers import simulated
 from tests.envcheck.report.report_helpers import EVIL, NOW, hostile
@@ -24,8 +24,8 @@ TRIED = (
 )
 
 
-def silent(name: str) -> Said:
-    said = Said(name, status=255)
+def silent(name: str) -> HostOutput:
+    said = HostOutput(name, status=255)
     said.err_line(f"ssh: connect to host {name} port 22: Connection refused".encode())
     return said
 

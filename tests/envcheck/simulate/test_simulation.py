@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.collect.facts import follow_ups
+from envcheck.collect.fact_reader import find_follow_ups
+from envcheck.collect.host.collectors import COLLECTORS
 from envcheck.collect.machine import Machine as Door
-from envcheck.collect.machine import ask_all
+from envcheck.collect.machine import ask_all, run_program
 from envcheck.collect.questions import HOST_QUESTIONS
 from envcheck.core.model import Outcome, Question
 from envcheck.core.simulate.machine import Machine
@@ -19,7 +20,6 @@ from envcheck.core.simulate.topology import relation
 from envcheck.simulate.machine_file import load, names
 from envcheck.vendors import VENDORS
 from envcheck.vendors.nvidia import simulate_fabric_manager
-from probes.host.collectors import COLLECTORS
 from tests.envcheck.simulate.simulation_parts import document, listing, opened, say, told_by
 
 MACHINES = sorted(names())
@@ -86,7 +86,7 @@ def test_every_question_has_an_answer(name: str, door: Callable[..., tuple[Machi
     vendor = VENDORS[machine.vendor]
     presence = vendor.presence if vendor.pci_vendor else ()
     first = ask_all(at, (*vendor.devices, *vendor.beside, *presence, *HOST_QUESTIONS))
-    answers = first | ask_all(at, follow_ups(replace(vendor, only_if={}), first))
+    answers = first | ask_all(at, find_follow_ups(replace(vendor, only_if={}), first))
     wrong = {key: a.outcome for key, a in answers.items() if a.outcome in (Outcome.FAILED, Outcome.HUNG)}
     missing = [key for key, a in answers.items() if a.outcome is Outcome.ABSENT and key.startswith(("run", "ask"))]
     missing = [key for key in missing if "nv-fabricmanager" not in key or simulate_fabric_manager.has_switches(machine)]
@@ -112,7 +112,7 @@ def test_collectors_have_the_real_ones_shape(door: Callable[..., tuple[Machine, 
     """What the host tells has the keys that the real collectors have on this machine."""
     _, at = door("cpu")
     for name, collect in COLLECTORS.items():
-        told, real = json.loads(at(Question("ask", (name,))).out), collect(tuple(VENDORS.values()))
+        told, real = json.loads(at(Question("ask", (name,))).out), collect(tuple(VENDORS.values()), run_program)
 
         assert name == "environment" or set(told) <= set(real)
         assert name in ("environment", "disks") or set(told) == set(real)

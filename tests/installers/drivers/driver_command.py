@@ -22,9 +22,9 @@ from tests.installers.drivers.driver_helpers import archive
 ROOT = Path(__file__).parents[3]
 COMMAND = """
 import sys
-from probes.host.collectors import COLLECTORS
+from envcheck.collect.host.collectors import COLLECTORS
 seen = COLLECTORS["host"]
-COLLECTORS["host"] = lambda vendors: {**seen(vendors), "euid": 0, "in_container": False}
+COLLECTORS["host"] = lambda vendors, run: {**seen(vendors, run), "euid": 0, "in_container": False}
 from envcheck.cli import main
 from envcheck.core import terminal
 from installers.drivers import dialogue

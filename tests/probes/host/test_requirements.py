@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from probes.host import installed, requirements
+from envcheck.collect.host import installed
+from probes.host import decode, requirements
+
+
+def unmet(folder: Path) -> tuple[str, ...]:
+    """What is read of the environment in the folder."""
+    found = decode.packages(installed.of_environment(folder))
+    assert found and found.unmet is not None
+    return found.unmet
 
 
 def installed_in(folder: Path, **packages: tuple[str, str]) -> Path:
@@ -43,20 +51,20 @@ def installed_in(folder: Path, **packages: tuple[str, str]) -> Path:
 def test_unmet(tmp_path: Path, wanted: str, said: list[str]) -> None:
     """As pip check says it, extras and other Pythons left aside; a line of the description is none."""
     made = installed_in(tmp_path, vllm=("0.9.1", wanted), torch=("2.5.1+cpu", ""))
-    assert installed.of_environment(made)["unmet"] == said
+    assert unmet(made) == tuple(said)
 
 
 def test_others_quarrels(tmp_path: Path) -> None:
     """Packages that no training needs are not looked at."""
-    assert installed.of_environment(installed_in(tmp_path, jupyter=("1", "absent")))["unmet"] == []
+    assert unmet(installed_in(tmp_path, jupyter=("1", "absent"))) == ()
 
 
 def test_agrees_with_pip(torch_environment: Path) -> None:
     """On a real environment: nothing where pip check finds nothing."""
-    assert installed.of_environment(torch_environment)["unmet"] == []
+    assert unmet(torch_environment) == ()
 
 
 def test_bounded(tmp_path: Path) -> None:
     """A metadata file without an end costs no more than its head."""
     made = installed_in(tmp_path, vllm=("1", "\n".join(f"absent{n}" for n in range(5000))))
-    assert len(installed.of_environment(made)["unmet"]) == requirements.UNMET_LIMIT
+    assert len(unmet(made)) == requirements.UNMET_LIMIT

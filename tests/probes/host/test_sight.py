@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from envcheck import checks
 from envcheck.checks.devices import owners
 from envcheck.collect import facts, machine
+from envcheck.collect.host import containers, elf, kernel, libraries, loader, permissions, processes
 from envcheck.core.facts import Facts
 from envcheck.core.model import Answer, Outcome
 from envcheck.core.vendor import Vendor
 from envcheck.vendors import VENDORS
-from probes.host import containers, elf, kernel, libraries, loader, permissions, processes, schemas
+from probes.host import schemas
 from tests.envcheck.checks.check_parts import healthy
 
 COLLECTED = ("caller", "paths", "processes", "kernel", "containers", "libraries", "loader")
@@ -131,7 +132,7 @@ def test_libraries_are_loaded_in_a_child(tmp_path: Path) -> None:
     built(tmp_path, "last.so", "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }")
     names = [(name, str(tmp_path / name)) for name in ("good.so", "lacking.so", "missing.so", "last.so")]
     here = replace(VENDORS["npu"], node_pattern=str(tmp_path), libraries=tuple(names))
-    found = libraries.libraries([here])
+    found = libraries.libraries([here], machine.run_program)
 
     assert found["good.so"]["loads"] is True and found["good.so"]["path"] == f"{tmp_path}/good.so"
     assert found["lacking.so"]["loads"] is False and found["missing.so"]["loads"] is False
@@ -145,7 +146,7 @@ def test_a_library_that_hangs_costs_the_deadline(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(libraries, "DEADLINE_S", 1.0)
     here = replace(VENDORS["npu"], node_pattern=str(tmp_path), libraries=(("slow.so", f"{tmp_path}/slow.so"),))
 
-    assert libraries.libraries([here]) == {
+    assert libraries.libraries([here], machine.run_program) == {
         "slow.so": {"loads": None, "error": "no end while it was loaded", "path": None}
     }
 
@@ -155,7 +156,7 @@ def test_nothing_is_loaded_where_no_card_is() -> None:
     if any(Path(v.toolkit_folder).exists() for v in VENDORS.values() if v.toolkit_folder):
         pytest.skip("a toolkit is here")
 
-    assert libraries.libraries(EVERY) == {}
+    assert libraries.libraries(EVERY, machine.run_program) == {}
 
 
 def test_modules_of_each_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +237,7 @@ def test_containers_are_told_without_their_secrets(tmp_path: Path, monkeypatch: 
     """Cards, shared memory and mounts of each running container; of its environment only what chooses cards."""
     docker(tmp_path, {"ps": "0123456789abcdef", "inspect": json.dumps(INSPECTED)})
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    told = containers.containers(EVERY)
+    told = containers.containers(EVERY, machine.run_program)
 
     assert told["error"] is None and "abc" not in json.dumps(told["containers"])
     assert told["containers"][0]["nodes"] == ["/dev/davinci1"] and told["containers"][0]["shm_bytes"] == 64 << 20
@@ -260,7 +261,7 @@ def test_an_engine_that_says_otherwise(
     """An engine out of reach, without containers, or that talks nonsense: its own sentence, and no container."""
     docker(tmp_path, answers)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    told = containers.containers(EVERY)
+    told = containers.containers(EVERY, machine.run_program)
 
     assert (told["error"], told["containers"]) == (error, [])
 

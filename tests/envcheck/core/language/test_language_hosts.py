@@ -15,7 +15,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import width
 from envcheck.fleet import connectivity
-from envcheck.fleet.output import Said
+from envcheck.fleet.output import HostOutput
 from envcheck.payload import attachments
 from installers import hosts as provisioning
 from installers.hosts import hosts_text
@@ -87,7 +87,7 @@ def test_how_hosts_ended_is_chinese() -> None:
 def test_how_a_training_over_hosts_ended_is_chinese(capsys: pytest.CaptureFixture[str]) -> None:
     """Gates of all hosts, how each ended, and which was the first."""
     asked = HostsRequest(("a", "b"), (), "")
-    broken = Said("a")
+    broken = HostOutput("a")
     broken.status = 255
     did = {"a": [connectivity.broken(broken)]}
     print_findings(did, node.Status.OK)

@@ -6,8 +6,6 @@ paths   {paths: {path: {kind, mode, uid, gid, usable, target}}, named: {variable
         target is where a link leads.  `named`: the paths that variables of the environment name, and whether they are.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import pwd
@@ -16,8 +14,6 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-from envcheck.core.vendor import Vendor
 
 HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel: the first namespace of process ids
 # Files that one is given by mounting, or that loaders and runtimes refuse with a wrong owner or mode.
@@ -28,7 +24,7 @@ NODES_LIMIT, ENTRIES_LIMIT = 512, 64
 _KINDS = ((stat.S_ISCHR, "char"), (stat.S_ISREG, "file"), (stat.S_ISDIR, "folder"), (stat.S_ISLNK, "link"))
 
 
-def caller() -> dict[str, Any]:
+def caller() -> "dict[str, Any]":
     return {
         "uid": os.geteuid(),
         "gid": os.getegid(),
@@ -39,22 +35,22 @@ def caller() -> dict[str, Any]:
     }
 
 
-def paths(vendors: Sequence[Vendor]) -> dict[str, Any]:
+def paths(vendors: "Sequence[Any]") -> "dict[str, Any]":
     watched = (path for vendor in vendors for path in (*vendor.driver_files, *vendor.watched_paths))
     found = {path: _look(path) for path in (*WATCHED, *watched, *_nodes(vendors))}
     return {"paths": {path: told for path, told in found.items() if told}, "named": _named(vendors)}
 
 
-def _nodes(vendors: Iterable[Vendor]) -> Iterator[str]:
+def _nodes(vendors: "Iterable[Any]") -> "Iterator[str]":
     for vendor in vendors:
         if vendor.node_pattern:
-            yield from sorted(glob.glob(vendor.node_pattern))[:NODES_LIMIT]  # noqa: PTH207 (absolute)
+            yield from sorted(glob.glob(vendor.node_pattern))[:NODES_LIMIT]
             yield from vendor.control_nodes
 
 
-def _look(path: str) -> dict[str, Any] | None:
+def _look(path: str) -> "dict[str, Any] | None":
     try:
-        found = os.stat(path)  # noqa: PTH116 (of what the link leads to)
+        found = os.stat(path)
     except OSError:
         try:
             found = os.lstat(path)
@@ -71,23 +67,24 @@ def _look(path: str) -> dict[str, Any] | None:
     }
 
 
-def _named(vendors: Iterable[Vendor]) -> dict[str, dict[str, bool]]:
+def _named(vendors: "Iterable[Any]") -> "dict[str, dict[str, bool]]":
     naming = (*NAMING, *(name for vendor in vendors for name in (*vendor.toolkit_variables, *vendor.path_variables)))
-    said = {name: [value] for name in naming if (value := os.environ.get(name))}
+    said = {name: [os.environ[name]] for name in naming if os.environ.get(name)}
     for name in LISTING:
         entries = [part for part in re.split(r"[:\s]+", os.environ.get(name, "")) if part.startswith("/")]
-        said |= {name: entries[:ENTRIES_LIMIT]} if entries else {}
+        if entries:
+            said[name] = entries[:ENTRIES_LIMIT]
     return {name: {path: Path(path).exists() for path in listed} for name, listed in said.items()}
 
 
-def _user(uid: int) -> str | None:
+def _user(uid: int) -> "str | None":
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return None
 
 
-def _capabilities() -> str | None:
+def _capabilities() -> "str | None":
     try:
         status = Path("/proc/self/status").read_text(errors="replace")
     except OSError:
@@ -96,8 +93,8 @@ def _capabilities() -> str | None:
     return said[1] if said else None
 
 
-def _host_pids() -> bool | None:
+def _host_pids() -> "bool | None":
     try:
-        return str(Path("/proc/self/ns/pid").readlink()) == HOST_PIDS
+        return os.readlink("/proc/self/ns/pid") == HOST_PIDS
     except OSError:
         return None

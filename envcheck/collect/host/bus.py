@@ -7,15 +7,11 @@ bus  {cards: {bus id: {iommu, switches: {bus id: true | false | null}}}, strange
      vendors of whom there is no record.
 """
 
-from __future__ import annotations
-
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from envcheck.core.vendor import Vendor
 
 DEVICES = Path("/sys/bus/pci/devices")
 CARDS_LIMIT, DEPTH_LIMIT = 256, 16
@@ -26,7 +22,7 @@ EXTENDED, ACS = 0x100, 0x000D  # PCI Express base specification: where extended 
 CONTROL, REDIRECTS = 6, 0x04 | 0x08  # the control register's place; P2P request redirect, completion redirect
 
 
-def bus(vendors: Iterable[Vendor]) -> dict[str, Any]:
+def bus(vendors: "Iterable[Any]") -> "dict[str, Any]":
     kinds = {f"0x{vendor.pci_vendor}": vendor.pci_classes for vendor in vendors if vendor.pci_vendor}
     try:
         paths = sorted(DEVICES.iterdir())
@@ -40,23 +36,23 @@ def bus(vendors: Iterable[Vendor]) -> dict[str, Any]:
     }
 
 
-def _is_card(path: Path, kinds: Mapping[str, tuple[str, ...]]) -> bool:
+def _is_card(path: "Path", kinds: "Mapping[str, Sequence[str]]") -> bool:
     classes = kinds.get(_text(path / "vendor"))
-    return classes is not None and _hex(path / "class").startswith(classes)
+    return classes is not None and _hex(path / "class").startswith(tuple(classes))
 
 
-def _is_strange(path: Path, kinds: Mapping[str, tuple[str, ...]]) -> bool:
+def _is_strange(path: "Path", kinds: "Mapping[str, Sequence[str]]") -> bool:
     return _hex(path / "class").startswith(ACCELERATORS) and _text(path / "vendor") not in (*kinds, INTEL)
 
 
-def _card(path: Path) -> dict[str, Any]:
+def _card(path: "Path") -> "dict[str, Any]":
     above = [part for part in path.resolve().parts[:-1] if ADDRESS.fullmatch(part)][1:DEPTH_LIMIT]
     switches = {port: redirects(_bytes(DEVICES / port / "config")) for port in above}
     grouped = (path / "iommu_group").is_dir()
     return {"iommu": (_text(path / "iommu_group/type") or None) if grouped else "none", "switches": switches}
 
 
-def redirects(space: bytes) -> bool | None:
+def redirects(space: bytes) -> "bool | None":
     """Whether ACS is on in a port's configuration space; False without such a capability, None where it is cut off."""
     if len(space) < EXTENDED + 4:
         return None
@@ -69,16 +65,16 @@ def redirects(space: bytes) -> bool | None:
     return False
 
 
-def _hex(path: Path) -> str:
+def _hex(path: "Path") -> str:
     """0x030200 → 030200."""
-    return _text(path).removeprefix("0x")
+    return _text(path).partition("0x")[2]
 
 
-def _text(path: Path) -> str:
+def _text(path: "Path") -> str:
     return _bytes(path)[:64].decode("ascii", "replace").strip()
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: "Path") -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(4096)

@@ -4,8 +4,6 @@
  "proofs": {"tiny-cpu": {"digest": "8c1f...", "packages": {"numpy": "1.26.4"}}}}
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping
@@ -17,7 +15,7 @@ OLD_SCHEMA = 1  # one recipe in each environment
 LIMIT = 1 << 20  # characters; a state file holds a few thousand
 
 
-def of_folder(folder: Path, installed: Mapping[str, str] | None) -> str:
+def of_folder(folder: "Path", installed: "Mapping[str, str] | None") -> str:
     """The digest of what was proved for the recipe of that name; "" where nothing was, where a step was begun since, or
     where what is `installed` changed; None: it is not seen from here."""
     state = _state(folder)
@@ -33,11 +31,11 @@ def of_folder(folder: Path, installed: Mapping[str, str] | None) -> str:
     return "" if is_changed else digest
 
 
-def _only_proof(state: dict[str, Any]) -> dict[str, Any]:
+def _only_proof(state: "dict[str, Any]") -> "dict[str, Any]":
     return {str(state.get("recipe")): {"digest": state.get("digest"), "packages": state.get("proven")}}
 
 
-def _state(folder: Path) -> dict[str, Any]:
+def _state(folder: "Path") -> "dict[str, Any]":
     try:
         with (folder / ".envcheck" / "state.json").open(encoding="utf-8") as file:
             found = json.loads(file.read(LIMIT))

@@ -4,11 +4,10 @@ rank_table  {path, error, count, servers: [{id, devices: [{id, address, rank}]}]
             path is null where the variable is not set; error: why the file says nothing; count: its own server_count.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,14 @@ VARIABLE = "RANK_TABLE_FILE"
 BYTES_LIMIT, SERVERS_LIMIT, DEVICES_LIMIT = 4 << 20, 4096, 64
 
 
-def rank_table() -> dict[str, Any]:
+def rank_table() -> "dict[str, Any]":
     named = os.environ.get(VARIABLE, "")
     if not named:
         return {"path": None, "error": None, "count": None, "servers": []}
     return {"path": named[:1024], **read(named)}
 
 
-def read(named: str) -> dict[str, Any]:
+def read(named: str) -> "dict[str, Any]":
     try:
         text, error = _bytes(Path(named)), None
         said = json.loads(text)
@@ -40,7 +39,7 @@ def read(named: str) -> dict[str, Any]:
     return {"error": error, "count": _number(count), "servers": listed}
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: "Path") -> bytes:
     """A pipe would hold us up, and a device has no end."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError("it is no plain file")
@@ -51,7 +50,7 @@ def _bytes(path: Path) -> bytes:
     return text
 
 
-def _server(said: Any) -> dict[str, Any]:
+def _server(said: "Any") -> "dict[str, Any]":
     said = said if isinstance(said, dict) else {}
     devices = said.get("device")
     listed = [one for one in devices if isinstance(one, dict)][:DEVICES_LIMIT] if isinstance(devices, list) else []
@@ -68,12 +67,12 @@ def _server(said: Any) -> dict[str, Any]:
     }
 
 
-def _number(value: Any) -> int | None:
+def _number(value: "Any") -> "int | None":
     text = str(value) if type(value) in (int, str) else ""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
 
-def _address(value: Any) -> str | None:
+def _address(value: "Any") -> "str | None":
     try:
         return str(ipaddress.ip_address(value)) if isinstance(value, str) else None
     except ValueError:

@@ -5,17 +5,13 @@ kernel  {running, loaded: [module], versions: {module: version}, kernels: {relea
         modules are those of the cards alone (Vendor.kernel_modules); kernels is empty in a container
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
-
-from envcheck.core.vendor import Vendor
 
 MODULES, SYSTEM = Path("/lib/modules"), Path("/sys/module")
 SECURE_BOOT = Path("/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c")
@@ -24,7 +20,7 @@ KERNELS_LIMIT, INDEX_LIMIT = 32, 8 << 20
 _INDEXED = re.compile(r"^(?:\S*/)?([\w-]+)\.ko(?:\.\w+)?:", re.MULTILINE)  # a line of modules.dep
 
 
-def kernel(vendors: Iterable[Vendor]) -> dict[str, Any]:
+def kernel(vendors: "Iterable[Any]") -> "dict[str, Any]":
     patterns = tuple(pattern for vendor in vendors for pattern in vendor.kernel_modules)
     running = os.uname().release
     names = (line.partition(" ")[0] for line in _text(Path("/proc/modules")).splitlines())
@@ -33,7 +29,7 @@ def kernel(vendors: Iterable[Vendor]) -> dict[str, Any]:
     return {
         "running": running,
         "loaded": sorted(loaded),
-        "versions": {name: said for name in loaded if (said := _text(SYSTEM / name / "version").strip()[:64])},
+        "versions": {name: version for name, version in _versions(loaded) if version},
         "kernels": {folder.name: _kernel(folder, patterns) for folder in installed},
         "headers": (MODULES / running / "build" / "Makefile").exists() if installed else None,
         "tools": {tool: shutil.which(tool) is not None for tool in TOOLS},
@@ -41,7 +37,12 @@ def kernel(vendors: Iterable[Vendor]) -> dict[str, Any]:
     }
 
 
-def _kernel(folder: Path, patterns: Sequence[str]) -> dict[str, Any]:
+def _versions(loaded: "Iterable[str]") -> "Iterator[tuple[str, str]]":
+    for name in loaded:
+        yield name, _text(SYSTEM / name / "version").strip()[:64]
+
+
+def _kernel(folder: "Path", patterns: "Sequence[str]") -> "dict[str, Any]":
     """What modules.dep lists; a folder that an uninstalled kernel left behind boots nothing."""
     names = {found[1].replace("-", "_") for found in _INDEXED.finditer(_text(folder / "modules.dep"))}
     images = [Path(f"/boot/{kind}-{folder.name}") for kind in ("vmlinuz", "Image", "vmlinux")]
@@ -51,11 +52,11 @@ def _kernel(folder: Path, patterns: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _of_cards(name: str, patterns: Sequence[str]) -> bool:
+def _of_cards(name: str, patterns: "Sequence[str]") -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _secure_boot() -> bool | None:
+def _secure_boot() -> "bool | None":
     """The variable's fifth byte; a machine that did not start by EFI has none."""
     try:
         said = SECURE_BOOT.read_bytes()
@@ -66,14 +67,14 @@ def _secure_boot() -> bool | None:
     return said[4:5] == b"\x01" if len(said) > 4 else None
 
 
-def _folders(base: Path) -> list[Path]:
+def _folders(base: "Path") -> "list[Path]":
     try:
         return [entry for entry in base.iterdir() if entry.is_dir()]
     except OSError:
         return []
 
 
-def _text(path: Path) -> str:
+def _text(path: "Path") -> str:
     try:
         with path.open("rb") as file:
             return file.read(INDEX_LIMIT).decode(errors="replace")

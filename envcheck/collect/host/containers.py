@@ -6,32 +6,27 @@ containers  {error: sentence | null, containers: [{name, image, pid, privileged,
             the engine, and nothing else of it
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-from envcheck.core import process
-from envcheck.core.vendor import Vendor
 
 CONTAINERS_LIMIT, LIST_LIMIT = 64, 64
 
 
-def containers(vendors: Sequence[Vendor]) -> dict[str, Any]:
-    listed = process.run(("docker", "ps", "--quiet", "--no-trunc"), timeout_s=4.0)
+def containers(vendors: "Sequence[Any]", run: "Callable[..., Any]") -> "dict[str, Any]":
+    listed = run(("docker", "ps", "--quiet", "--no-trunc"), 4.0)
     if listed.status != 0:
         return {"error": _first(listed.err) or f"docker ps ended with status {listed.status}", "containers": []}
     ids = [word for word in listed.out.split() if word.isalnum()][:CONTAINERS_LIMIT]
     if not ids:
         return {"error": None, "containers": []}
-    told = process.run(("docker", "inspect", "--format", "{{json .}}", *ids), timeout_s=5.0)
-    found = [one for line in told.out.splitlines() if (one := _container(line, vendors))]
+    told = run(("docker", "inspect", "--format", "{{json .}}", *ids), 5.0)
+    found = [one for one in (_container(line, vendors) for line in told.out.splitlines()) if one]
     error = _first(told.err) or "docker inspect said nothing"
     return {"error": None if found else error, "containers": found}  # one that ended meanwhile is only missing
 
 
-def _container(line: str, vendors: Sequence[Vendor]) -> dict[str, Any] | None:
+def _container(line: str, vendors: "Sequence[Any]") -> "dict[str, Any] | None":
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
@@ -59,7 +54,7 @@ def _container(line: str, vendors: Sequence[Vendor]) -> dict[str, Any] | None:
     }
 
 
-def _requested(said: dict[str, Any], kind: str) -> list[str]:
+def _requested(said: "dict[str, Any]", kind: str) -> "list[str]":
     """--gpus is a request of the capability gpu, by number, or all, for cards of `kind`; CDI's have full names."""
     ids = [str(one)[:128] for one in _list(said.get("DeviceIDs"))]
     if said.get("Driver") == "cdi":
@@ -68,11 +63,11 @@ def _requested(said: dict[str, Any], kind: str) -> list[str]:
     return [f"{kind}={one}" for one in ids or ["all"]] if gpu and kind else []
 
 
-def _object(value: object) -> dict[str, Any]:
+def _object(value: object) -> "dict[str, Any]":
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: object) -> list[Any]:
+def _list(value: object) -> "list[Any]":
     return value[:LIST_LIMIT] if isinstance(value, list) else []
 
 

@@ -4,8 +4,6 @@ processes  {pids: [..], blind: n, holding: [{pid, name, uid, parent, state, age_
            blind: so many processes may not be looked into; container: the first twelve digits of its id, or null
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time
@@ -14,18 +12,16 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from envcheck.core.vendor import Vendor
-
 PIDS_LIMIT, HOLDERS_LIMIT = 32768, 256
 BUDGET_S = 2.0  # a host of many thousand processes is looked through only so far; the rest counts as blind
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 
 
-def processes(vendors: Iterable[Vendor]) -> dict[str, Any]:
-    pids = sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit())[:PIDS_LIMIT]  # noqa: PTH208 (fast)
+def processes(vendors: "Iterable[Any]") -> "dict[str, Any]":
+    pids = sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit())[:PIDS_LIMIT]
     patterns = [vendor.node_pattern for vendor in vendors if vendor.node_pattern]
     prefixes = tuple(pattern.partition("[")[0] for pattern in patterns)
-    holding: list[dict[str, Any]] = []
+    holding = []  # type: list[dict[str, Any]]
     began, blind = time.monotonic(), 0
     for pid in pids if any(_there(prefix) for prefix in prefixes) else ():
         nodes = _nodes(pid, prefixes) if time.monotonic() - began < BUDGET_S else None
@@ -39,23 +35,23 @@ def processes(vendors: Iterable[Vendor]) -> dict[str, Any]:
 def _there(prefix: str) -> bool:
     folder, _, name = prefix.rpartition("/")
     try:
-        return any(entry.startswith(name) for entry in os.listdir(folder))  # noqa: PTH208 (fast)
+        return any(entry.startswith(name) for entry in os.listdir(folder))
     except OSError:
         return False
 
 
-def _nodes(pid: int, prefixes: tuple[str, ...]) -> set[str] | None:
+def _nodes(pid: int, prefixes: "tuple[str, ...]") -> "set[str] | None":
     """Device nodes that it has open; None where one may not look."""
     folder, found = f"/proc/{pid}/fd", set()
     try:
-        descriptors = os.listdir(folder)  # noqa: PTH208 (fast)
+        descriptors = os.listdir(folder)
     except PermissionError:
         return None
     except OSError:
         return set()  # it ended meanwhile
     for descriptor in descriptors:
         try:
-            target = os.readlink(f"{folder}/{descriptor}")  # noqa: PTH115 (fast)
+            target = os.readlink(f"{folder}/{descriptor}")
         except OSError:
             continue
         if target.startswith(prefixes):
@@ -63,7 +59,7 @@ def _nodes(pid: int, prefixes: tuple[str, ...]) -> set[str] | None:
     return found
 
 
-def _about(pid: int) -> dict[str, Any]:
+def _about(pid: int) -> "dict[str, Any]":
     """From /proc/PID/stat: `20817 (python3) S 1 ...`; the name may hold anything, so the last bracket counts."""
     base = Path(f"/proc/{pid}")
     name, _, rest = _text(base / "stat").rpartition(")")
@@ -80,7 +76,7 @@ def _about(pid: int) -> dict[str, Any]:
     }
 
 
-def _text(path: Path) -> str:
+def _text(path: "Path") -> str:
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -4,16 +4,11 @@ libraries  {name: {loads: true | false | null, error: the loader's words, path: 
            null: the child ended or hung while it loaded this one
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
-
-from envcheck.core import process
-from envcheck.core.vendor import Vendor
 
 DEADLINE_S = 8.0
 # By name first, as programs do; by its documented place second: then only the path to it is missing.
@@ -34,26 +29,26 @@ for name, path in json.loads(sys.argv[1]):
 """
 
 
-def libraries(vendors: Iterable[Vendor]) -> dict[str, Any]:
+def libraries(vendors: "Iterable[Any]", run: "Callable[..., Any]") -> "dict[str, Any]":
     """Of the vendors whose cards, or toolkit, are here; none is loaded for nothing."""
     here = [v for v in vendors if v.libraries and (_any(v.node_pattern) or _any(v.toolkit_folder))]
     wanted = [pair for vendor in here for pair in vendor.libraries]
-    return _tried(wanted) if wanted else {}
+    return _tried(wanted, run) if wanted else {}
 
 
 def _any(pattern: str) -> bool:
-    return bool(pattern and glob.glob(pattern))  # noqa: PTH207 (absolute)
+    return bool(pattern and glob.glob(pattern))
 
 
-def _tried(wanted: list[tuple[str, str]]) -> dict[str, Any]:
-    done = process.run((sys.executable, "-c", _CHILD, json.dumps(wanted)), timeout_s=DEADLINE_S)
+def _tried(wanted: "list[tuple[str, str]]", run: "Callable[..., Any]") -> "dict[str, Any]":
+    done = run((sys.executable, "-c", _CHILD, json.dumps(wanted)), DEADLINE_S)
     lost = {"loads": None, "error": "no end while it was loaded" if done.hung else "the loader crashed", "path": None}
-    return {name: lost for name, _ in wanted if f'["{name}"]' in done.out} | _told(done.out)
+    return {**{name: lost for name, _ in wanted if f'["{name}"]' in done.out}, **_told(done.out)}
 
 
-def _told(out: str) -> dict[str, Any]:
+def _told(out: str) -> "dict[str, Any]":
     """The lines with two parts; what a library itself printed is none of ours."""
-    found: dict[str, Any] = {}
+    found = {}  # type: dict[str, Any]
     for line in out.splitlines():
         try:
             said = json.loads(line)

@@ -3,13 +3,10 @@
 Reads section headers and three small sections of a 64-bit little-endian ELF file, whatever its size; layout: elf(5).
 """
 
-from __future__ import annotations
-
 import re
 import struct
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 MACHINES = {62: "x86_64", 183: "aarch64"}
 DYNAMIC, GIVES, WANTS = 6, 0x6FFFFFFD, 0x6FFFFFFE  # sh_type
@@ -18,25 +15,23 @@ SECTION_LIMIT, SECTIONS_LIMIT, STEPS_LIMIT, NAME_LIMIT = 4 << 20, 512, 4096, 256
 _GLIBCXX = re.compile(rb"GLIBCXX_(\d+(?:\.\d+){1,3})$")
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(NamedTuple):
     """Versions as numbers, (3, 4, 30); None where none is named."""
 
     machine: str
-    soname: str | None = None
-    wants: tuple[int, ...] | None = None
-    gives: tuple[int, ...] | None = None
+    soname: "str | None" = None
+    wants: "tuple[int, ...] | None" = None
+    gives: "tuple[int, ...] | None" = None
 
 
-@dataclass(frozen=True)
-class _Section:
+class _Section(NamedTuple):
     kind: int
     offset: int
     size: int
     link: int
 
 
-def read(path: Path) -> Library | None:
+def read(path: "Path") -> "Library | None":
     """None for what is no such file."""
     try:
         with path.open("rb") as file:
@@ -45,7 +40,7 @@ def read(path: Path) -> Library | None:
         return None
 
 
-def _read(file: BinaryIO) -> Library | None:
+def _read(file: "BinaryIO") -> "Library | None":
     head = file.read(64)
     if head[:4] != b"\x7fELF" or head[4:6] != b"\x02\x01":
         return None
@@ -59,7 +54,7 @@ def _read(file: BinaryIO) -> Library | None:
     return Library(MACHINES.get(machine, f"machine {machine}"), _soname(file, sections), wants, gives)
 
 
-def _names(file: BinaryIO, sections: list[_Section], kind: int) -> list[bytes]:
+def _names(file: "BinaryIO", sections: "list[_Section]", kind: int) -> "list[bytes]":
     """The names in a section of versions: entries in a chain, each with a chain of names of its own."""
     section = next((one for one in sections if one.kind == kind), None)
     if section is None or section.link >= len(sections):
@@ -67,7 +62,7 @@ def _names(file: BinaryIO, sections: list[_Section], kind: int) -> list[bytes]:
     # wants: version, count, file, aux, next, and of a name hash, flags, other, name, next;
     # gives: version, flags, index, count, hash, aux, next, and of a name: name, next.
     aux, name_at = (8, 8) if kind == WANTS else (12, 0)
-    found: list[bytes] = []
+    found = []  # type: list[bytes]
     data, place = _at(file, section.offset, section.size), 0
     for _ in range(STEPS_LIMIT):
         names, following = struct.unpack_from("<II", data, place + aux)
@@ -84,7 +79,7 @@ def _names(file: BinaryIO, sections: list[_Section], kind: int) -> list[bytes]:
     return found
 
 
-def _soname(file: BinaryIO, sections: list[_Section]) -> str | None:
+def _soname(file: "BinaryIO", sections: "list[_Section]") -> "str | None":
     section = next((one for one in sections if one.kind == DYNAMIC), None)
     if section is None or section.link >= len(sections):
         return None
@@ -95,16 +90,16 @@ def _soname(file: BinaryIO, sections: list[_Section]) -> str | None:
     return None
 
 
-def _text(file: BinaryIO, strings: _Section, offset: int) -> bytes:
+def _text(file: "BinaryIO", strings: "_Section", offset: int) -> bytes:
     """One string: a framework's whole table of them holds tens of megabytes."""
     return _at(file, strings.offset + offset, NAME_LIMIT).partition(b"\0")[0]
 
 
-def _at(file: BinaryIO, offset: int, size: int) -> bytes:
+def _at(file: "BinaryIO", offset: int, size: int) -> bytes:
     file.seek(offset)
     return file.read(min(size, SECTION_LIMIT))
 
 
-def _newest(names: list[bytes]) -> tuple[int, ...] | None:
-    found = [tuple(int(part) for part in said[1].split(b".")) for name in names if (said := _GLIBCXX.match(name))]
-    return max(found, default=None)
+def _newest(names: "list[bytes]") -> "tuple[int, ...] | None":
+    found = [found for found in map(_GLIBCXX.match, names) if found]
+    return max((tuple(map(int, one[1].split(b"."))) for one in found), default=None)
