@@ -203,7 +203,7 @@ ZH = {
     "hosts_well": "台主机正常",
     "hosts_column": "主机",
     "grid": "主机与各方面",
-    "without_page": "台主机在此没有单独的部分；--json 包含全部",
+    "without_page": "台主机在此没有单独的部分；JSON 包含全部",
     "odd": "主机之间",
     "on_hosts": "各主机上",
     "wordings": "种说法",

@@ -82,7 +82,8 @@ def temperature(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         words = "Look at fans and air flow: a device that is hot when idle slows down under load."
         if any(_loaded(facts, v, device) for device in high):
             words = "Look at fans and air flow, and who is at work there: a device this hot slows down."
-        seen = f"{named(high)}: {'up to ' if len(high) > 1 else ''}{top:g} C"
+        most = hot if top >= hot else warm
+        seen = f"{named(high)}: {'up to ' if len(high) > 1 else ''}{top:g} C (limit {most:g} C)"
         grade = Status.FAIL if top >= hot else Status.WARN
         yield graded(grade, seen, words, *commands(v, "list"), evidence=of_device(v, first, "temperature_c"))
     else:

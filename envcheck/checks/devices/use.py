@@ -60,7 +60,8 @@ def utilization(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
 
 def _at_work(facts: Facts, v: VendorFacts, some: list[tuple[Device, float]]) -> Finding:
     first, top = max(some, key=lambda one: one[1])
-    seen = f"{named(d for d, _ in some)}: {'up to ' if len(some) > 1 else ''}{top:g} % busy"
+    most = limit(facts, "devices.utilization.warn_percent")
+    seen = f"{named(d for d, _ in some)}: {'up to ' if len(some) > 1 else ''}{top:g} % busy (limit {most:g} %)"
     usages = _usage_evidence(facts, v, first)
     shown = of_device(v, first, "utilization_percent") if first.utilization_percent is not None else usages
     return warn(seen, "Wait for the other job, or stop it.", *commands(v, "list"), evidence=shown)

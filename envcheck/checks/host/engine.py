@@ -106,9 +106,9 @@ def disk(facts: Facts) -> Iterator[Finding]:
         grade = Status.FAIL if free < limit_bytes(facts, "engine.disk.fail_gib") and wanted else Status.WARN
         words = "Free some: the vendors' images take some 40 GB, and 2.5 times that while unpacking."
         shown = figures(f"statvfs {root}", free_bytes=free)
-        yield graded(
-            grade, f"{gib(free)} free in {root}", words, "docker system df", "docker image prune", evidence=shown
-        )
+        needed = gib(limit_bytes(facts, f"engine.disk.{'fail' if grade is Status.FAIL else 'warn'}_gib"))
+        seen = f"{gib(free)} free in {root} (limit {needed})"
+        yield graded(grade, seen, words, "docker system df", "docker image prune", evidence=shown)
     else:
         yield ok(f"{gib(free)} free in {root}")
 

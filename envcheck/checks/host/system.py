@@ -42,7 +42,10 @@ def memory(facts: Facts) -> Iterator[Finding]:
     elif free < limit_bytes(facts, "host.memory.warn_gib"):
         words = "Close what you can: loading a model needs at least its size."
         shown = figures("psutil", memory_available_bytes=free)
-        yield warn(f"{gib(free)} free", words, "ps -eo rss,pid,user,cmd --sort=-rss | head", evidence=shown)
+        needed = gib(limit_bytes(facts, "host.memory.warn_gib"))
+        yield warn(
+            f"{gib(free)} free (limit {needed})", words, "ps -eo rss,pid,user,cmd --sort=-rss | head", evidence=shown
+        )
     else:
         total = facts.host.memory_total_bytes
         yield ok(f"{gib(free)} free{f' of {gib(total)}' if total else ''}")
@@ -75,10 +78,11 @@ def disk(facts: Facts) -> Iterator[Finding]:
     name, free = min(told, key=lambda pair: pair[1])
     where = {".": "the working folder", "home": "envcheck's folder"}.get(name, name)
     if free < limit_bytes(facts, "host.disk.warn_gib"):
-        grade = Status.FAIL if free < limit_bytes(facts, "host.disk.fail_gib") else Status.WARN
+        fails = free < limit_bytes(facts, "host.disk.fail_gib")
+        needed = gib(limit_bytes(facts, f"host.disk.{'fail' if fails else 'warn'}_gib"))
         yield graded(
-            grade,
-            f"{gib(free)} free for {where}",
+            Status.FAIL if fails else Status.WARN,
+            f"{gib(free)} free for {where} (limit {needed})",
             "Free some, or work elsewhere.",
             "df -h .",
             "du -xh . | sort -h | tail",
@@ -94,18 +98,20 @@ def shm(facts: Facts) -> Iterator[Finding]:
     if facts.disks is None or there is None:
         yield not_told(facts, "ask disks")
     elif there < limit_bytes(facts, "host.shm.warn_gib") and facts.vendors:
-        grade = Status.FAIL if there < limit_bytes(facts, "host.shm.fail_gib") else Status.WARN
+        fails = there < limit_bytes(facts, "host.shm.fail_gib")
+        seen = f"/dev/shm holds {gib(there)} (limit {gib(limit_bytes(facts, 'host.shm.warn_gib'))})"
         inside = in_container(facts)
         size = f"--shm-size={ADVISED_SHM_GIB}g"
         how = f"Start the container anew with {size} or --ipc=host" if inside else "Make it larger"
         words = f"{how}: a full one ends a training with a bus error."
         fix = () if inside else (f"sudo mount -o remount,size={ADVISED_SHM_GIB}G /dev/shm",)
-        yield graded(grade, f"/dev/shm holds {gib(there)}", words, *fix, evidence=_shm(there))
+        yield graded(Status.FAIL if fails else Status.WARN, seen, words, *fix, evidence=_shm(there))
     elif there < limit_bytes(facts, "host.shm.fail_gib"):
         words = "Make it larger for a large job (docker: --shm-size=8g); a small one on the CPU has enough."
         fix = () if in_container(facts) else ("sudo mount -o remount,size=8G /dev/shm",)
         # A job that wants more fails, and says how much.
-        yield told_by("job.shm", warn(f"/dev/shm holds {gib(there)}", words, *fix, evidence=_shm(there)))
+        seen = f"/dev/shm holds {gib(there)} (limit {gib(limit_bytes(facts, 'host.shm.fail_gib'))})"
+        yield told_by("job.shm", warn(seen, words, *fix, evidence=_shm(there)))
     else:
         yield ok(gib(there))
 
@@ -120,7 +126,8 @@ def open_files(facts: Facts) -> Iterator[Finding]:
         words = "Raise it in the shell or service that trains, a container's with --ulimit nofile=65536."
         raised = max(hard, soft) if 0 <= hard < 65536 else 65536
         shown = figures("getrlimit", open_files_soft=soft, open_files_hard=facts.limits.open_files_hard)
-        yield warn(f"at most {soft} open files", words, f"ulimit -n {raised}", evidence=shown)
+        least = limit(facts, "host.open_files.warn_count")
+        yield warn(f"at most {soft} open files (limit {least:g})", words, f"ulimit -n {raised}", evidence=shown)
     else:
         yield ok("unlimited" if soft < 0 else f"{soft} open files")
 
@@ -135,7 +142,8 @@ def memlock(facts: Facts) -> Iterator[Finding]:
     elif 0 <= soft < limit_bytes(facts, "host.memlock.warn_gib"):
         words = "Raise it (docker: --ulimit memlock=-1) for RDMA between hosts; one host alone can do without."
         shown = figures("getrlimit", memlock_soft_bytes=soft)
-        yield warn(f"at most {gib(soft)} locked", words, "ulimit -l unlimited", evidence=shown)
+        least = gib(limit_bytes(facts, "host.memlock.warn_gib"))
+        yield warn(f"at most {gib(soft)} locked (limit {least})", words, "ulimit -l unlimited", evidence=shown)
     else:
         yield ok("unlimited" if soft < 0 else f"{gib(soft)} may be locked")
 
