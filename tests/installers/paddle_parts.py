@@ -18,6 +18,76 @@ from tests.launch.fake_cards import compiled
 CACHE = Path(os.environ.get("ENVCHECK_TEST_CACHE") or Path(__file__).parents[1] / ".cache").absolute()
 PADDLE = "paddlepaddle==3.1.0"
 NUMPY = "numpy>=1.21,<2.4"
+# Paddle and a plugin of ours in a container: a recipe without its jobs, and a job of it.
+BOXED = """
+name = "{recipe}"
+title = "Paddle and its plugin in a container"
+device = "{device}"
+framework = "envcheck"
+models = ["{model}"]
+source = "a test"
+interpreter = "python3"
+python = ">=3.9"
+workdir = "/"
+[hardware]
+product = "cards that are not there"
+source = "a test"
+cards = {cards}
+[image.references]
+x86_64 = "{image}"
+[container]
+name = "{container}"
+network = "host"
+privileged = true
+shm_size = "1g"
+environment = {{ PIP_BREAK_SYSTEM_PACKAGES = "1" }}
+source = "a test"
+[environment]
+FAKE_DEVICES = "16"
+FLAGS_use_stride_kernel = "0"
+{environment}
+[[packages]]
+name = "numpy"
+specifier = ">=1.21,<2.4"
+index = "{index}"
+[[packages]]
+name = "paddlepaddle"
+specifier = "==3.1.0"
+index = "{index}"
+[[packages]]
+name = "{plugin}"
+specifier = "==3.1.0"
+index = "{index}"
+"""
+LORA = """
+[[jobs]]
+method = "lora"
+title = "LoRA in two processes"
+source = "a test"
+processes = 2
+launcher = [
+  "{python}", "-m", "paddle.distributed.launch", "--npus", "{devices}", "--log_dir", "{log_dir}", "{program}",
+]
+arguments = [
+  "--device", "npu", "--steps", "5",
+  "--output", "{output}", "--batch", "2", "--seq", "16", "--data", "{data}",
+]
+steps = { max = 5 }
+data = ["{data}"]
+outputs = ["{output}"]
+"""
+TWO_NPUS = """
+OMP_NUM_THREADS = "1"
+PADDLE_XCCL_BACKEND = "npu"
+HCCL_IF_BASE_PORT = "21000"
+"""
+
+
+def two_npu_recipe(model: str, image: str, container: str, index: str, environment: str = "") -> str:
+    """The recipe boxed-MODEL, whose job `lora` takes two NPUs."""
+    names = {"recipe": f"boxed-{model}", "model": model, "image": image, "container": container, "index": index}
+    more = {"device": "npu", "cards": 2, "plugin": "paddle-custom-npu", "environment": TWO_NPUS + environment}
+    return BOXED.format(**names, **more) + LORA
 
 
 def wheels(python: str) -> Path:

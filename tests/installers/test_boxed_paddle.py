@@ -18,45 +18,7 @@ from tests.tiers import thin_out
 pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[2]
-RECIPE = """
-name = "boxed-{kind}"
-title = "Paddle and its plugin in a container"
-device = "{device}"
-framework = "envcheck"
-models = ["boxed"]
-source = "a test"
-interpreter = "python3"
-python = ">=3.9"
-workdir = "/"
-[hardware]
-product = "cards that are not there"
-source = "a test"
-cards = 16
-[image.references]
-x86_64 = "{image}"
-[container]
-name = "envcheck-test-{kind}"
-network = "host"
-privileged = true
-shm_size = "1g"
-environment = {{ PIP_BREAK_SYSTEM_PACKAGES = "1" }}
-source = "a test"
-[environment]
-FAKE_DEVICES = "16"
-FLAGS_use_stride_kernel = "0"
-{more}
-[[packages]]
-name = "numpy"
-specifier = ">=1.21,<2.4"
-index = "{index}"
-[[packages]]
-name = "paddlepaddle"
-specifier = "==3.1.0"
-index = "{index}"
-[[packages]]
-name = "{plugin}"
-specifier = "==3.1.0"
-index = "{index}"
+JOB = """
 [[jobs]]
 method = "lora"
 title = "none"
@@ -85,12 +47,13 @@ def provision(
     engine: Engine, image: str, index: Index, folder: Path, device: str, more: str = ""
 ) -> subprocess.CompletedProcess[str]:
     _, plugin, backend = KINDS[device]
-    text = RECIPE.format(
-        kind=device, device=device, image=image, index=index.url, plugin=plugin, more=f"{backend}\n{more}"
+    names = {"recipe": f"boxed-{device}", "container": f"envcheck-test-{device}", "plugin": plugin, "model": "boxed"}
+    text = paddle_parts.BOXED.format(
+        **names, device=device, cards=16, image=image, index=index.url, environment=f"{backend}\n{more}"
     )
     recipes = folder / "recipes"
     recipes.mkdir(exist_ok=True)
-    (recipes / "boxed.toml").write_text(text)
+    (recipes / "boxed.toml").write_text(text + JOB)
     words = ("provision", "--recipe", f"boxed-{device}", "--recipes", str(recipes))
     return envcheck(engine, folder, device, *words, "--as-published")  # the engine's own host has no such nodes
 

@@ -25,65 +25,6 @@ pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
 NAME = "envcheck-test-train"
 SECRET = "s3cr3t-of-the-test"
-RECIPE = """
-name = "boxed-train"
-title = "Our tiny model in a container"
-device = "npu"
-framework = "envcheck"
-models = ["boxed"]
-source = "a test"
-interpreter = "python3"
-python = ">=3.9"
-workdir = "/"
-[hardware]
-product = "cards that are not there"
-source = "a test"
-cards = 2
-[image.references]
-x86_64 = "{image}"
-[container]
-name = "{name}"
-network = "host"
-privileged = true
-shm_size = "1g"
-environment = {{ PIP_BREAK_SYSTEM_PACKAGES = "1" }}
-source = "a test"
-[environment]
-FAKE_DEVICES = "16"
-FLAGS_use_stride_kernel = "0"
-OMP_NUM_THREADS = "1"
-PADDLE_XCCL_BACKEND = "npu"
-HCCL_IF_BASE_PORT = "21000"
-HF_TOKEN = "{secret}"
-[[packages]]
-name = "numpy"
-specifier = ">=1.21,<2.4"
-index = "{index}"
-[[packages]]
-name = "paddlepaddle"
-specifier = "==3.1.0"
-index = "{index}"
-[[packages]]
-name = "paddle-custom-npu"
-specifier = "==3.1.0"
-index = "{index}"
-[[jobs]]
-method = "lora"
-title = "LoRA in two processes"
-source = "a test"
-processes = 2
-launcher = [
-  "{{python}}", "-m", "paddle.distributed.launch", "--npus", "{{devices}}", "--log_dir", "{{log_dir}}", "{{program}}",
-]
-arguments = [
-  "--device", "npu", "--steps", "5",
-  "--output", "{{output}}", "--batch", "2", "--seq", "16", "--data", "{{data}}",
-]
-steps = {{ max = 5 }}
-data = ["{{data}}"]
-outputs = ["{{output}}"]
-"""
-
 KILL = """for p in /proc/[0-9]*; do
 tr '\\0' '\\n' <$p/environ | grep -qx PADDLE_TRAINER_ID=1 && kill -9 ${p#/proc/}
 done 2>/dev/null; true"""
@@ -152,7 +93,7 @@ def trainer(
     paddle_parts.plugin_wheel(wheels, "paddle-custom-npu", "3.1.0", paddle_environment, "npu", folder / "plugin")
     with serving(wheels) as served:
         (folder / "recipes").mkdir()
-        text = RECIPE.format(image=python_image, name=NAME, index=served.url, secret=SECRET)
+        text = paddle_parts.two_npu_recipe("train", python_image, NAME, served.url, f'HF_TOKEN = "{SECRET}"')
         (folder / "recipes" / "boxed.toml").write_text(text)
         made = Trainer(engine, folder)
         try:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pexpect
-import psutil
 
-from tests.installers.drivers.driver_helpers import archive
+from tests.installers.drivers.driver_helpers import archive, installer_processes, is_all_gone
 
 ROOT = Path(__file__).parents[3]
 COMMAND = """
@@ -138,21 +137,10 @@ class Bench:
         return [entry["event"] for entry in self.journal()]
 
     def nothing_left(self) -> bool:
-        """No process of the installer's, and nothing of what it unpacked."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            if not self.processes() and not list(self.scratch.iterdir()):
-                return True
-            time.sleep(0.05)
-        return False
+        return is_all_gone(self.root, self.scratch)
 
     def processes(self) -> list[int]:
-        found = psutil.process_iter(["pid", "cmdline", "cwd"])
-        return [
-            p.info["pid"]
-            for p in found
-            if str(self.root) in " ".join(p.info["cmdline"] or []) or str(self.scratch) in (p.info["cwd"] or "")
-        ]
+        return installer_processes(self.root, self.scratch)
 
     def interrupted(self, *more: str, sign: signal.Signals) -> int:
         """The exit code of a run that was told to stop in the midst of the dialogue."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import shutil
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -133,18 +137,41 @@ class Bench:
         return self.kept[-1].said
 
     def nothing_left(self) -> bool:
-        """No process of the installer's, and nothing of what it unpacked."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            if not self.processes() and not list(self.scratch.iterdir()):
-                return True
-            time.sleep(0.05)
-        return False
+        return is_all_gone(self.root, self.scratch)
 
     def processes(self) -> list[int]:
-        found = []
-        for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
-            words = " ".join(process.info["cmdline"] or [])
-            if str(self.root) in words or str(self.scratch) in (process.info["cwd"] or ""):
-                found.append(process.info["pid"])
-        return found
+        return installer_processes(self.root, self.scratch)
+
+
+def installer_processes(root: Path, scratch: Path) -> list[int]:
+    """Those that name the installer's folder, or stand where it unpacks."""
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
+        if str(root) in " ".join(process.info["cmdline"] or []) or str(scratch) in (process.info["cwd"] or ""):
+            found.append(process.info["pid"])
+    return found
+
+
+def is_all_gone(root: Path, scratch: Path) -> bool:
+    """No process of the installer's, and nothing of what it unpacked."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if not installer_processes(root, scratch) and not list(scratch.iterdir()):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@contextmanager
+def published(file: Path) -> Iterator[str]:
+    """The address of the file on a vendor's server."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(file.parent)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/{file.name}"
+    server.shutdown()
+    server.server_close()

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pexpect
 import pytest
 
 from tests.installers.drivers.driver_command import ROOT, Bench
-from tests.installers.drivers.driver_helpers import archive, needs_makeself
+from tests.installers.drivers.driver_helpers import archive, needs_makeself, published
 
 pytestmark = pytest.mark.slow
 
@@ -275,16 +272,8 @@ def test_interrupted_at_the_licence(bench: Bench) -> None:
 @pytest.fixture
 def vendor(bench: Bench) -> Iterator[str]:
     """A vendor's server that publishes the file."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(bench.file.parent)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/{bench.file.name}"
-    server.shutdown()
-    server.server_close()
+    with published(bench.file) as address:
+        yield address
 
 
 def test_fetched(vendor: str, bench: Bench) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import json
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from installers.locks import lockfile
 from tests.installers.drivers.driver_command import COMMAND, Bench
-from tests.installers.drivers.driver_helpers import archive, needs_makeself
+from tests.installers.drivers.driver_helpers import archive, needs_makeself, published
 from tests.installers.provision_helpers import until
 
 pytestmark = pytest.mark.slow
@@ -139,16 +136,8 @@ def test_cut_behind_the_installer(bench: Bench) -> None:
 @pytest.fixture
 def vendor(bench: Bench) -> Iterator[str]:
     """A vendor's server that publishes the file, and no sum of it."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(bench.file.parent)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/{bench.file.name}"
-    server.shutdown()
-    server.server_close()
+    with published(bench.file) as address:
+        yield address
 
 
 def test_fetched_without_a_published_sum(vendor: str, bench: Bench, tmp_path: Path) -> None:

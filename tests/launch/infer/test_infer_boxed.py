@@ -23,77 +23,22 @@ pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[3]
 NAME = "envcheck-test-infer"
-RECIPE = """
-name = "boxed-talk"
-title = "Our tiny model in a container"
-device = "npu"
-framework = "envcheck"
-models = ["talk"]
-source = "a test"
-interpreter = "python3"
-python = ">=3.9"
-workdir = "/"
-[hardware]
-product = "cards that are not there"
-source = "a test"
-cards = 2
-[image.references]
-x86_64 = "{image}"
-[container]
-name = "{name}"
-network = "host"
-privileged = true
-shm_size = "1g"
-environment = {{ PIP_BREAK_SYSTEM_PACKAGES = "1" }}
-source = "a test"
-[environment]
-FAKE_DEVICES = "16"
-HCCL_IF_BASE_PORT = "21000"
-FLAGS_use_stride_kernel = "0"
-OMP_NUM_THREADS = "1"
-PADDLE_XCCL_BACKEND = "npu"
-[[packages]]
-name = "numpy"
-specifier = ">=1.21,<2.4"
-index = "{index}"
-[[packages]]
-name = "paddlepaddle"
-specifier = "==3.1.0"
-index = "{index}"
-[[packages]]
-name = "paddle-custom-npu"
-specifier = "==3.1.0"
-index = "{index}"
-[[jobs]]
-method = "lora"
-title = "LoRA in two processes"
-source = "a test"
-processes = 2
-launcher = [
-  "{{python}}", "-m", "paddle.distributed.launch", "--npus", "{{devices}}", "--log_dir", "{{log_dir}}", "{{program}}",
-]
-arguments = [
-  "--device", "npu", "--steps", "5",
-  "--output", "{{output}}", "--batch", "2", "--seq", "16", "--data", "{{data}}",
-]
-steps = {{ max = 5 }}
-data = ["{{data}}"]
-outputs = ["{{output}}"]
+CHATS = """
 [[jobs]]
 method = "chat"
 title = "a talk"
 source = "a test"
-launcher = ["{{python}}", "{{program}}"]
-arguments = ["--device", "npu", "--chat", "{{adapter}}"]
-requires = ["{{adapter}}/about.json", "{{adapter}}/weights.npz"]
+launcher = ["{python}", "{program}"]
+arguments = ["--device", "npu", "--chat", "{adapter}"]
+requires = ["{adapter}/about.json", "{adapter}/weights.npz"]
 [[jobs]]
 method = "chat"
 variant = "standin"
 title = "a stand-in that never answers"
 source = "a test"
-launcher = ["{{python}}", "/talk/talkers.py", "llamafactory", "silent", "llamafactory-cli", "chat"]
-environment = {{ HEARD = "/tmp/heard" }}
-requires = ["{{adapter}}/about.json"]
+launcher = ["{python}", "/talk/talkers.py", "llamafactory", "silent", "llamafactory-cli", "chat"]
+environment = { HEARD = "/tmp/heard" }
+requires = ["{adapter}/about.json"]
 """
 
 
@@ -141,8 +86,8 @@ def talker(
     paddle_parts.plugin_wheel(wheels, "paddle-custom-npu", "3.1.0", paddle_environment, "npu", folder / "plugin")
     with serving(wheels) as served:
         (folder / "recipes").mkdir()
-        text = RECIPE.format(image=python_image, name=NAME, index=served.url)
-        (folder / "recipes" / "boxed.toml").write_text(text)
+        recipe = paddle_parts.two_npu_recipe("talk", python_image, NAME, served.url)
+        (folder / "recipes" / "boxed.toml").write_text(recipe + CHATS)
         made = Talker(engine, folder)
         try:
             done = made.run("provision", "--recipe", "boxed-talk", "--yes", "--as-published")
