@@ -90,9 +90,9 @@ def run_plan(asked: ProvisionRequest) -> int:
     if outcome.declined:
         _tell(asked, plan, "declined", outcome, shown=True)
         return errors.UNFIT
-    _tell(asked, plan, "done" if outcome.performed else _finished(plan), outcome, shown=bool(plan.steps))
     if asked.lock_file:
         lock_notes.export(asked.folder, asked.recipe, Path(asked.lock_file))
+    _tell(asked, plan, "done" if outcome.performed else _finished(plan), outcome, shown=bool(plan.steps))
     return _code(asked, plan)
 
 
@@ -182,6 +182,8 @@ def _undo(asked: ProvisionRequest) -> int:
             if not sys.stdin.isatty():
                 raise UsageError("there is nobody to ask", "add --yes to remove it")
             if not click.confirm(say("Remove it?"), err=asked.as_json):
+                if asked.as_json:
+                    click.echo(json.dumps(as_values(_empty_plan(asked), "declined") | {"removes": what}, indent=1))
                 return errors.UNFIT
         with heard_by(interrupt):
             told = undo.undo(asked.folder)

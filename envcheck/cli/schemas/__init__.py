@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from envcheck.cli.schemas import check_documents, job_documents, run_documents, version_documents
+from envcheck.cli.schemas import check_documents, job_documents, other_documents, run_documents, version_documents
 from envcheck.cli.schemas.generate import make_schema
 from envcheck.core.errors import UsageError
 from envcheck.core.model import Document
@@ -23,6 +23,7 @@ DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
     **version_documents.DOCUMENTS,
     **job_documents.DOCUMENTS,
     **run_documents.DOCUMENTS,
+    **other_documents.DOCUMENTS,
 }
 
 

@@ -164,6 +164,20 @@ class RunCards(Keys):
     seconds: float = maybe()
 
 
+class TalksWith(Keys):
+    run: str | None
+    weights: str | None
+
+
+class TalkValues(Keys):
+    how: str
+    question: str
+    answer: str
+    ready_s: float | None
+    answer_s: float | None
+    lines: list[str]
+
+
 class RunDocument(Keys, like=NumberedDocument):
     recipe: str = maybe()
     model: str = maybe()
@@ -204,6 +218,8 @@ class RunDocument(Keys, like=NumberedDocument):
     error: str | None = maybe()
     checkpoints: list[Any] | None = maybe()
     diagnoses: list[Any] | None = maybe()
+    talks_with: TalksWith = maybe("of infer: the run or the weights")
+    talk: TalkValues | None = maybe("of infer --ask")
     exit_code: int = maybe()
     next: str = maybe(NEXT)
 
@@ -234,6 +250,6 @@ DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {
     "train": ("envcheck train --dry-run --json", TrainDocument, {}),
     "train-hosts": ("envcheck train --hosts --json", TrainHostsDocument, {}),
     **submission_documents.DOCUMENTS,
-    "run": ("envcheck train --json, and envcheck runs show ID --json", RunDocument, RUN),
+    "run": ("envcheck train --json, envcheck infer --json, and envcheck runs show ID --json", RunDocument, RUN),
     "runs": ("envcheck runs --json", RunsDocument, {}),
 }

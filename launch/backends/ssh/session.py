@@ -78,7 +78,7 @@ def train(asked: NodesRequest) -> int:
     }
     shut = any(f.status is Status.FAIL for told in found.values() for f in told)
     if stops.count:
-        return errors.INTERRUPTED
+        raise KeyboardInterrupt
     if asked.gates or shut:
         return _told(asked, found, shut)
     print_findings(found, Status.UNKNOWN)

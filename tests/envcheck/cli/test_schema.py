@@ -30,6 +30,15 @@ NPU_PLAN = ("plan", "--device", "npu", "--model", "21b", "--method", "sft", *CAR
 COMMANDS = (
     *(("doctor", machine, ("doctor", "--json")) for machine in ("atlas-800t-a2", "bi-v150x8", "h200x8", "cpu")),
     ("doctor", "atlas-800t-a2", ("doctor", "--json", "--strict", "--model", "21b", "--method", "lora")),
+    ("completion", "", ("completion", "bash", "--json")),
+    ("schemas", "", ("schema", "--json")),
+    ("lint-rules", "", ("lint", "--list-rules", "--json")),
+    ("snapshot-file", "cpu", ("snapshot", "-o", "recording", "--json")),
+    ("simulate-folder", "", ("simulate", "cpu", "--keep", "folder", "--json")),
+    ("slurm-prolog", "h200x8", ("slurm", "prolog", "--json")),
+    ("slurm-script", "", ("slurm", "prolog", "--as-script", "--json")),
+    ("infer", "", ("infer", "--model", "qwen-7b", "--framework", "swift", "--dry-run", "--json")),
+    ("run", "atlas-800t-a2", ("infer", "--recipe", "qwen-7b-npu-swift", "--ask", "Who?", "--json")),
     ("error", "", ("doctor", "--replay", "no-such-file", "--json")),
     ("doctor-checks", "", ("doctor", "--list-checks", "--json")),
     ("doctor-thresholds", "", ("doctor", "--show-thresholds", "--json")),
@@ -67,7 +76,7 @@ COMMANDS = (
     ("lint", "", ("lint", str(ROOT / "tests/data/golden/train_qwen-7b_swift_infer.0.sh"), "--json")),
 )
 # An image is fetched; the others are tried in test_pyz, test_fleet, test_fleet_provision and test_fleet_train.
-UNTRIED = {"bundle", "fleet", "provision-hosts", "pyz", "train-hosts"}
+UNTRIED = {"bundle", "fleet", "provision-hosts", "pyz", "train-hosts", "snapshot-hosts", "slurm-verdict"}
 PARTS = ("job",)  # of other documents
 
 

@@ -92,8 +92,8 @@ def test_journal_is_written_before_the_deed(home: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--replay", "x.json"), "not a recording"),
-        (("--json",), "leave --json out"),
+        (("--replay", "x.json"), "--replay cannot be combined with --fix"),
+        (("--json",), "--json cannot be combined with --fix"),
     ],
 )
 def test_refusals(home: Path, more: tuple[str, ...], words: str) -> None:

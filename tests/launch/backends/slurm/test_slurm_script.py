@@ -348,7 +348,7 @@ def test_a_job_that_is_not_put_back(
         seen(tmp_path, node, *(("gate.devices",) if node in bad else ()))
     around = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_RESTART_COUNT": restarts}
 
-    assert verdict.verdict(tmp_path, True, False, around) == 1
+    assert verdict.verdict(tmp_path, True, False, around).closed
     assert words in capsys.readouterr().err
 
 
