@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from envcheck.checks.results import merge_parts
 from envcheck.collect.fact_reader import read_facts
 from envcheck.core.facts import Facts
-from envcheck.core.language.findings import localised as in_language
 from envcheck.core.model import Answer, Finding
 from envcheck.fleet import clocks, connectivity, consistency, majority
 from envcheck.fleet.host_summary import Own
@@ -78,11 +77,3 @@ def _named(odd: Iterable[Odd]) -> dict[str, tuple[Finding, ...]]:
         for host in one.hosts:
             by_host.setdefault(host, []).append(one.finding)
     return {host: tuple(merge_parts(found)) for host, found in by_host.items()}
-
-
-def localised(report: Report) -> Report:
-    """In the language that a person has chosen."""
-    hosts = (
-        replace(h, findings=tuple(in_language(h.findings)), outlier=tuple(in_language(h.outlier))) for h in report.hosts
-    )
-    return replace(report, hosts=tuple(hosts), shared=tuple(in_language(report.shared)))

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from envcheck.core.facts import Facts
+from envcheck.core.language.findings import localised
 from envcheck.core.model import Finding, Status
 from envcheck.report.style import Style
 
@@ -94,6 +95,14 @@ class Report:
     def findings(self) -> list[Finding]:
         """What the verdict is of."""
         return [*(f for host in self.hosts for f in host.findings), *self.shared]
+
+    def localised(self) -> Report:
+        """In the language that a person has chosen."""
+        hosts = (
+            replace(host, findings=tuple(localised(host.findings)), outlier=tuple(localised(host.outlier)))
+            for host in self.hosts
+        )
+        return replace(self, hosts=tuple(hosts), shared=tuple(localised(self.shared)))
 
 
 @dataclass(frozen=True)

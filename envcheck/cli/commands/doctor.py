@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from envcheck import settings
+from envcheck.cli.commands import report_output
 from envcheck.cli.doctor_options import (
     KINDS,
     DeepOptions,
@@ -74,7 +74,7 @@ def doctor(request: ListOptions | UndoFixOptions | ExamineOptions) -> int:
     if isinstance(request, FixOptions):
         return _fix(request, site)
     assert isinstance(request, ReportOptions)
-    written_as = _format(request)
+    written_as = report_output.choose_format(request.format, request.as_json, request.output)
     seen = _examined(request, site)
     if isinstance(request, DeepOptions) and request.dry_run:
         return _deep_shown(request, seen, site)
@@ -100,51 +100,25 @@ def _fix(request: FixOptions, site: Settings) -> int:
 def _watch(request: WatchOptions, site: Settings) -> int:
     import sys
 
-    from envcheck.core.language.findings import localised
     from envcheck.report import HostReport, Report, watch
 
     def look() -> Report:
         seen = _examined(request, site)
         found = _findings(request, seen, site)
-        return _of_job(Report((HostReport(localised(found), seen.facts),), strict=request.strict), request, seen, found)
+        about = Report((HostReport(found, seen.facts),), strict=request.strict)
+        return _of_job(about, request, seen, found).localised()
 
     watch.refuse(sys.stdout.isatty())
     return watch.watch(look, request.watch)
 
 
-def _format(request: ReportOptions) -> str:
-    """What the report is written as; refused before the machine is asked where that, or its place, cannot be."""
-    if request.output is None and not (request.format or request.as_json):
-        return "table"
-    from envcheck.report import formats, write
-
-    if request.output and request.output != "-":
-        write.check(Path(request.output))
-    return formats.chosen(request.format, request.as_json, request.output)
-
-
 def _report(request: ReportOptions, written_as: str, findings: list[Finding], seen: ExaminedMachine) -> int:
     """Print or write it; the exit code."""
-    import datetime
+    from envcheck.report import HostReport, Report, exit_code
 
-    from envcheck.core import language
-    from envcheck.core.language.findings import localised
-    from envcheck.report import HostReport, Report, Style, exit_code, formats, screen, write
-
-    if written_as == "json":
-        language.for_a_program()
-    file = None if request.output in (None, "-") else Path(str(request.output))
-    style = Style(width=screen.WIDEST) if file else screen.style()
-    now = datetime.datetime.now(datetime.timezone.utc)
-    host = HostReport(localised(findings), seen.facts)
-    about = Report((host,), strict=request.strict, style=style, lang=language.chosen(), made=now)
+    about = Report((HostReport(findings, seen.facts),), strict=request.strict)
     report = _of_job(about, request, seen, findings if written_as in WITH_NEXT else None)
-    text = formats.render(written_as, report)
-    if file:
-        write.write(file, text)
-        click.echo(language.say(f"envcheck: the report is in {file}"), err=True)
-    else:
-        click.echo(text if written_as == "table" else text.encode(), nl=False)  # a page says itself that it is UTF-8
+    report_output.write_report(report, written_as, request.output)
     return exit_code(findings, request.strict)
 
 

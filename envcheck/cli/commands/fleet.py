@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[Finding]]) -> int:
     """Ask or replay all, judge each, vote, report; the exit code."""
+    from dataclasses import replace
     from pathlib import Path
 
-    from envcheck.cli.commands import fleet_between, fleet_report
+    from envcheck.cli.commands import fleet_between, report_output
     from envcheck.fleet import evaluate
     from envcheck.report import formats
     from envcheck.report.summary import exit_code
@@ -29,13 +30,13 @@ def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[
         from envcheck.checks import custom
 
         checks.named((*asked["only"], *asked["skip"]), custom.checks(site))
-    form = fleet_report.chosen(asked)
+    form = report_output.choose_format(asked["format"], asked["as_json"], asked["output"])
     fleet_between.refuse(asked)
     bench = evaluate.Bench(judge, asked["device"], form in formats.WITH_FACTS)
     replay = asked["replay"]
     hosts = _replayed(Path(replay), bench) if replay else each_asked(asked, bench.said, site.questions)
-    report = evaluate.compare_hosts(hosts, fleet_between.told(asked, hosts))
-    fleet_report.write_report(asked, report, form)
+    report = replace(evaluate.compare_hosts(hosts, fleet_between.told(asked, hosts)), strict=asked["strict"])
+    report_output.write_report(report, form, asked["output"])
     return exit_code(report.findings, asked["strict"])
 
 

@@ -18,7 +18,7 @@ from defusedxml import ElementTree
 
 from envcheck.checks import custom
 from envcheck.cli import schemas
-from envcheck.cli.commands import doctor
+from envcheck.cli import doctor_options
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.model import Finding, Remedy, Status
@@ -305,7 +305,7 @@ def test_no_control_characters(name: str) -> None:
 
 def test_formats_of_the_command_line() -> None:
     """The command line offers what the table has."""
-    assert tuple(FORMATS) == doctor.FORMATS
+    assert tuple(FORMATS) == doctor_options.FORMATS
 
 
 @pytest.mark.parametrize(
