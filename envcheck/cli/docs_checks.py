@@ -1,4 +1,4 @@
-"""docs/checks/: python -m envcheck.checks docs/checks"""
+"""docs/checks/: python -m envcheck.cli.docs_checks docs/checks"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from envcheck.deep import table
 from envcheck.report.summary import TITLES
 
 ALL = (*CHECKS, *table.checks())
-MADE = "Made from the table of checks by `python -m envcheck.checks docs/checks`."
+MADE = "Made from the table of checks by `python -m envcheck.cli.docs_checks docs/checks`."
 
 
 def pages() -> dict[str, str]:

@@ -292,7 +292,7 @@ def test_every_check_says_when_and_what_to_do() -> None:
 
 
 def test_pages_of_checks_are_current(request: pytest.FixtureRequest) -> None:
-    """docs/checks is what the table says, a page an area: python -m envcheck.checks docs/checks"""
+    """docs/checks is what the table says, a page an area: python -m envcheck.cli.docs_checks docs/checks"""
     folder = request.config.rootpath / "docs" / "checks"
 
     assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == pages()
