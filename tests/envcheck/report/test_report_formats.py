@@ -17,8 +17,7 @@ import pytest
 from defusedxml import ElementTree
 
 from envcheck.checks import custom
-from envcheck.cli import schemas
-from envcheck.cli import doctor_options
+from envcheck.cli import doctor_options, schemas
 from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.model import Finding, Remedy, Status
