@@ -19,10 +19,6 @@ def votes(told: Mapping[str, Mapping[str, Values]]) -> list[Vote]:
     return [vote for line, said in by_line.items() for vote in _line(line, said)]
 
 
-def findings(found: Iterable[Vote]) -> list[Finding]:
-    return [one.finding for one in odd(found)]
-
-
 def odd(found: Iterable[Vote]) -> list[Odd]:
     """What is not agreed, the odd hosts first; subjects that split the hosts alike (packages) are told together."""
     groups: dict[tuple[str, tuple[tuple[str, ...], ...]], list[Vote]] = {}

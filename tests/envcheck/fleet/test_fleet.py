@@ -257,14 +257,14 @@ def test_no_majority() -> None:
     found = vote(n4=new, n5=new, n6=new)["kernel"]
 
     assert found.most is None
-    assert majority.findings([found])[0].seen == "kernel: 5.10 on n[1-3], 6.1 on n[4-6]"
+    assert majority.odd([found])[0].finding.seen == "kernel: 5.10 on n[1-3], 6.1 on n[4-6]"
 
 
 def test_packages_that_differ_alike() -> None:
     """A host with another set of packages is one finding, however many there are."""
     many = {f"package-{n}": "1" for n in range(40)}
     other = replace(PLAIN, packages=Packages("3.10.14", "", {**many, "torch": "2.5.1", "numpy": "1.26.4"}))
-    found = [f for f in majority.findings(vote(n4=other).values()) if f.name == "fleet.packages"]
+    found = [o.finding for o in majority.odd(vote(n4=other).values()) if o.finding.name == "fleet.packages"]
 
     assert len(found) == 1
     assert "37 more differ so" in found[0].seen
