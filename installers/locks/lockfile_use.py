@@ -1,24 +1,17 @@
-"""What a lock means for a provisioning: the recipe narrowed to it, pip's hashed lines, and the first difference.
-
-Pure, but for the reading of a pip report's text.
-"""
+"""What a lock means for a provisioning: the recipe narrowed to it, pip's hashed lines, and the first difference."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
-import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from envcheck.core.errors import EnvcheckError, StepError
+from envcheck.core.errors import EnvcheckError
 from envcheck.core.versions import same_release
-from installers.locks.lockfile import Commit, DriverFile, Image, Lock, Wheel, recipe_hash
+from installers.locks.lockfile import DriverFile, Image, Lock, recipe_hash
 from installers.recipes.recipe import Checkout, Package, Recipe
 
 NEXT = "without --locked the recipe's own range is installed, and a new lock written"
@@ -176,28 +169,3 @@ def demand(found: Iterable[str]) -> None:
     """LockError with the first difference."""
     for difference in found:
         raise LockError(difference, NEXT)
-
-
-def wheels_of_report(text: str, index: str = "") -> tuple[tuple[Wheel, ...], tuple[Commit, ...]]:
-    """Files and commits in pip's JSON report (pip install --report FILE, from pip 22.2 on; with --dry-run
-    --ignore-installed it tells everything and installs nothing)."""
-    try:
-        said = json.loads(text)
-        items = said["install"]
-        read = [_item(item, index) for item in items]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
-        why = f"{type(err).__name__} {err}"[:100]
-        raise StepError(f"pip's report is not what pip 22.2 and newer write: {why}", "upgrade pip") from None
-    return tuple(w for w in read if isinstance(w, Wheel)), tuple(c for c in read if isinstance(c, Commit))
-
-
-def _item(item: Mapping[str, Any], index: str) -> Wheel | Commit:
-    about, source = item["metadata"], item["download_info"]
-    if "vcs_info" in source:
-        return Commit(str(source["url"]), str(source["vcs_info"]["commit_id"]))
-    archive = source["archive_info"]
-    digest = archive.get("hashes", {}).get("sha256") or str(archive.get("hash", "")).removeprefix("sha256=")
-    if not re.fullmatch(r"[0-9a-f]{64}", digest):
-        raise ValueError(f"{about['name']} has no sha256")
-    file = PurePosixPath(urllib.parse.unquote(urllib.parse.urlsplit(source["url"]).path)).name
-    return Wheel(str(about["name"]), str(about["version"]), file, digest, index)
