@@ -128,7 +128,7 @@ class HostsOptions(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetOptions(HostsOptions):
+class FleetOptions(HostsOptions, DeviceOption):
     """Which hosts, how many at once, and how long each may take."""
 
     deadline: float = option(

@@ -38,13 +38,12 @@ def render(name: str, report: Report) -> str:
 
 def chosen(name: str | None, as_json: bool, out: str | None) -> str:
     """The format that is meant by --format, --json and the file's ending; UsageError where they disagree."""
-    if as_json and name not in (None, "json"):
+    to_file = out is not None and out != "-"
+    if as_json and not to_file and name not in (None, "json"):
         raise UsageError(f"--json and --format {name} ask for two formats", "leave one of them out")
-    if name or as_json:
-        return name or "json"
-    if out is None or out == "-":
-        return "table"
-    fitting = [(end, name) for name, one in FORMATS.items() for end in one.endings if Path(out).name.endswith(end)]
-    if not fitting:
+    if name or not to_file:
+        return name or ("json" if as_json else "table")
+    fitting = [(end, name) for name, one in FORMATS.items() for end in one.endings if Path(str(out)).name.endswith(end)]
+    if not fitting and not as_json:
         raise UsageError(f"the ending of {out} means no format", f"add --format {'|'.join(FORMATS)}")
-    return max(fitting, key=lambda pair: len(pair[0]))[1]
+    return max(fitting, key=lambda pair: len(pair[0]), default=("", "json"))[1]

@@ -74,7 +74,7 @@ def doctor(request: ListOptions | UndoFixOptions | ExamineOptions) -> int:
     if isinstance(request, FixOptions):
         return _fix(request, site)
     assert isinstance(request, ReportOptions)
-    written_as = report_output.choose_format(request.format, request.as_json, request.output)
+    written_as = report_output.choose_format(request)
     seen = _examined(request, site)
     if isinstance(request, DeepOptions) and request.dry_run:
         return _deep_shown(request, seen, site)
@@ -87,8 +87,7 @@ def _judge_hosts(request: HostsReportOptions | ReplayOptions, site: Settings) ->
     def judge(found: Facts) -> list[Finding]:
         return _findings(request, _looking().completed(request, site, found), site)
 
-    unsaid = dict.fromkeys(("replay", "hosts", "hostfile", "between", "ports"))
-    return fleet.doctor(unsaid | vars(request), site, judge)
+    return fleet.doctor(request, site, judge)
 
 
 def _fix(request: FixOptions, site: Settings) -> int:
@@ -118,7 +117,7 @@ def _report(request: ReportOptions, written_as: str, findings: list[Finding], se
 
     about = Report((HostReport(findings, seen.facts),), strict=request.strict)
     report = _of_job(about, request, seen, findings if written_as in WITH_NEXT else None)
-    report_output.write_report(report, written_as, request.output)
+    report_output.write_report(request, report, written_as)
     return exit_code(findings, request.strict)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from envcheck.cli.doctor_options import HostsReportOptions, ReplayOptions
+from envcheck.cli.options import FleetOptions
 from envcheck.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,32 +18,32 @@ if TYPE_CHECKING:
     from envcheck.settings.site_settings import Settings
 
 
-def doctor(asked: dict[str, Any], site: Settings, judge: Callable[[Facts], list[Finding]]) -> int:
+def doctor(request: HostsReportOptions | ReplayOptions, site: Settings, judge: Callable[[Facts], list[Finding]]) -> int:
     """Ask or replay all, judge each, vote, report; the exit code."""
-    from dataclasses import replace
-    from pathlib import Path
-
     from envcheck.cli.commands import fleet_between, report_output
     from envcheck.fleet import evaluate
     from envcheck.report import formats
     from envcheck.report.summary import exit_code
 
-    if asked["only"] or asked["skip"]:
+    if request.only or request.skip:
         from envcheck import checks
         from envcheck.checks import custom
 
-        checks.named((*asked["only"], *asked["skip"]), custom.checks(site))
-    form = report_output.choose_format(asked["format"], asked["as_json"], asked["output"])
-    fleet_between.refuse(asked)
-    bench = evaluate.Bench(judge, asked["device"], form in formats.WITH_FACTS)
-    replay = asked["replay"]
-    hosts = _replayed(Path(replay), bench) if replay else each_asked(asked, bench.said, site.questions)
-    report = replace(evaluate.compare_hosts(hosts, fleet_between.told(asked, hosts)), strict=asked["strict"])
-    report_output.write_report(report, form, asked["output"])
-    return exit_code(report.findings, asked["strict"])
+        checks.named((*request.only, *request.skip), custom.checks(site))
+    form = report_output.choose_format(request)
+    fleet_between.refuse(request)
+    bench = evaluate.Bench(judge, request.device, form in formats.WITH_FACTS)
+    hosts = (
+        _replayed(request.replay, bench)
+        if isinstance(request, ReplayOptions)
+        else each_asked(request, bench.said, site.questions)
+    )
+    report = replace(evaluate.compare_hosts(hosts, fleet_between.told(request, hosts)), strict=request.strict)
+    report_output.write_report(request, report, form)
+    return exit_code(report.findings, request.strict)
 
 
-def each_asked(asked: dict[str, Any], each: Callable[[HostOutput], Any], questions: tuple[Question, ...]) -> list[Any]:
+def each_asked(request: FleetOptions, each: Callable[[HostOutput], Any], questions: tuple[Question, ...]) -> list[Any]:
     """What `each` makes of every host, in the hosts' order; made beside the asking, in one thread."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -48,8 +51,8 @@ def each_asked(asked: dict[str, Any], each: Callable[[HostOutput], Any], questio
     from envcheck.fleet import collector, hosts
     from envcheck.report import screen
 
-    names = hosts.chosen(asked["hosts"], asked["hostfile"], asked["exclude"])
-    errand = collector.CollectRequest(asked["device"], questions, asked["fanout"], asked["deadline"])
+    names = hosts.chosen(request.hosts, request.hostfile, request.exclude)
+    errand = collector.CollectRequest(request.device, questions, request.fanout, request.deadline)
     made: dict[str, Future[Any]] = {}
     pool = ThreadPoolExecutor(1)
     try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from envcheck.cli.doctor_options import HostsReportOptions, ReplayOptions
 from envcheck.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,27 +27,26 @@ STEPS = {
 }
 
 
-def refuse(asked: dict[str, Any]) -> None:
+def refuse(request: HostsReportOptions | ReplayOptions) -> None:
     """Before a host is asked."""
-    if asked["ports"]:
-        _ports(asked["ports"])
-    if asked["rank_table"]:
+    if isinstance(request, HostsReportOptions):
+        _ports(request.ports)
+    if request.rank_table:
         from envcheck.fleet import hccl_rank_table
 
-        hccl_rank_table.refuse(asked["rank_table"])
+        hccl_rank_table.refuse(request.rank_table)
 
 
-def told(asked: dict[str, Any], hosts: Sequence[Host]) -> list[Odd] | None:
+def told(request: HostsReportOptions | ReplayOptions, hosts: Sequence[Host]) -> list[Odd] | None:
     """None where nothing of this was asked: the fleet's rough look at the clocks counts then."""
-    if not asked["between"] and not asked["rank_table"]:
+    is_between = isinstance(request, HostsReportOptions) and request.between
+    if not is_between and not request.rank_table:
         return None
-    found = _tried(asked, hosts) if asked["between"] else _rough(hosts)
-    if asked["rank_table"]:
-        from pathlib import Path
-
+    found = _tried(request, hosts) if isinstance(request, HostsReportOptions) and is_between else _rough(hosts)
+    if request.rank_table:
         from envcheck.fleet import hccl_rank_table
 
-        found.append(hccl_rank_table.told(Path(asked["rank_table"]), {host.name: host.own for host in hosts}))
+        found.append(hccl_rank_table.told(Path(request.rank_table), {host.name: host.own for host in hosts}))
     return found
 
 
@@ -55,19 +56,21 @@ def _rough(hosts: Sequence[Host]) -> list[Odd]:
     return clocks.odd({host.name: host.offset for host in hosts if host.offset})
 
 
-def _tried(asked: dict[str, Any], hosts: Sequence[Host]) -> list[Odd]:
+def _tried(request: HostsReportOptions, hosts: Sequence[Host]) -> list[Odd]:
     from envcheck.core import process
     from envcheck.fleet.peers import peer_findings, peer_tests
 
     own = {host.name: host.own for host in hosts if host.own}
     if len(own) < 2:
         return [peer_findings.too_few(len(own))]
-    terms = peer_tests.Terms(asked["fanout"], asked["deadline"], _ports(asked["ports"]) if asked["ports"] else ())
+    terms = peer_tests.Terms(request.fanout, request.deadline, _ports(request.ports))
     with process.no_child_left(), _progress() as step:
         return peer_findings.findings(peer_tests.tried(own, terms, step))
 
 
-def _ports(text: str) -> tuple[int, ...]:
+def _ports(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
     from envcheck.core.derived.ports import port_list
 
     found = port_list(text)

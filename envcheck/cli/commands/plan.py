@@ -247,7 +247,7 @@ def _spread(request: LayoutOptions) -> Spread:
         known = read_facts(said.answers, request.device)
         return said.host, spread.read(known, request.device)
 
-    return spread.spread(dict(fleet.each_asked(dict(request.asked), read, ())))
+    return spread.spread(dict(fleet.each_asked(request, read, ())))
 
 
 def _machine(request: LayoutOptions, here: Facts | None) -> Machine:

@@ -80,7 +80,7 @@ def _record_hosts(request: SnapshotOptions) -> int:
             recording.write(folder / f"{said.host}.json", recording.dump(said.answers, request.device))
         return said.host, found
 
-    told = fleet.each_asked(vars(request), written, ())
+    told = fleet.each_asked(request, written, ())
     bad = [(host, found) for host, found in told if found.status in (Status.FAIL, Status.UNKNOWN)]
     for host, found in bad:
         said = ("envcheck", host, say(found.seen), *found.evidence[:1])  # ssh's word, else what it printed

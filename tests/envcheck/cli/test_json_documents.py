@@ -203,6 +203,14 @@ def test_a_verdict(words: str, expected: int, key: str, capsys: pytest.CaptureFi
     assert key in told
 
 
+def test_a_report_in_a_file(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    """-o FILE has its own format; the document stays on standard output."""
+    code, told, err = document(capsys, "doctor", "--only", "host.swap", "--json", "-o", "report.md")
+
+    assert told["exit_code"] == code and "report.md" in err
+    assert (place / "report.md").read_text("utf-8").startswith("#")
+
+
 def test_documents_are_english(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A program reads English whatever the locale, and a person the locale's language; --lang means both."""
     from envcheck.core import language

@@ -325,7 +325,12 @@ def test_ending_names_the_format(out: str, name: str) -> None:
     """The file's ending says the format, the longest that fits; --format wins over it."""
     assert formats.chosen(None, False, out) == name
     assert formats.chosen("junit", False, out) == "junit"
-    assert formats.chosen(None, True, out) == "json"
+    assert formats.chosen(None, True, out) == name  # the document of --json is on standard output
+
+
+def test_json_into_a_file_of_any_name() -> None:
+    """Where the ending says nothing, --json does."""
+    assert formats.chosen(None, True, "report") == "json"
 
 
 @pytest.mark.parametrize(("name", "as_json", "out"), [("html", True, None), (None, False, "a.pdf"), (None, False, "a")])
