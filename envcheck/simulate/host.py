@@ -28,6 +28,7 @@ def collectors(machine: Machine, simulation: VendorSimulation, now: float) -> Ma
             "executable": "/usr/bin/python3",
             "packages": dict(machine.packages),
             "requires": {},
+            "architecture": machine.host.architecture,
             "environments": {},
             "proofs": {},
         },

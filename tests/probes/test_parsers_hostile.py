@@ -39,10 +39,14 @@ def check(tool: str, text: str) -> None:
 
     assert document.tool == tool
     # Blanks, wrapping and control characters aside: a name may have been put together from two lines.
-    letters = "".join(c for c in text if c.isprintable() and not c.isspace())
+    letters = letters_of(text)
     for device in document.devices:
         for said in (device.bus_id, device.uuid, device.name):
-            assert said is None or "".join(said.split()) in letters, (said, text)
+            assert said is None or letters_of(said) in letters, (said, text)
+
+
+def letters_of(text: str) -> str:
+    return "".join(c for c in text if c.isprintable() and not c.isspace())
 
 
 @st.composite
