@@ -1,4 +1,4 @@
-"""The table of gates in docs/train.md: python -m launch.gates"""
+"""The table of gates in docs/train.md: python -m envcheck.cli.docs_gates"""
 
 from __future__ import annotations
 

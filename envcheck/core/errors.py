@@ -38,9 +38,3 @@ class StepError(EnvcheckError):
     """A provisioning or launch step failed; the journal names it."""
 
     code = STEP_FAILED
-
-
-class TrainingError(EnvcheckError):
-    """The training itself ended badly; its own code stands in the run record."""
-
-    code = TRAINING_FAILED

@@ -28,8 +28,6 @@ from installers.software.solver import PipAnswer, ResolvedPackage
 from installers.targets.target import VenvTarget
 from tests.installers.provision_helpers import Index, _Handler, serving, stock, wheel
 
-Problems = list[solver.PipProblem]
-
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:

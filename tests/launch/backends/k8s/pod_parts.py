@@ -14,7 +14,6 @@ from typing import Any
 from tests.installers.images.engine_parts import Engine
 
 Spec = Mapping[str, Any]
-ARCHITECTURE = "kubernetes.io/arch"
 
 
 @dataclass(frozen=True)
