@@ -125,10 +125,13 @@ def _report(err: BaseException, as_document: bool) -> int:
         if isinstance(err, click.Abort) or (refusal.code == errors.INTERRUPTED and sys.stderr.isatty()):
             click.echo(err=True)  # ends the line of a question, or of the terminal's ^C
         _print_refusal(refusal)
-        if as_document:
-            _print_document(refusal)
     except Exception:  # of the tables of a language, which may be what broke
         click.echo(f"envcheck: {refusal.message}\n  next: {refusal.next_step}", err=True)
+    if as_document:
+        try:
+            _print_document(refusal)
+        except OSError:  # nobody reads it, or the disk is full
+            _give_up_stdout()
     return refusal.code
 
 

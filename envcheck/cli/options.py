@@ -144,6 +144,29 @@ class AskingOptions(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StartOptions(Request):
+    """How a training or a talk is started."""
+
+    settings: tuple[str, ...] = option(
+        "--set", multiple=True, metavar="NAME=VALUE", help="An option of the program; several times."
+    )
+    installed: tuple[str, ...] = option(
+        "--installed", multiple=True, metavar="NAME=VERSION", help="An upstream's version where envcheck cannot look."
+    )
+    into: Path | None = path_option(
+        "--into", metavar="VENV", help="The virtual environment to run in, not envcheck's own."
+    )
+    runs: Path = path_option("--runs", default="runs", metavar="DIR", show_default=True, help="A folder for each run.")
+    waive: tuple[str, ...] = option(
+        "--waive", multiple=True, metavar="GATE", help="Start although this gate is closed; see --because."
+    )
+    because: tuple[str, ...] = option(
+        "--because", multiple=True, metavar="WHY", help="The reason for a --waive; it goes on the record."
+    )
+    dry_run: bool = flag("--dry-run", help="Show what would be done, and stop.", order=ASKING)
+
+
+@dataclass(frozen=True, kw_only=True)
 class JsonOption(Request):
     as_json: bool = flag("--json", help="One JSON document on standard output.", order=JSON)
 

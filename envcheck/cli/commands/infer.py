@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
@@ -13,7 +12,7 @@ from envcheck.core.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class InferOptions(options.JsonOption, options.RecipeOption, options.JobOptions):
+class InferOptions(options.JsonOption, options.StartOptions, options.RecipeOption, options.JobOptions):
     run: str | None = option("--run", metavar="ID", help="A run by its id, the beginning of it, its folder, or latest.")
     checkpoint: int | None = option(
         "--checkpoint", type=click.IntRange(0), metavar="N", help="That of step N, not the last one."
@@ -28,26 +27,7 @@ class InferOptions(options.JsonOption, options.RecipeOption, options.JobOptions)
         "--deadline", type=click.FloatRange(1, 86400), default=600, show_default=True, metavar="SECONDS",
         help="How long loading and answering may take, with --ask.",
     )  # fmt: skip
-    settings: tuple[str, ...] = option(
-        "--set", multiple=True, metavar="NAME=VALUE", help="An option of the program; several times."
-    )
-    installed: tuple[str, ...] = option(
-        "--installed", multiple=True, metavar="NAME=VERSION", help="An upstream's version where envcheck cannot look."
-    )
-    into: Path | None = options.path_option(
-        "--into", metavar="VENV", help="The virtual environment to run in, not envcheck's own."
-    )
-    runs: Path = options.path_option(
-        "--runs", default="runs", metavar="DIR", show_default=True, help="A folder for each run."
-    )
-    waive: tuple[str, ...] = option(
-        "--waive", multiple=True, metavar="GATE", help="Start although this gate is closed; see --because."
-    )
-    because: tuple[str, ...] = option(
-        "--because", multiple=True, metavar="WHY", help="The reason for a --waive; it goes on the record."
-    )
     as_script: bool = flag("--as-script", help="Print a shell script, and stop.")
-    dry_run: bool = flag("--dry-run", help="Show what would be done, and stop.", order=options.ASKING)
     extra: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF THE PROGRAM]")
 
 

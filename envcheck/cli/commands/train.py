@@ -21,24 +21,14 @@ OF_EACH = ("master", "runs", "as_json", "gates", "dry_run")  # said of the whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(options.JsonOption, options.VariantOptions, options.RecipeOption, options.JobOptions):
+class TrainOptions(
+    options.JsonOption, options.StartOptions, options.VariantOptions, options.RecipeOption, options.JobOptions
+):
     """Of a training on this machine and of one on several hosts; `own` are the values of the backends' options."""
 
     own: Mapping[str, Any]
     cards: int | None = option("--cards", type=click.IntRange(1, 1024), metavar="N", help="So many cards of each node.")
     master: str | None = option("--master", metavar="HOST[:PORT]", help="The address of node 0 as the others reach it.")
-    settings: tuple[str, ...] = option(
-        "--set", multiple=True, metavar="NAME=VALUE", help="An option of the training; several times."
-    )
-    installed: tuple[str, ...] = option(
-        "--installed", multiple=True, metavar="NAME=VERSION", help="An upstream's version where envcheck cannot look."
-    )
-    into: Path | None = options.path_option(
-        "--into", metavar="VENV", help="The virtual environment to run in, not envcheck's own."
-    )
-    runs: Path = options.path_option(
-        "--runs", default="runs", metavar="DIR", show_default=True, help="A folder for each run."
-    )
     data: Path | None = options.path_option(
         "--data", metavar="FILE", help="Train on this; the tiny model takes any UTF-8 text."
     )
@@ -60,17 +50,10 @@ class TrainOptions(options.JsonOption, options.VariantOptions, options.RecipeOpt
         "--gather", type=click.FloatRange(1, 86400), default=600, show_default=True, metavar="SECONDS",
         help="How long the nodes wait for each other.",
     )  # fmt: skip
-    waive: tuple[str, ...] = option(
-        "--waive", multiple=True, metavar="GATE", help="Start although this gate is closed; see --because."
-    )
-    because: tuple[str, ...] = option(
-        "--because", multiple=True, metavar="WHY", help="The reason for a --waive; it goes on the record."
-    )
     gates: bool = flag(
         "--gates", help="Only walk the gates: say what each saw, and start nothing.",
         excludes=("dry_run", "as_script", "write", "provision", "detach"),
     )  # fmt: skip
-    dry_run: bool = flag("--dry-run", help="Show what would be done, and stop.", order=options.ASKING)
     extra: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF THE TRAINING]")
 
 

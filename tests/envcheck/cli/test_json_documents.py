@@ -182,6 +182,10 @@ VERDICTS = (
     ("explain nothing that is known", 3, "verdict"),
     ("parse npu-smi garbage", 1, "kind"),
     ("slurm prolog --config no-such-file", 0, "verdict"),
+    ("doctor --hosts nobody.invalid", 1, "findings"),
+    ("provision --recipe tiny-cpu --hosts nobody.invalid --dry-run", 1, "hosts"),
+    ("train --recipe tiny-cpu --hosts nobody.invalid", 1, "gates"),
+    ("snapshot -o fleet --hosts nobody.invalid", 1, "hosts"),
     ("schema", 0, "documents"),
     ("completion bash", 0, "script"),
     ("lint --list-rules", 0, "rules"),
@@ -217,8 +221,8 @@ def test_documents_are_english(capsys: pytest.CaptureFixture[str], monkeypatch: 
 
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     try:
-        _, told, err = document(capsys, "runs", "show", "nothing", "--json")
-        _, named, _ = document(capsys, "runs", "show", "nothing", "--json", "--lang", "zh")
+        _, told, err = document(capsys, "nothing", "--json")
+        _, named, _ = document(capsys, "nothing", "--json", "--lang", "zh")
     finally:
         language.choose([], {})
 
