@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from envcheck.core.errors import StepError
 from installers.bundle.format import AGAIN, BLOBS, CHUNK, INDEX, LAYOUT, SMALL_LIMIT, BundleError, Member, table
-from installers.bundle.tar import BLOCK, Writer, content
+from installers.bundle.tar import BLOCK, Writer, content, header
 
 GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 OCI = "application/vnd.oci.image."
@@ -251,7 +251,7 @@ def load_stream(
     index = {"schemaVersion": 2, "mediaType": OCI + "index.v1+json", "manifests": [entry]}
     done = 0
     for name, member in members.items():
-        yield _tar_header(name.removeprefix("image/"), member.size)
+        yield header(name.removeprefix("image/"), member.size)
         for chunk in content(file, member):
             yield chunk
             done += len(chunk)
@@ -259,16 +259,10 @@ def load_stream(
         yield bytes(-member.size % BLOCK)
     for name, said in (("manifest.json", older), ("index.json", index), ("oci-layout", json.loads(LAYOUT_TEXT))):
         raw = json.dumps(said).encode()
-        yield _tar_header(name, len(raw)) + raw + bytes(-len(raw) % BLOCK)
+        yield header(name, len(raw)) + raw + bytes(-len(raw) % BLOCK)
     yield bytes(2 * BLOCK)
 
 
 def _tags(reference: str) -> list[str]:
     """An image that is named by its digest alone gets no tag; it is started by its id."""
     return [] if "@" in reference else [reference]
-
-
-def _tar_header(name: str, size: int) -> bytes:
-    info = tarfile.TarInfo(name)
-    info.size, info.mode = size, 0o644
-    return info.tobuf(tarfile.GNU_FORMAT)

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import tarfile
 import tempfile
 import zipfile
 import zlib
@@ -278,37 +279,13 @@ def _unpacked(file: BinaryIO, layer: Member, name: str) -> str:
         raise BundleError(f"{name}: {layer.name} is no honest layer: {err}", AGAIN) from None
 
 
-class _Part:
-    """A member as a file that zipfile can read."""
-
-    def __init__(self, file: BinaryIO, member: Member) -> None:
-        self._file, self._member, self._at = file, member, 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, to: int, whence: int = 0) -> int:
-        self._at = max(0, to + (0, self._at, self._member.size)[whence])
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        left = max(0, self._member.size - self._at)
-        self._file.seek(self._member.offset + self._at)
-        data = self._file.read(left if size < 0 else min(size, left))
-        self._at += len(data)
-        return data
-
-
 def _wheel(file: BinaryIO, member: Member, name: str) -> None:
     """A zip whose files stay below its folder and do not swell beyond measure.  (zipfile unpacks what is declared and
     no more, so that the declared sizes are a bound.)"""
     try:
-        with zipfile.ZipFile(_Part(file, member)) as archive:
+        with zipfile.ZipFile(tar.open_member(file, member)) as archive:
             entries = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
+    except (zipfile.BadZipFile, tarfile.TarError, ValueError, NotImplementedError, EOFError):
         raise BundleError(f"{name}: {member.name} is no wheel", AGAIN) from None
     size = sum(entry.file_size for entry in entries)
     if size > WHEEL_LIMIT or size > RATIO_LIMIT * member.size + SPARE_BYTES:

@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from envcheck.core.errors import StepError, UsageError
 from installers.bundle.format import AGAIN, CHUNK, MANIFEST, MEMBER, MEMBERS_LIMIT, BundleError, Member, manifest_text
@@ -72,7 +72,7 @@ class Writer:
 
     def add_named_after(self, name_of: Callable[[str], str], chunks: Iterable[bytes]) -> Member:
         begin, digest, size = self.file.tell(), hashlib.sha256(), 0
-        room = len(_header(name_of("0" * 64), 0))
+        room = len(header(name_of("0" * 64), 0))
         self.file.seek(begin + room)
         for chunk in chunks:
             self._write(chunk)
@@ -86,7 +86,7 @@ class Writer:
         self._write(bytes(-size % BLOCK))
         end = self.file.tell()
         self.file.seek(begin)
-        self._write(_header(member.name, size))
+        self._write(header(member.name, size))
         self.file.seek(end)
         self.members.append(member)
         return member
@@ -115,8 +115,8 @@ class Writer:
             raise StepError(f"cannot write {self.path}: {(err.strerror or str(err)).lower()}", "make room") from None
 
 
-def _header(name: str, size: int) -> bytes:
-    """One header, or three blocks where the name is long; times and owners are left out: alike in, alike out."""
+def header(name: str, size: int) -> bytes:
+    """One header, or three blocks where the name is long; without times and owners, so that the same gives the same."""
     info = tarfile.TarInfo(name)
     info.size, info.mode = size, 0o644
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
@@ -182,6 +182,15 @@ def _unreadable(file: BinaryIO, name: str, has_begun: bool) -> BundleError:
 def _read(file: BinaryIO, at: int, size: int) -> bytes:
     file.seek(at)
     return file.read(size)
+
+
+def open_member(file: BinaryIO, member: Member) -> IO[bytes]:
+    """What the member holds, as a file."""
+    info = tarfile.TarInfo(member.name)
+    info.size, info.offset_data = member.size, member.offset
+    held = tarfile.TarFile(fileobj=file, tarinfo=PlainFile).extractfile(info)
+    assert held
+    return held
 
 
 def content(file: BinaryIO, member: Member) -> Iterator[bytes]:
