@@ -58,7 +58,7 @@ def test_failure_is_a_document(argv: tuple[str, ...], code: int, tmp_path: Path)
 
     assert done.returncode == code, done.stderr
     assert (said["state"], said["exit"]["code"]) == ("unstarted", code)
-    assert f"envcheck: {said['error']['message']}" in done.stderr
+    assert f"envcheck: {said['error']}" in done.stderr
 
 
 def test_gate_folder(paddle_home: Path, tmp_path: Path) -> None:

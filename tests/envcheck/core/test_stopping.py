@@ -85,7 +85,7 @@ def test_interrupted_before_it_began(tmp_path: Path) -> None:
 def test_interrupted_is_a_line_of_its_own(terminal: bool) -> None:
     """Below the ^C of a terminal; where there is none nothing stands before it."""
     ours, theirs = pty.openpty() if terminal else os.pipe()
-    code = "from envcheck.cli import main as cli\ndef hit(shell): raise KeyboardInterrupt\n"
+    code = "from envcheck.cli import main as cli\ndef hit(**options): raise KeyboardInterrupt\n"
     code += "from envcheck.cli.commands import completion\ncompletion.completion.callback = hit\n"
     code += "cli.entry(['completion', 'bash'])"
     done = subprocess.run([sys.executable, "-c", code], stderr=theirs, timeout=60)

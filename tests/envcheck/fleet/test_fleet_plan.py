@@ -81,4 +81,4 @@ def test_what_the_hosts_tell_is_not_described(fleet: Fleet) -> None:
     done = fleet.run("plan", *JOB, "--hosts", "node01", "--cards", "8")
 
     assert done.returncode == 2
-    assert "--cards describes cards, and the hosts of --hosts tell theirs" in done.stderr
+    assert "--cards cannot be combined with --hosts" in done.stderr

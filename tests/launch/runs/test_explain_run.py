@@ -103,4 +103,4 @@ def test_no_such_run(tmp_path: Path) -> None:
     code, said = explain("20260102-030405-tiny-npu", tmp_path)
 
     assert code == 2
-    assert ID in said["error"]
+    assert ID in said["next"]
