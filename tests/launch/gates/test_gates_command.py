@@ -228,4 +228,4 @@ def test_looking_starts_nothing(seats: Seats) -> None:
         done = subprocess.run(argv, cwd=seats.home, capture_output=True, text=True, timeout=60)
 
         assert done.returncode == 2
-        assert "--gates looks " in done.stderr
+        assert f"--gates cannot be combined with {more}" in done.stderr

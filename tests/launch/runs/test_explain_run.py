@@ -21,7 +21,7 @@ def explain(word: str, folder: Path) -> tuple[int, dict[str, Any]]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "ENVCHECK_HOME": str(folder / "home")}
     argv = [sys.executable, "-m", "envcheck", "explain", "--json", word]
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True)
-    return done.returncode, json.loads(done.stdout) if done.stdout else {"error": done.stderr}
+    return done.returncode, json.loads(done.stdout)
 
 
 def run(folder: Path, **record: Any) -> Path:
