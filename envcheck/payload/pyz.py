@@ -7,7 +7,10 @@ of machine.  unpack.py says how it begins.
 from __future__ import annotations
 
 import importlib.util
+import os
+import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -36,6 +39,17 @@ def own_file() -> Path | None:
     """The envcheck.pyz that this process runs from."""
     path = ROOT / FILE
     return path if path.is_file() else None
+
+
+def archive() -> Path | None:
+    """The same, as the user named it where that is known: the copy in the cache may go when another version comes."""
+    own = own_file()
+    return own and next((Path(word).absolute() for word in sys.orig_argv[1:] if zipfile.is_zipfile(word)), own)
+
+
+def environment() -> dict[str, str]:
+    """What another Python needs to import this envcheck, where nothing is installed."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if own_file() else {}
 
 
 @cache

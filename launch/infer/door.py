@@ -13,6 +13,7 @@ from pathlib import Path
 
 from envcheck.core.errors import StepError
 from envcheck.job.command import PROGRAMS, TrainingCommand
+from envcheck.payload import pyz
 from installers.targets.exec_target import OWN
 from launch.run import launcher
 from launch.run.process_tree import end_survivors
@@ -61,7 +62,9 @@ def _box(stage: Stage, made: TrainingCommand, environment: Mapping[str, str], ru
     path = run / JOB
     path.touch(mode=0o600)
     path.write_text(json.dumps(job))
-    return ChatProcess((sys.executable, "-m", "launch.infer.bridge", str(path)), dict(os.environ), run)
+    return ChatProcess(
+        (sys.executable, "-m", "launch.infer.bridge", str(path)), {**os.environ, **pyz.environment()}, run
+    )
 
 
 def _carry(container: str, made: TrainingCommand) -> None:

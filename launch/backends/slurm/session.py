@@ -17,6 +17,7 @@ import click
 from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.version import SCHEMA_VERSION
+from envcheck.payload import pyz
 from launch import gates, written
 from launch.backends.node_findings import blocked_by, print_placement, refusal_values
 from launch.backends.node_requirements import PlacementVerdict, apply_verdict
@@ -138,6 +139,10 @@ def planned(
 
 def program() -> str:
     """The envcheck that the nodes start: this one, which they see at the same place."""
+    if file := pyz.archive():
+        if not os.access(file, os.X_OK):
+            raise UsageError(f"{file} is not executable, and each node starts it", f"chmod +x {file}")
+        return str(file)
     beside = Path(sys.executable).with_name("envcheck")
     found = str(beside) if beside.is_file() else shutil.which("envcheck")
     if not found:

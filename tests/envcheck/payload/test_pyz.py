@@ -92,6 +92,30 @@ def test_gates_are_walked(machine: str, shared: Bare, tmp_path: Path) -> None:
     assert (done.returncode, "gate.devices" in done.stdout) == (1, True), done.stdout + done.stderr
 
 
+@pytest.mark.real
+def test_it_trains(shared: Bare, paddle_home: Path, tmp_path: Path) -> None:
+    """The tiny model trains on the CPU, in an environment that was provisioned before."""
+    env = {"ENVCHECK_HOME": str(paddle_home)}
+    words = ("--model", "tiny", "--method", "lora", "--device", "cpu", "--steps", "3", "--runs", str(tmp_path / "runs"))
+    done = shared.run("train", *words, env=env)
+    run = next((tmp_path / "runs").glob("*-*/run.json"))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(run.read_text())["state"] == "finished"
+
+
+def test_slurm_starts_the_very_file(shared: Bare, tmp_path: Path) -> None:
+    """The script for Slurm names the file that was run, which must be executable for that."""
+    words = ("train", "--on", "slurm", "--model", "tiny", "--method", "lora", "--device", "cpu", "--dry-run")
+    shared.file.chmod(0o644)
+    refused = shared.run(*words)
+    shared.file.chmod(0o755)
+    done = shared.run(*words)
+
+    assert (refused.returncode, f"chmod +x {shared.file}" in refused.stderr) == (2, True), refused.stderr
+    assert (done.returncode, str(shared.file) in done.stdout) == (0, True), done.stderr
+
+
 @pytest.mark.parametrize("version", ("3.10", "3.11", "3.12", "3.13"))
 def test_every_python(version: str, shared: Bare) -> None:
     """From 3.10 on, which reads no TOML by itself."""
