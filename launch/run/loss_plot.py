@@ -9,16 +9,12 @@ from html import escape
 from envcheck.core.language import label
 from envcheck.core.language.width import columns as wide
 from launch.logs.step import TrainingStep
+from launch.planner.output.svg import frame
 
 Point = tuple[float, float]
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 24, 56, 52
 POINTS = 1000  # drawn at most; a long run is thinned
-_STYLE = (
-    "text{font:12px system-ui,sans-serif;fill:#57606a}.title{font-size:16px;font-weight:600;fill:#1f2328}"
-    ".grid{stroke:#d8dee4}.axis{stroke:#8c959f}"
-    ".line{fill:none;stroke:#0969da;stroke-width:2;stroke-linejoin:round}.end{fill:#0969da}"
-)
 
 
 def points(steps: Sequence[TrainingStep]) -> list[Point]:
@@ -32,13 +28,13 @@ def points(steps: Sequence[TrainingStep]) -> list[Point]:
 def svg(steps: Sequence[TrainingStep], title: str) -> str:
     """A picture of its own, without anything from elsewhere; with too few points it says so."""
     found = points(steps)
-    body = _plot(found) if len(found) > 1 else f'<text x="{LEFT}" y="{HEIGHT / 2}">too few steps to draw</text>'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>"
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
-        f'<text class="title" x="{LEFT}" y="30">{escape(title)}</text>{body}</svg>\n'
-    )
+    words = "too few steps to draw"
+    body = _plot(found) if len(found) > 1 else f'<text x="{LEFT}" y="{HEIGHT / 2}">{words}</text>'
+    if len(found) > 1:
+        (first, high), (last, low) = found[0], found[-1]
+        words = f"The loss of steps {first:g} to {last:g}, from {high:.3f} to {low:.3f}."
+    heading = f'<text x="{LEFT}" y="30" font-size="16" font-weight="600">{escape(title)}</text>'
+    return frame(WIDTH, HEIGHT, title, words, [heading, body])
 
 
 def _plot(found: Sequence[Point]) -> str:
@@ -54,17 +50,21 @@ def _plot(found: Sequence[Point]) -> str:
     floor = HEIGHT - BOTTOM
     parts = [
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(t)}" y2="{y(t)}"/>'
-        f'<text x="{LEFT - 8}" y="{y(t) + 4}" text-anchor="end">{t:g}</text>'
+        f'<text class="soft" x="{LEFT - 8}" y="{y(t) + 4}" text-anchor="end">{t:g}</text>'
         for t in y_ticks
     ]
-    parts += [f'<text x="{x(t)}" y="{floor + 18}" text-anchor="middle">{t:g}</text>' for t in x_ticks]
+    parts += [f'<text class="soft" x="{x(t)}" y="{floor + 18}" text-anchor="middle">{t:g}</text>' for t in x_ticks]
     parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{floor}" y2="{floor}"/>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">step</text>')
-    parts.append(f'<text transform="translate(16 {(TOP + floor) / 2}) rotate(-90)" text-anchor="middle">loss</text>')
-    parts.append(f'<polyline class="line" points="{" ".join(f"{x(a)},{y(b)}" for a, b in found)}"/>')
+    parts.append(
+        f'<text class="soft" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">step</text>'
+    )
+    parts.append(
+        f'<text class="soft" transform="translate(16 {(TOP + floor) / 2}) rotate(-90)" text-anchor="middle">loss</text>'
+    )
+    parts.append(f'<polyline class="curve" points="{" ".join(f"{x(a)},{y(b)}" for a, b in found)}"/>')
     last = found[-1]
-    parts.append(f'<circle class="end" cx="{x(last[0])}" cy="{y(last[1])}" r="4"/>')
-    parts.append(f'<text x="{x(last[0])}" y="{y(last[1]) - 10}" text-anchor="end">{last[1]:.3f}</text>')
+    parts.append(f'<circle class="mark" cx="{x(last[0])}" cy="{y(last[1])}" r="4"/>')
+    parts.append(f'<text class="halo" x="{x(last[0])}" y="{y(last[1]) - 10}" text-anchor="end">{last[1]:.3f}</text>')
     return "".join(parts)
 
 

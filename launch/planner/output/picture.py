@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 
 from launch.memory import GIB
 from launch.planner import LaunchPlan
 from launch.planner.output.show import MARKS, shown
+from launch.planner.output.svg import frame, shortened, text
 from launch.planner.output.terms import TERMS
 
 LEFT, BAR, ROW, TOP = 190, 640, 24, 64
-BESIDE = "#e8e8e8"  # what is not for tensors
-HALO = 'stroke="white" stroke-width="3" paint-order="stroke"'  # words stay readable over lines
-
-
-def text(x: float, y: float, words: str, extra: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" {extra}>{escape(words)}</text>'
-
-
-def shortened(words: str, most: int) -> str:
-    """The beginning and the end of what is too long."""
-    half = (most - 1) // 2
-    return words if len(words) <= most else f"{words[:half]}…{words[-half:]}"
+BESIDE = "beside"
 
 
 def box(x: float, y: float, width: float, height: float, colour: str, title: str) -> str:
-    rect = f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(0.0, width):.1f}" height="{height}" fill="{colour}">'
+    paint = f'fill="{colour}"' if colour.startswith("#") else f'class="{colour}"'
+    rect = f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(0.0, width):.1f}" height="{height}" {paint}>'
     return f"{rect}<title>{escape(title)}</title></rect>"
 
 
-def line(x: float, top: float, bottom: float, colour: str) -> str:
-    return f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{bottom}" stroke="{colour}" stroke-dasharray="4 3"/>'
-
-
-def frame(width: float, height: float, parts: Iterable[str]) -> str:
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="12">'
-    )
-    return "\n".join([head, f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>', *parts, "</svg>\n"])
+def line(x: float, top: float, bottom: float) -> str:
+    return f'<line class="axis" x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{bottom}" stroke-dasharray="4 3"/>'
 
 
 def plan_svg(plan: LaunchPlan) -> str:
@@ -68,9 +50,9 @@ def plan_svg(plan: LaunchPlan) -> str:
             if size > 0:
                 parts.append(box(at, y, size * scale, ROW - 5, TERMS[name].colour, f"{name} {size / GIB:.2f} GiB"))
                 at += size * scale
-        totals.append(text(at + 4, y + 15, f"{phase.total / GIB:.1f}", f"{weight} {HALO}"))
+        totals.append(text(at + 4, y + 15, f"{phase.total / GIB:.1f}", f'{weight} class="halo"'))
     for size, words, side in ((usable, "for tensors", "end"), (card, "card", "start")):
-        parts.append(line(LEFT + size * scale, TOP - 8, bottom, "#333"))
+        parts.append(line(LEFT + size * scale, TOP - 8, bottom))
         aside = 2 if side == "start" else -2
         label = f"{size / GIB:.1f} {words}"
         parts.append(text(LEFT + size * scale + aside, TOP - 8, label, f'text-anchor="{side}" font-size="10"'))
@@ -80,4 +62,6 @@ def plan_svg(plan: LaunchPlan) -> str:
     for n, (colour, name) in enumerate(legend):
         lx, ly = LEFT + (n % 4) * 165, bottom + 14 + (n // 4) * 18
         parts += [box(lx, ly, 11, 11, colour, name), text(lx + 16, ly + 10, name)]
-    return frame(LEFT + BAR + 60, bottom + 30 + 18 * ((len(legend) - 1) // 4 + 1), parts)
+    said = f"{plan.reason}. " + "; ".join(f"{p.name}, stage {p.stage}: {p.total / GIB:.1f} GiB" for p in rows)
+    height = bottom + 30 + 18 * ((len(legend) - 1) // 4 + 1)
+    return frame(LEFT + BAR + 60, height, title, f"{said}; {usable / GIB:.1f} GiB are for tensors.", parts)

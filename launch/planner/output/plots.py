@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from launch.memory import GIB
-from launch.planner.output.picture import HALO, frame, shortened, text
 from launch.planner.output.show import MARKS
+from launch.planner.output.svg import frame, shortened, text
 from launch.planner.search import Found, front, gib
 from launch.planner.verdict import LaunchPlan
 
@@ -33,13 +33,13 @@ def upright(big: float) -> list[str]:
     parts = []
     for value in ticks(0, big):
         y = BOTTOM - value / big * HIGH
-        parts.append(f'<path d="M{LEFT} {y:.1f}H{RIGHT}" stroke="#ddd"/>')
+        parts.append(f'<path d="M{LEFT} {y:.1f}H{RIGHT}" class="grid"/>')
         parts.append(text(LEFT - 6, y + 4, f"{value:g}", 'text-anchor="end"'))
-    return [*parts, f'<path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}" fill="none" stroke="#333"/>']
+    return [*parts, f'<path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}" fill="none" class="axis"/>']
 
 
 def dot(x: float, y: float, colour: str, label: str, ring: bool = False) -> str:
-    edge = 'stroke="#333" stroke-width="2"' if ring else ""
+    edge = 'class="axis" stroke-width="2"' if ring else ""
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}" {edge}><title>{escape(label)}</title></circle>'
 
 
@@ -47,7 +47,7 @@ def search_svg(layouts: Iterable[Found]) -> str:
     """Memory of a card against the time of a step; the front is joined, the asked layout is a ring."""
     found = [f for f in layouts if f.step.total > 0]
     if not found:
-        return frame(200, 60, [text(10, 30, "no layout")])
+        return frame(200, 60, "no layout", "", [text(10, 30, "no layout")])
     times = [f.step.total for f in found]
     room = max(0.06 * (max(times) - min(times)), 0.05 * max(times))
     quick, slow = max(0.0, min(times) - room), max(times) + room
@@ -57,15 +57,15 @@ def search_svg(layouts: Iterable[Found]) -> str:
     def across(seconds: float) -> float:
         return LEFT + (seconds - quick) / (slow - quick) * WIDE
 
-    best = front(found)
+    best, title = front(found), "memory of a card (GiB) against the time of a step (s)"
     joined = " ".join(f"{across(f.step.total):.1f},{BOTTOM - gib(f) / big * HIGH:.1f}" for f in best)
     limit = BOTTOM - usable / big * HIGH
     parts = [
-        text(10, 20, "memory of a card (GiB) against the time of a step (s)", 'font-weight="bold"'),
+        text(10, 20, title, 'font-weight="bold"'),
         *upright(big),
         *(text(across(t), BOTTOM + 16, f"{t:g}", 'text-anchor="middle"') for t in ticks(quick, slow)),
-        f'<path d="M{LEFT} {limit:.1f}H{RIGHT}" stroke="#333" stroke-dasharray="4 3"/>',
-        text(RIGHT, limit - 5, f"{usable:.1f} for tensors", 'text-anchor="end" font-size="10"'),
+        f'<path d="M{LEFT} {limit:.1f}H{RIGHT}" class="axis" stroke-dasharray="4 3"/>',
+        text(RIGHT, limit - 5, f"{usable:.1f} for tensors", 'class="halo" text-anchor="end" font-size="10"'),
         f'<polyline points="{joined}" fill="none" stroke="#e15759"/>',
     ]
     for one in found:
@@ -75,9 +75,10 @@ def search_svg(layouts: Iterable[Found]) -> str:
     parts += [
         dot(LEFT + 8, BOTTOM + 34, "#e15759", "front"), text(LEFT + 18, BOTTOM + 38, "no other is faster and smaller"),
         dot(LEFT + 208, BOTTOM + 34, "#4e79a7", "others"), text(LEFT + 218, BOTTOM + 38, "others"),
-        dot(LEFT + 278, BOTTOM + 34, "#fff", "asked", True), text(LEFT + 288, BOTTOM + 38, "the asked one"),
+        dot(LEFT + 278, BOTTOM + 34, "none", "asked", True), text(LEFT + 288, BOTTOM + 38, "the asked one"),
     ]  # fmt: skip
-    return frame(RIGHT + 30, BOTTOM + 52, parts)
+    said = "; ".join(f"{f.name}: {f.step.total:.1f} s, {gib(f):.1f} GiB" for f in best)
+    return frame(RIGHT + 30, BOTTOM + 52, title, f"No layout is faster and smaller than: {said}.", parts)
 
 
 def every(count: int) -> int:
@@ -90,22 +91,25 @@ def sweep_svg(said: str, points: Iterable[tuple[int, LaunchPlan | str]]) -> str:
     points = list(points)
     plans = [plan for _, plan in points if not isinstance(plan, str)]
     if not plans:
-        return frame(420, 60, [text(10, 30, f"{shortened(said, 40)}: every value is refused")])
+        words = f"{shortened(said, 40)}: every value is refused"
+        return frame(420, 60, words, "", [text(10, 30, words)])
     big = max(*(plan.high for plan in plans), *(plan.usable for plan in plans)) * 1.08 / GIB
     place = [(LEFT + (n + 0.5) / len(points) * WIDE, value, plan) for n, (value, plan) in enumerate(points)]
     drawn = [(x, plan) for x, _, plan in place if not isinstance(plan, str)]
     upper = [f"{x:.1f},{BOTTOM - p.high / GIB / big * HIGH:.1f}" for x, p in drawn]
+    title = f"memory of a card (GiB) over {shortened(said, 60)}"
     lower = [f"{x:.1f},{BOTTOM - p.low / GIB / big * HIGH:.1f}" for x, p in reversed(drawn)]
     parts = [
-        text(10, 20, f"memory of a card (GiB) over {shortened(said, 60)}", 'font-weight="bold"'),
+        text(10, 20, title, 'font-weight="bold"'),
         *upright(big),
         f'<polygon points="{" ".join(upper + lower)}" fill="#4e79a7" opacity="0.2"/>',
         line([(x, p.deciding.total) for x, p in drawn], big, 'stroke="#4e79a7" stroke-width="2"'),
-        line([(x, max(0.0, p.usable)) for x, p in drawn], big, 'stroke="#333" stroke-dasharray="4 3"'),
+        line([(x, max(0.0, p.usable)) for x, p in drawn], big, 'class="axis" stroke-dasharray="4 3"'),
         *named(place, big),
         *legend(drawn[-1][1].usable / GIB),
     ]
-    return frame(RIGHT + 30, BOTTOM + 52, parts)
+    each = (f"{value}: {p if isinstance(p, str) else f'{p.need_gib:.1f} GiB'}" for _, value, p in place)
+    return frame(RIGHT + 30, BOTTOM + 52, title, "; ".join(each), parts)
 
 
 def line(points: Sequence[tuple[float, float]], big: float, style: str) -> str:
@@ -127,7 +131,7 @@ def named(place: Sequence[tuple[float, int, LaunchPlan | str]], big: float) -> l
         y = BOTTOM - plan.need_gib / big * HIGH
         parts.append(dot(x, y, COLOURS[plan.verdict], f"{value}: {plan.need_gib:.1f} GiB, {MARKS[plan.verdict]}"))
         if write:
-            parts.append(text(x, y - 10, f"{plan.need_gib:.1f}", f'text-anchor="middle" {HALO}'))
+            parts.append(text(x, y - 10, f"{plan.need_gib:.1f}", 'text-anchor="middle" class="halo"'))
     return parts
 
 
@@ -138,5 +142,5 @@ def legend(usable: float) -> list[str]:
         x += 100
     parts.append(f'<path d="M{x - 4} {y - 4}l8 8m0 -8l-8 8" stroke="#e15759" stroke-width="2"/>')
     parts.append(text(x + 10, y + 4, "refused"))
-    parts.append(f'<path d="M{x + 80} {y}h24" stroke="#333" stroke-dasharray="4 3"/>')
+    parts.append(f'<path d="M{x + 80} {y}h24" class="axis" stroke-dasharray="4 3"/>')
     return [*parts, text(x + 110, y + 4, f"for tensors ({usable:.1f} at the end)")]
