@@ -27,7 +27,7 @@ BYTES_LIMIT = 32 << 20  # of input; the longest real answer is about 1 MB
 @click.argument("tool", metavar="TOOL")
 @click.argument("file", default="-", metavar="[FILE|-]")
 @click.option("--json", is_flag=True, expose_value=False, help="As it is: one JSON document on standard output.")
-def parse(tool: str, file: str) -> None:
+def parse(tool: str, file: str) -> int:
     """Read the output of TOOL (npu-smi, ixsmi, nvidia-smi) from FILE, or from standard input.
 
     Prints one JSON document: what kind of output it is, versions, devices, processes, topology or the error, whatever
@@ -49,12 +49,12 @@ def parse(tool: str, file: str) -> None:
     document: Document = importlib.import_module(PARSERS[tool]).parse(text)
     click.echo(json.dumps(as_json(document), indent=2, ensure_ascii=False).encode())  # UTF-8 in any locale
     if document.kind != "unknown":
-        raise SystemExit(FIT)
+        return FIT
     begins = f"it begins with {first_line(text)!r}" if text.strip() else "it is empty"
     next_step = f"next: give the whole text that {tool} printed, as a file or on standard input"
     click.echo(language.say(f"envcheck: no output of {tool} in this text; {begins}"), err=True)
     click.echo(f"  {language.say(next_step)}", err=True)
-    raise SystemExit(UNFIT)
+    return UNFIT
 
 
 def _text(file: str) -> str:

@@ -301,8 +301,6 @@ def _one(machine: Machine, job: PlannedJob, request: PlanOptions, seen: PlannedF
 
 
 def _print(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOptions, seen: PlannedFor) -> None:
-    import json
-
     from envcheck.core.host_names import fold_hosts
     from launch import planner
     from launch.planner import advice, layouts, spread
@@ -314,7 +312,7 @@ def _print(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOptions,
     layout = layouts.unsaid(answer.job, request.asked)
     if request.as_json:
         more = _of_job(seen) | documents.more(changes or (), left, layout) | (spread.document(found) if found else {})
-        click.echo(json.dumps(documents.document(answer, more), indent=1))
+        print_document(documents.document(answer, more))
         return
     assumed, blocked = _job_lines(seen, answer)
     for line in show.wrapped(assumed, _columns()):
@@ -343,7 +341,6 @@ def _columns() -> int:
 
 
 def _search(job: PlannedJob, request: SearchOptions) -> int:
-    import json
     from dataclasses import replace
 
     from launch.planner import search
@@ -353,15 +350,13 @@ def _search(job: PlannedJob, request: SearchOptions) -> int:
     if request.output:
         _save(request.output, plots.search_svg(layouts))
     if request.as_json:
-        click.echo(json.dumps(documents.layouts(layouts), indent=1))
+        print_document(documents.layouts(layouts))
     else:
         click.echo("\n".join(show.found(layouts, _columns())))
     return min((_code(found.plan) for found in layouts), default=1)
 
 
 def _sweep(job: PlannedJob, request: SweepOptions) -> int:
-    import json
-
     from launch.planner import sweep
     from launch.planner.output import documents, plots, show
 
@@ -369,7 +364,7 @@ def _sweep(job: PlannedJob, request: SweepOptions) -> int:
     if request.output:
         _save(request.output, plots.sweep_svg(request.sweep, points))
     if request.as_json:
-        click.echo(json.dumps(documents.points(points), indent=1))
+        print_document(documents.points(points))
     else:
         click.echo("\n".join(show.swept(points, _columns())))
     codes = [_code(p) for _, p in points if not isinstance(p, str)]
