@@ -1,7 +1,4 @@
-"""The file for the nodes, kept from one start to the next: to make it takes a third of a second.
-
-It counts only with its own sum, for the same sources by path, size and time, and the same Python here.
-"""
+"""Files in the user's cache, each behind its sha256: envcheck.pyz, which takes a second to make, and what it needs."""
 
 from __future__ import annotations
 
@@ -15,13 +12,11 @@ from pathlib import Path
 
 from envcheck.core.home_folder import user_home
 
-PREFIX = "parcel-"
 
-
-def through(folders: Iterable[Path], make: Callable[[], bytes], prefix: str = PREFIX, pattern: str = "*.py") -> bytes:
-    """What was kept for these sources, else what `make` gives, kept for the next time where that can be; one of each
-    `prefix`."""
-    name = f"{prefix}{_key(folders, pattern)}" if _folder() else ""
+def read_or_make(folders: Iterable[Path], make: Callable[[], bytes], prefix: str) -> bytes:
+    """What was kept for these sources (by path, size and time) and this Python, else what `make` gives, kept for the
+    next time where that can be; one of each `prefix`."""
+    name = f"{prefix}{_key(folders)}" if _folder() else ""
     if name and (found := read(name)) is not None:
         return found
     data = make()
@@ -34,7 +29,7 @@ def through(folders: Iterable[Path], make: Callable[[], bytes], prefix: str = PR
 def read(name: str) -> bytes | None:
     """What was kept by this name, undamaged."""
     try:
-        digest, _, data = (_place(name)).read_bytes().partition(b"\n")
+        digest, _, data = _place(name).read_bytes().partition(b"\n")
     except OSError:
         return None
     return data if hashlib.sha256(data).hexdigest().encode() == digest else None
@@ -71,10 +66,10 @@ def _folder() -> Path | None:
     return Path(named) / "envcheck" if named else home and home / ".cache" / "envcheck"
 
 
-def _key(folders: Iterable[Path], pattern: str) -> str:
+def _key(folders: Iterable[Path]) -> str:
     known = hashlib.sha256(sys.version.encode())
     for folder in folders:
-        for path in sorted(folder.rglob(pattern)):
+        for path in sorted(folder.rglob("*")) or [folder]:  # a library may be a single file
             if path.parent.name == "__pycache__" or path.is_dir():
                 continue
             stat = path.stat()

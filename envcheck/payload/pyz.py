@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from envcheck.core.errors import StepError
-from envcheck.payload import cache as kept
+from envcheck.payload import cache as user_cache
 from envcheck.payload import psutil_libraries
 from envcheck.payload.content import ROOT, Payload, pack_zip
 from envcheck.payload.unpack import FILE
@@ -59,8 +59,8 @@ def build(fetched: frozenset[str] = frozenset()) -> Payload:
         return Payload.of(own.read_bytes())
     found = {machine: psutil_libraries.find(machine, machine in fetched) for machine in MACHINES}
     libraries = {machine: data for machine, data in found.items() if data is not None}
-    places = (*(ROOT / name for name in PACKAGES), *map(_find, (*LIBRARIES, NATIVE)))
-    return Payload.of(kept.through(places, lambda: pack(libraries), f"made-{'+'.join(libraries)}-", "*"))
+    places = (*(ROOT / name for name in PACKAGES), *map(_find, (*LIBRARIES, NATIVE, _toml())))
+    return Payload.of(user_cache.read_or_make(places, lambda: pack(libraries), f"made-{'+'.join(libraries)}-"))
 
 
 def write(path: Path, payload: Payload) -> None:
@@ -99,7 +99,7 @@ def _files() -> Iterator[tuple[str, bytes]]:
     for name in LIBRARIES:
         place = _find(name)
         yield from _below(place, place.name).items()
-    yield from _below(next(_find(name) for name in TOML if importlib.util.find_spec(name)), TOML[0]).items()
+    yield from _below(_find(_toml()), TOML[0]).items()
 
 
 def _below(place: Path, name: str) -> dict[str, bytes]:
@@ -112,6 +112,10 @@ def _below(place: Path, name: str) -> dict[str, bytes]:
         for path, inside in wanted.items()
         if not set(inside.parts) & set(LEFT_OUT) and path.is_file()
     }
+
+
+def _toml() -> str:
+    return next(name for name in TOML if importlib.util.find_spec(name))
 
 
 def _find(name: str) -> Path:

@@ -102,10 +102,10 @@ def remove(place: Path) -> None:
 
 
 def forget() -> None:
-    """All that is kept here, of other versions, too, but what a command uses."""
+    """All that was unpacked here, of other versions, too, but what a command uses."""
     with contextlib.suppress(OSError):
         for path in cache_folder().iterdir():
-            remove(path) if path.is_dir() else path.unlink()
+            remove(path)
         cache_folder().rmdir()
 
 

@@ -20,9 +20,9 @@ def test_it_is_kept_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         made.append(1)
         return b"data %d" % len(made)
 
-    assert [kept.through([tmp_path / "sources"], make) for _ in range(2)] == [b"data 1"] * 2
+    assert [kept.read_or_make([tmp_path / "sources"], make, "made-") for _ in range(2)] == [b"data 1"] * 2
     (tmp_path / "sources" / "a.py").write_text("12")
-    assert [kept.through([tmp_path / "sources"], make) for _ in range(2)] == [b"data 2"] * 2
+    assert [kept.read_or_make([tmp_path / "sources"], make, "made-") for _ in range(2)] == [b"data 2"] * 2
     (place,) = (tmp_path / "cache" / "envcheck").iterdir()
     place.write_bytes(place.read_bytes()[:-1])
-    assert kept.through([tmp_path / "sources"], make) == b"data 3"
+    assert kept.read_or_make([tmp_path / "sources"], make, "made-") == b"data 3"
