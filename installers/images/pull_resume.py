@@ -1,8 +1,8 @@
 """Keeping what a pull has finished when it is cut.
 
 An engine with the classic store drops the finished layers of a pull that fails or whose client goes (tried with 20.10):
-the next one would begin anew.  Six layers of 64 MiB, cut in the last one: `docker pull` fetches all six again, envcheck
-three (with EVERY_S 2; what finished after the last time is lost).
+the next one would begin anew.  Six layers of 64 MiB, cut in the last one: without this the engine fetches six again,
+with it three (EVERY_S 2; what finished after the last time is lost).
 
 It keeps layers of which an image is made.  So while a pull goes on, the layers that are ready are made into an image of
 their own from time to time, by loading an archive that names them without holding them: the engine looks for layers
