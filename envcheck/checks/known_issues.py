@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
@@ -24,8 +23,8 @@ class Failure:
     `reason`: why no reading tells it, or what else does.
     """
 
-    number: str
     symptom: str
+    number: str = toml_file.ours("")
     checks: tuple[str, ...] = ()
     lint: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
@@ -37,7 +36,7 @@ class Failure:
 def failures() -> tuple[Failure, ...]:
     """All, by number."""
     read = toml_file.table(toml_file.text(FILE, SIZE_LIMIT, "table of failures"), str(FILE), NEXT)
-    return tuple(sorted((_failure(number, said) for number, said in read.items()), key=lambda f: int(f.number[1:])))
+    return tuple(sorted((_failure(*row) for row in read.items()), key=lambda f: int(f.number[1:])))
 
 
 def by_check() -> Mapping[str, tuple[str, ...]]:
@@ -60,13 +59,7 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _failure(number: str, said: Any) -> Failure:
-    known = {"symptom", "reason", *_LISTS}
-    right = isinstance(said, dict) and set(said) <= known and isinstance(said.get("symptom"), str)
-    lists = {name: said.get(name, []) for name in _LISTS} if right else {}
-    texts = all(isinstance(one, list) and all(isinstance(text, str) for text in one) for one in lists.values())
-    if not right or not texts or number[:1] != "F" or not number[1:].isdigit():
+def _failure(number: str, table: object) -> Failure:
+    if number[:1] != "F" or not number[1:].isdigit():
         raise UsageError(f"{FILE}: {number} is no failure", NEXT)
-    return Failure(
-        number, said["symptom"], reason=said.get("reason", ""), **{name: tuple(one) for name, one in lists.items()}
-    )
+    return replace(toml_file.load_record(Failure, table, f"{FILE}: {number}"), number=number)

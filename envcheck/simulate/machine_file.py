@@ -9,7 +9,6 @@ from pathlib import Path
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
 from envcheck.core.simulate.machine import Chip, Devices, Machine
-from envcheck.core.simulate.toml_data import fill
 from envcheck.simulate.machine_rules import check
 
 OWN = Path(__file__).parent / "machines"
@@ -37,7 +36,7 @@ def load(name: str, folder: Path | None = None) -> Machine:
 def parse(text: str, name: str, file: str) -> Machine:
     """The machine that `text` describes; `file` only names it in sentences."""
     table = toml_file.table(text, file, "compare with docs/simulate.md")
-    machine = dataclasses.replace(fill(Machine, table, file), name=name)
+    machine = dataclasses.replace(toml_file.load_record(Machine, table, file), name=name)
     check(machine, file)
     return dataclasses.replace(machine, chips=tuple(_chips(machine)))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from envcheck.core.simulate.reply import Reply
-from envcheck.core.simulate.toml_data import ours
+from envcheck.core.toml_file import ours
 
 
 @dataclass(frozen=True)
