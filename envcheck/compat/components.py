@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from envcheck.core import toml_file
-from envcheck.core.errors import UsageError
 from envcheck.vendors import find_data_files
 
 FOLDER = Path(__file__).parent
 LIMIT = 256 << 10  # bytes of one file
 NEXT = "the keys stand at the head of envcheck/compat/components.toml"
-_KEYS = {"title", "builds", "word", "package", "labels"}
 
 
 @dataclass(frozen=True)
 class Component:
     """Something with a version.  `builds`: 24.1.rc1.b030 is 24.1.rc1; `word`: no number, compared as a prefix.
 
-    `vendor` is the one whose table has it, "" for the tables of every machine.  `package`: pip's name of it, where
-    several makers' packages have one name; they differ in how the version's part behind + begins, one of `labels`.
+    `title` is its name where the table has none.  `vendor` is the one whose table has it, "" for the tables of every
+    machine.  `package`: pip's name of it, where several makers' packages have one name; they differ in how the
+    version's part behind + begins, one of `labels`.
     """
 
-    title: str
+    title: str = ""
     builds: bool = False
     word: bool = False
     package: str = ""
     labels: tuple[str, ...] = ()
-    vendor: str = ""
+    vendor: str = toml_file.ours("")
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,6 @@ def components() -> Mapping[str, Component]:
     }
 
 
-def _component(file: TableFile, name: str, said: Mapping[str, Any]) -> Component:
-    if strange := sorted(set(said) - _KEYS):
-        raise UsageError(f"{file.name}: {name}: there is no key {strange[0]!r}", NEXT)
-    return Component(**{"title": name, **said, "labels": tuple(said.get("labels", ())), "vendor": file.vendor})
+def _component(file: TableFile, name: str, table: object) -> Component:
+    read = toml_file.load_record(Component, table, f"{file.name}: {name}")
+    return replace(read, title=read.title or name, vendor=file.vendor)
