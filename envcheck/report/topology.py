@@ -24,6 +24,7 @@ KINDS: tuple[tuple[str, str], ...] = (
 FAST = ("package", "fabric", "switch")
 Groups = list[tuple[tuple[str, str], list[str]]]  # ((NUMA node, CPUs near it), devices)
 DOT, PAD, GAP, HEAD, BOX, BEND = 15, 16, 56, 40, 136, 0.16  # of the graph, in its own units
+FEW = 3  # links, from which on the usual one goes without saying
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Graph:
-    """`within` and `between` are the slow links, kind and text, that no line shows."""
+    """`within` and `between` are the usual links inside groups and from group to group, kind and text, which no line
+    shows: lines are where links differ from them."""
 
     width: float
     height: float
@@ -122,15 +124,35 @@ def graph(topology: Topology, states: Sequence[str]) -> Graph:
     members = [name for _, some in groups for name in some]
     places = dict(zip(members, (dot for box in boxes for dot in box.dots), strict=True))
     home = {name: n for n, (_, some) in enumerate(groups) for name in some}
-    width, height = max(b.x + b.width for b in boxes) + 2, max(b.y + b.height for b in boxes) + 2
-    lines = (*_between(topology, groups, boxes), *_fast(topology, shown, places, home))
-    slow = [(home[a] == home[b], _relation(topology, a, b)) for a, b in combinations(shown, 2)]
-    within, between = (_slow(relation for here, relation in slow if here is inside) for inside in (True, False))
+    usual = _usual(topology, shown, home)
+    differing = [(a, b) for a, b in combinations(shown, 2) if _relation(topology, a, b) != usual.get(_pair(home, a, b))]
+    lines = (*_between(topology, groups, boxes), *_differing(topology, differing, places, home))
+    arcs = [(places[a], places[b]) for a, b in differing if home[a] != home[b]]
+    lowest = max((max(a.y, b.y) + abs(b.x - a.x) * BEND / 2 for a, b in arcs), default=0)
+    width, height = max(b.x + b.width for b in boxes) + 2, max(lowest, *(b.y + b.height for b in boxes)) + 2
+    within, between = (_named(u for (a, b), u in usual.items() if (a == b) is inside) for inside in (True, False))
     return Graph(round(width), round(height), boxes, lines, within, between)
 
 
-def _slow(relations: Iterable[str | None]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted({(kind(one), safe(one)) for one in relations if one and kind(one) not in (*FAST, "untold")}))
+def _usual(topology: Topology, shown: list[str], home: dict[str, int]) -> dict[tuple[int, int], str | None]:
+    """The most common relation inside each group, and from each group to each other; where these have few links, that
+    of all that are inside, or between, groups.  None of a few links in all, which are drawn."""
+    found: dict[tuple[int, int], Counter[str | None]] = {}
+    scopes: dict[bool, Counter[str | None]] = {True: Counter(), False: Counter()}
+    for a, b in combinations(shown, 2):
+        pair, relation = _pair(home, a, b), _relation(topology, a, b)
+        found.setdefault(pair, Counter())[relation] += 1
+        scopes[pair[0] == pair[1]][relation] += 1
+    counted = {pair: some if some.total() >= FEW else scopes[pair[0] == pair[1]] for pair, some in found.items()}
+    return {pair: some.most_common(1)[0][0] for pair, some in counted.items() if some.total() >= FEW}
+
+
+def _pair(home: dict[str, int], a: str, b: str) -> tuple[int, int]:
+    return min(home[a], home[b]), max(home[a], home[b])
+
+
+def _named(relations: Iterable[str | None]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({(kind(one), safe(one)) for one in relations if one and kind(one) != "untold"}))
 
 
 def _groups(topology: Topology, shown: list[str]) -> Groups:
@@ -187,13 +209,15 @@ def _on_ring(middle: tuple[float, float], n: int, count: int) -> tuple[float, fl
     return round(middle[0] + radius * math.cos(turn), 1), round(middle[1] + radius * math.sin(turn), 1)
 
 
-def _fast(topology: Topology, shown: list[str], places: dict[str, Dot], home: dict[str, int]) -> list[Line]:
-    """A path for each kind of fast link, slowest first, so that the faster are drawn above."""
+def _differing(
+    topology: Topology, pairs: Iterable[tuple[str, str]], places: dict[str, Dot], home: dict[str, int]
+) -> list[Line]:
+    """A path for each kind of link, slowest first, so that the faster are drawn above."""
     paths: dict[str, list[str]] = {}
-    for a, b in combinations(shown, 2):
+    for a, b in pairs:
         one = kind(_relation(topology, a, b))
         paths.setdefault(one, []).append(_stroke(places[a], places[b], home[a] != home[b]))
-    return [Line(one, "".join(paths[one])) for one in ("untold", *reversed(FAST)) if one in paths]
+    return [Line(one, "".join(paths[one])) for one in ("untold", *reversed([k for _, k in KINDS])) if one in paths]
 
 
 def _stroke(a: Dot, b: Dot, bent: bool) -> str:
@@ -202,7 +226,8 @@ def _stroke(a: Dot, b: Dot, bent: bool) -> str:
         return f"M{a.x:g} {a.y:g}L{b.x:g} {b.y:g}"
     if (a.x, a.y) > (b.x, b.y):
         a, b = b, a
-    x, y = (a.x + b.x) / 2 + (b.y - a.y) * BEND, (a.y + b.y) / 2 - (b.x - a.x) * BEND
+    # Downwards, since the words of a box stand at its top.
+    x, y = (a.x + b.x) / 2 - (b.y - a.y) * BEND, (a.y + b.y) / 2 + (b.x - a.x) * BEND
     return f"M{a.x:g} {a.y:g}Q{x:.0f} {y:.0f} {b.x:g} {b.y:g}"
 
 

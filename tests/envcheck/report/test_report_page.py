@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations, pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envcheck.core.facts import Disk, Facts, Host
 from envcheck.core.model import Finding, Status, Topology
@@ -228,6 +231,48 @@ def test_graph_shows_the_slow_one() -> None:
     assert [box.near for box in drawn.boxes] == ["0-47", "48-95"]
     assert [dot.name for box in drawn.boxes for dot in box.dots if dot.slower] == ["NPU15"]
     assert drawn.between == (("sys", "SYS"),)
+
+
+def mesh(groups: int, lost: set[tuple[int, int]]) -> Topology:
+    """Sixteen devices that HCCS ties each to each, but for some pairs."""
+    names = tuple(f"NPU{n}" for n in range(16))
+    relation = {a: {b: "SYS" if tuple(sorted((i, j))) in lost else "HCCS" for j, b in enumerate(names) if a != b}
+                for i, a in enumerate(names)}  # fmt: skip
+    return Topology(names, (), relation, {}, {name: str(n * groups // 16) for n, name in enumerate(names)})
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 8])
+def test_links_alike_need_no_line(groups: int) -> None:
+    """Of sixteen devices that are all tied alike no line is drawn, and the usual link is named instead."""
+    drawn = topology.graph(mesh(groups, set()), [])
+
+    assert drawn.lines == ()
+    assert {*drawn.within, *drawn.between} == {("fabric", "HCCS")}
+
+
+@given(
+    st.integers(1, 3),
+    st.sets(st.tuples(st.integers(0, 15), st.integers(0, 15)).filter(lambda p: p[0] < p[1]), max_size=5),
+)
+def test_a_line_where_links_differ(groups: int, lost: set[tuple[int, int]]) -> None:
+    """Each link that differs is drawn, inside the picture, and none goes through the words of a group."""
+    drawn = topology.graph(mesh(groups, lost), [])
+    strokes = [part for line in drawn.lines for part in line.path.split("M")[1:]]
+
+    assert len(strokes) == len(lost)
+    for stroke in strokes:
+        numbers = list(map(float, re.findall(r"-?[\d.]+", stroke)))
+        ends = list(zip(numbers[::2], numbers[1::2], strict=True))
+        for x, y in (_on_curve(ends, step / 40) for step in range(41)):
+            assert 0 <= x <= drawn.width and 0 <= y <= drawn.height
+            assert not any(b.x <= x <= b.x + b.width and b.y <= y <= b.y + topology.HEAD for b in drawn.boxes)
+
+
+def _on_curve(points: list[tuple[float, float]], at: float) -> tuple[float, float]:
+    """Of a line, or of a curve with one point beside it."""
+    while len(points) > 1:
+        points = [(a[0] + (b[0] - a[0]) * at, a[1] + (b[1] - a[1]) * at) for a, b in itertools.pairwise(points)]
+    return points[0]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ PARTS = {
     ),
     *("no sinfo answers here: partition and --gres are guesses; --gres NAME:N says what the site has",),
 }
-COMMANDS = re.compile(r"(?:kubectl|envcheck|squeue|sinfo) \S+.*")
+COMMANDS = re.compile(r"(?:kubectl|envcheck|squeue|sinfo|chmod) \S+.*")
 ON_SLURM = ("train", "--on", "slurm", "--model", "tiny", "--method", "lora", "--device", "cpu")
 ON_K8S = ("train", "--on", "k8s", "--recipe", "qwen-7b-npu-swift", "--method", "lora", "--variant", "zero3")
 REFUSED = [
