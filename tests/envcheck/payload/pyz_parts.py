@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,14 +13,13 @@ from pathlib import Path
 
 from envcheck.payload import pyz
 
-PYENV = Path("/root/.pyenv/versions")
 BASE = getattr(sys, "_base_executable", sys.executable)
 
 
 @cache
 def without_network() -> tuple[str, ...]:
-    """Words in front of a command that take its network away, where this user may."""
-    words = ("unshare", "-n")
+    """Words in front of a command that take its network away, but for the loopback, where this user may."""
+    words = ("unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
     may = shutil.which("unshare") and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
     return words if may else ()
 
@@ -45,7 +45,10 @@ class Bare:
         self, *words: str, python: str = BASE, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         child = self.start(*words, python=python, env=env)
-        out, err = child.communicate(timeout=240)
+        try:
+            out, err = child.communicate(timeout=240)
+        finally:
+            child.kill()
         return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
 
@@ -59,4 +62,7 @@ def made(folder: Path) -> Bare:
 
 def interpreter(version: str) -> str | None:
     """Another Python of this machine: `3.9` or such."""
-    return next(map(str, PYENV.glob(f"{version}.*/bin/python")), None) or shutil.which(f"python{version}")
+    shim = shutil.which("pyenv")
+    roots = [Path(r) for r in (os.environ.get("PYENV_ROOT"), shim and Path(shim).resolve().parents[1]) if r]
+    found = (str(path) for root in roots for path in root.glob(f"versions/{version}.*/bin/python"))
+    return next(found, None) or shutil.which(f"python{version}")

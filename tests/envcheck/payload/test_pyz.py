@@ -25,6 +25,7 @@ from tests.envcheck.payload.pyz_parts import Bare
 
 pytestmark = pytest.mark.slow
 
+NPU_SMI = Path(__file__).parents[2] / "data/npu_smi/info/910b_sparse_ids.txt"
 RUN = "#!/bin/bash\ntorchrun --nproc_per_node 8 train.py\n"
 JOBS = {  # a machine, and a job whose gates are walked on it
     "atlas-800t-a2": ("--recipe", "qwen-7b-npu-swift", "--method", "lora", "--variant", "zero3"),
@@ -62,6 +63,7 @@ def test_what_reads_and_plans(shared: Bare, tmp_path: Path) -> None:
     taken = shared.run("snapshot", "-o", record, env=env)
     again = shared.run("doctor", "--replay", record, "--json")
     planned = shared.run("plan", "--model", "21b", "--method", "lora", "--devices", "8", "--memory", "64", "--json")
+    parsed = shared.run("parse", "npu-smi", str(NPU_SMI))
     explained = shared.run("explain", str(tmp_path / "log"), "--json")
     recipes = shared.run("recipes", "--json")
 
@@ -69,6 +71,7 @@ def test_what_reads_and_plans(shared: Bare, tmp_path: Path) -> None:
     assert taken.returncode == 0, taken.stderr
     assert json.loads(again.stdout)["findings"], again.stderr
     assert json.loads(planned.stdout), planned.stderr
+    assert json.loads(parsed.stdout)["devices"], parsed.stderr
     assert json.loads(explained.stdout)["diagnoses"], explained.stderr
     assert len(json.loads(recipes.stdout)["recipes"]) > 5, recipes.stderr
 
