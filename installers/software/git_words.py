@@ -23,7 +23,7 @@ MEANINGS: tuple[tuple[str, str, str], ...] = (
         NET,
     ),
     (
-        r"Authentication failed|could not read (?:Username|Password)|terminal prompts disabled|error: 40[13]"
+        r"Authentication failed|could not read (?:Username|Password)|terminal prompts disabled|error: 40[13]\b"
         r"|Permission denied \(publickey",
         "the repository asks for a password",
         "look at the address; a password belongs into git's own store (git credential)",
@@ -36,7 +36,7 @@ MEANINGS: tuple[tuple[str, str, str], ...] = (
     ),
     (r"Permission denied|Read-only file system", "the folder cannot be written", "look at whose folder it is"),
     (
-        r"repository '[^']*' not found|does not appear to be a git repository|does not exist|error: 404"
+        r"repository '[^']*' not found|does not appear to be a git repository|does not exist|error: 404\b"
         r"|not valid: is this a git repository",
         "there is no such repository",
         "look at the recipe's address",

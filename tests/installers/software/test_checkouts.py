@@ -321,6 +321,15 @@ def test_hostile_address(url: str, target: VenvTarget, tmp_path: Path) -> None:
         there(target, Checkout("https://h.example/p.git", "v1", "a/../../b"))
 
 
+@pytest.mark.parametrize("left", (4017, 4043, 40444))
+def test_a_count_of_bytes_is_no_status(left: int) -> None:
+    """A cut transfer counts what is missing in the words in which a server's refusal is printed."""
+    text = f"error: {left} bytes of body are still expected\nfatal: early EOF\nfatal: unpack-objects failed"
+
+    assert git_words.understood(text)[0] == "the transfer was cut off"
+    assert git_words.understood("error: 404 Not Found")[0] == "there is no such repository"
+
+
 @given(st.text(max_size=300))
 def test_any_words(text: str) -> None:
     """Whatever git says becomes one sentence and a next step."""
