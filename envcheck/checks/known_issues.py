@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class Failure:
     """
 
     symptom: str
-    number: str = toml_file.ours("")
+    number: toml_file.Given[str] = ""
     checks: tuple[str, ...] = ()
     lint: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
@@ -62,4 +62,4 @@ def _names(names: tuple[str, ...]) -> str:
 def _failure(number: str, table: object) -> Failure:
     if number[:1] != "F" or not number[1:].isdigit():
         raise UsageError(f"{FILE}: {number} is no failure", NEXT)
-    return replace(toml_file.load_record(Failure, table, f"{FILE}: {number}"), number=number)
+    return toml_file.load_record(Failure, table, str(FILE), number, number=number)

@@ -22,8 +22,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from envcheck.core import toml_file
 from envcheck.core.errors import EnvcheckError
-from installers.recipes import recipes_file
 
 SCHEMA = 1
 HEAD, RECIPE, LOCK, MANIFEST = "envcheck-bundle.json", "recipe.toml", "envcheck.lock", "manifest.json"
@@ -79,7 +79,7 @@ def head_of(raw: bytes, file: str) -> Head:
         why = f"{file} is a bundle of schema {ascii(str(schema))[:20]}; this envcheck reads {SCHEMA}"
         raise BundleError(why, "use the envcheck that made it: it is inside, as envcheck.pyz")
     try:
-        head: Head = recipes_file.of_kind(Head, said, f"{file}: {HEAD}")
+        head = toml_file.load_record(Head, said, f"{file}: {HEAD}")
     except EnvcheckError as err:
         raise BundleError(err.message, AGAIN) from None
     return head

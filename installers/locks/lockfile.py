@@ -20,7 +20,6 @@ from packaging.version import InvalidVersion, Version
 from envcheck.collect import snapshot
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
-from installers.recipes import recipes_file
 from installers.recipes.recipe import Recipe
 
 SCHEMA = 1
@@ -178,7 +177,7 @@ def parse(text: str, file: str) -> Lock:
         said = ascii(str(table.get("schema")))[:40]
         raise UsageError(f"{file}: schema: expected {SCHEMA}, found {said}", "this envcheck reads no other; " + NEXT)
     try:
-        lock: Lock = recipes_file.of_kind(Lock, table, file)
+        lock = toml_file.load_record(Lock, table, file)
     except UsageError as err:
         raise UsageError(err.message, err.next_step or NEXT) from None
     for key, wrong in _complaints(lock):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from envcheck.core import toml_file
 from envcheck.core.facts import Wanted
 
 
@@ -316,8 +317,8 @@ class Recipe:
     verify: tuple[tuple[str, ...], ...] = ()
     usual: bool = False
     like: str = ""
-    notes: Mapping[str, Note] = field(default_factory=dict)
-    file: str = ""
+    notes: toml_file.Given[Mapping[str, Note]] = field(default_factory=dict)
+    file: toml_file.Given[str] = ""
 
 
 def wanted(recipe: Recipe, job: RecipeJob) -> Wanted:

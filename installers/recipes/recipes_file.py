@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
-import difflib
 import functools
 import re
-import types
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
+from envcheck.core.toml_file import UNIONS
 from installers.recipes import likeness
 from installers.recipes.recipe import Driver, Note, Recipe
 from installers.recipes.recipe_notes import item_key
 
 SIZE_LIMIT = 256 << 10  # bytes; ours have 20 KB
-TEXT_LIMIT = 4096
 OURS = Path(__file__).parent
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_ANNOTATED = {"value", "source", "seed_value", "reason"}
-_OURS = {"notes", "file"}  # fields of Recipe that the loader fills in
 COMPARE = "compare with a file of ours: envcheck recipes show tiny-cpu names it"
-_KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+T = TypeVar("T")
 
 
 def load(path: Path) -> Recipe:
@@ -54,10 +51,9 @@ def parse(text: str, file: str) -> Recipe:
 
 def from_table(table: Mapping[str, Any], file: str) -> Recipe:
     """The recipe in what TOML made of a file."""
-    reader = _Reader(file)
+    loader = _RecipeLoader(file)
     whole = likeness.expanded(table, functools.partial(_named, file), file)
-    recipe: Recipe = reader.table(Recipe, whole, "", "")
-    return dataclasses.replace(recipe, notes=reader.notes, file=file)
+    return loader.record(Recipe, whole, "", notes=loader.notes, file=file)
 
 
 def _named(file: str, name: str) -> Mapping[str, Any]:
@@ -70,182 +66,97 @@ def _named(file: str, name: str) -> Mapping[str, Any]:
     return toml_file.table(toml_file.text(path, SIZE_LIMIT, "recipe"), str(path), COMPARE)
 
 
-def of_kind(cls: type[Any], table: Mapping[str, Any], file: str) -> Any:
-    """Another frozen dataclass read in the same way, its notes left behind: a lock, a bundle's head."""
-    return _Reader(file).table(cls, table, "", "")
-
-
 def load_drivers(path: Path) -> tuple[Driver, ...]:
     """The [[drivers]] of a file that holds nothing else; UsageError when it is not such a file."""
     from installers.recipes.driver_rules import check
 
     table = toml_file.table(toml_file.text(path, SIZE_LIMIT, "table of drivers"), str(path), "compare with ours")
-    for key in table:
-        if key != "drivers":
-            raise UsageError(f"{path}: {_short(ascii(key), 80)}: there is no such key", "the only key here is drivers")
-    found: tuple[Driver, ...] = _Reader(str(path)).value(tuple[Driver, ...], table.get("drivers", []), "drivers", "")
-    check(found, str(path))
-    return found
+    drivers = _RecipeLoader(str(path)).record(_DriverFile, table, "").drivers
+    check(drivers, str(path))
+    return drivers
 
 
-class _Reader:
-    """Walks a TOML table along the dataclasses' own types; gathers the notes on the way."""
+@dataclass(frozen=True)
+class _DriverFile:
+    drivers: tuple[Driver, ...]
+
+
+@dataclass(frozen=True)
+class _Annotated:
+    """What may stand in the place of a plain value."""
+
+    value: Any
+    source: str = ""
+    seed_value: str | int | float | bool | None = None
+    reason: str = ""
+
+
+class _RecipeLoader(toml_file.RecordLoader):
+    """Keeps the notes beside the values; `source` is what the innermost table says for all of its values."""
 
     def __init__(self, file: str) -> None:
-        self.file = file
+        super().__init__(file)
         self.notes: dict[str, Note] = {}
+        self.source = ""
 
-    def table(self, cls: type[Any], found: Any, where: str, source: str) -> Any:
-        """One dataclass from one table."""
+    def record(self, cls: type[T], found: object, where: str, **own: Any) -> T:
+        if not isinstance(found, dict) or "source" in toml_file.record_kinds(cls):
+            return super().record(cls, found, where, **own)
+        source, values = self._split_source(found, where)
+        made: T = self._with_source(source, super().record, cls, values, where, **own)
+        return made
+
+    def mapping(self, kind: Any, found: object, where: str) -> Mapping[str, Any]:
         if not isinstance(found, dict):
             raise self.wrong(where, "a table", found)
-        kinds = _fields(typing.cast(Hashable, cls))
-        own = found.get("source", source) if "source" not in kinds else source
-        _scalar(self, str, own, _dot(where, "source"), "")
-        for key in found:
-            if key not in kinds and key != "source":
-                raise UsageError(f"{self.file}: {_dot(where, key)}: there is no such key", _nearest(key, kinds))
-        for each in dataclasses.fields(cls):
-            required = each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
-            if required and each.name not in found:
-                raise UsageError(
-                    f"{self.file}: {_dot(where, each.name)}: missing ({_words(kinds[each.name])} expected)"
-                )
-        values = {k: self.value(kinds[k], found[k], _dot(where, k), own) for k in found if k in kinds}
-        return cls(**values)
+        source, values = self._split_source(found, where)
+        made: Mapping[str, Any] = self._with_source(source, super().mapping, kind, values, where)
+        return made
 
-    def value(self, kind: Any, found: Any, where: str, source: str) -> Any:
-        """One value of `kind`: the typing form chooses the reader."""
-        if dataclasses.is_dataclass(kind):
-            return self.table(typing.cast("type[Any]", kind), found, where, source)
-        form, inner = typing.get_origin(kind), typing.get_args(kind)
-        if form in (types.UnionType, typing.Union):
-            return self.value(next(k for k in inner if k is not type(None)), found, where, source)
-        if form is collections.abc.Mapping:
-            return self.mapping(inner[1], found, where, source)
-        return self.annotated(_list if form is tuple else _scalar, kind, found, where, source)
-
-    def mapping(self, kind: Any, found: Any, where: str, source: str) -> Mapping[str, Any]:
-        if not isinstance(found, dict):
-            raise self.wrong(where, "a table", found)
-        own = found.get("source", source)
-        for text in (own, *found):
-            _scalar(self, str, text, where, "")
-        return {k: self.value(kind, v, _dot(where, k), own) for k, v in found.items() if k != "source"}
-
-    def annotated(self, read: Callable[..., Any], kind: Any, found: Any, where: str, source: str) -> Any:
-        """The plain value; the note beside it is kept under the value's key."""
-        note = Note(source)
+    def value(self, kind: Any, found: object, where: str) -> Any:
+        """A value; the note beside a plain one is kept under its key."""
+        if not _takes_note(kind):
+            return super().value(kind, found, where)
+        note = Note(self.source)
         if isinstance(found, dict) and "value" in found:
-            note = self.note(found, where, source)
-            found = found["value"]
+            note, found = self._note(found, where), found["value"]
         if note.source or note.reason:
             self.notes[where] = note
-        return read(self, kind, found, where, note.source)
+        return self._with_source(note.source, super().value, kind, found, where)
 
-    def note(self, found: Mapping[str, Any], where: str, source: str) -> Note:
-        for key in found:
-            if key not in _ANNOTATED:
-                raise UsageError(f"{self.file}: {_dot(where, key)}: there is no such key", _nearest(key, _ANNOTATED))
-        words = {key: found.get(key, default) for key, default in (("source", source), ("reason", ""))}
-        for key, text in words.items():
-            _scalar(self, str, text, _dot(where, key), "")
-        if not isinstance(found.get("seed_value"), (str, int, float, type(None))):
-            raise self.wrong(_dot(where, "seed_value"), "text, a number or true or false", found["seed_value"])
-        if isinstance(found.get("seed_value"), str):
-            _scalar(self, str, found["seed_value"], _dot(where, "seed_value"), "")
-        return Note(words["source"], found.get("seed_value"), words["reason"])
+    def items(self, kind: Any, found: list[Any], where: str) -> Iterator[Any]:
+        """An item {value = [...]} of a list of texts stands for several items, noted under the first of them."""
+        for number, item in enumerate(found):
+            if kind is str:
+                yield from self._texts(item, where, f"{where}[{number}]")
+            else:
+                yield self.value(kind, item, item_key(where, number, item))
 
-    def wrong(self, where: str, expected: str, found: Any) -> UsageError:
-        """The sentence for a value of the wrong kind."""
-        return UsageError(f"{self.file}: {where or 'the file'}: expected {expected}, found {_shown(found)}")
+    def _texts(self, item: Any, where: str, place: str) -> list[str]:
+        note = self._note(item, place) if isinstance(item, dict) and "value" in item else None
+        inner = item["value"] if note else item
+        texts = [self.scalar(str, part, place) for part in (inner if note and isinstance(inner, list) else [inner])]
+        if note and texts:
+            self.notes[toml_file.join_key(where, texts[0])] = note
+        return texts
 
+    def _note(self, found: dict[str, Any], where: str) -> Note:
+        said = toml_file.load_record(_Annotated, found, self.file, where)
+        return Note(said.source or self.source, said.seed_value, said.reason)
 
-def _scalar(reader: _Reader, kind: Any, found: Any, where: str, _source: str) -> Any:
-    """Text, a number, or a truth; 1 is no truth and true is no number."""
-    fits = {str: isinstance(found, str), bool: isinstance(found, bool)}
-    number = isinstance(found, (int, float)) and not isinstance(found, bool)
-    if not fits.get(kind, number and (kind is float or isinstance(found, int))):
-        raise reader.wrong(where, _KINDS[kind], found)
-    if number and not 0 <= found < 1e15:  # neither nan nor inf
-        raise reader.wrong(where, f"{_KINDS[kind]} from 0 up", found)
-    if isinstance(found, str) and (len(found) > TEXT_LIMIT or not found.isprintable()):
-        raise reader.wrong(where, f"one line of printable text, {TEXT_LIMIT} characters at most", found)
-    return float(found) if kind is float else found
+    def _split_source(self, found: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+        """What the table says as the source of its values, and the values."""
+        source = self.scalar(str, found.get("source", self.source), toml_file.join_key(where, "source"))
+        return source, {key: value for key, value in found.items() if key != "source"}
 
-
-def _list(reader: _Reader, kind: Any, found: Any, where: str, source: str) -> tuple[Any, ...]:
-    """A list; an item {value = [...]} of a list of texts stands for several items, noted under the first of them."""
-    if not isinstance(found, list):
-        raise reader.wrong(where, _words(kind), found)
-    inner = typing.get_args(kind)[0]
-    values: list[Any] = []
-    for number, item in enumerate(found):
-        key = f"{where}[{number}]"
-        if inner is str:
-            values += _texts(reader, item, where, key, source)
-        else:
-            values.append(reader.value(inner, item, item_key(where, number, item), source))
-    return tuple(values)
+    def _with_source(self, source: str, read: Callable[..., Any], *arguments: Any, **own: Any) -> Any:
+        before, self.source = self.source, source
+        try:
+            return read(*arguments, **own)
+        finally:
+            self.source = before
 
 
-def _texts(reader: _Reader, item: Any, where: str, key: str, source: str) -> list[str]:
-    whole = isinstance(item, dict) and "value" in item
-    inner = item["value"] if whole else item
-    parts = inner if whole and isinstance(inner, list) else [inner]
-    texts = [_scalar(reader, str, part, key, source) for part in parts]
-    if whole and texts:
-        reader.notes[_dot(where, texts[0])] = reader.note(item, key, source)
-    return texts
-
-
-@functools.cache
-def _fields(cls: Hashable) -> dict[str, Any]:
-    return {k: v for k, v in typing.get_type_hints(cls).items() if not (cls is Recipe and k in _OURS)}
-
-
-def _words(kind: Any) -> str:
-    """The kind in a person's words."""
-    form, inner = typing.get_origin(kind), typing.get_args(kind)
-    if form in (types.UnionType, typing.Union):
-        return _words(next(k for k in inner if k is not type(None)))
-    if form is tuple:
-        return (
-            "a list of texts"
-            if inner[0] is str
-            else "a list of tables"
-            if dataclasses.is_dataclass(inner[0])
-            else "a list of lists"
-        )
-    return _KINDS.get(kind, "a table")
-
-
-def _shown(found: Any) -> str:
-    words = {
-        dict: "a table",
-        list: "a list",
-        bool: "true or false",
-        str: "the text",
-        int: "the number",
-        float: "the number",
-    }
-    name = words.get(type(found), type(found).__name__)
-    if isinstance(found, int) and found.bit_length() > 64:  # Python refuses to print those of thousands of digits
-        return f"{name}, of {found.bit_length()} bits"
-    return f"{name} {_short(repr(found), 60)}" if isinstance(found, (str, int, float)) else name
-
-
-def _short(what: object, limit: int = 200) -> str:
-    text = str(what)
-    return text if len(text) <= limit else text[:limit] + "..."
-
-
-def _dot(where: str, key: str) -> str:
-    shown = _short(key if key.isprintable() else ascii(key), 80)
-    return f"{where}.{shown}" if where else shown
-
-
-def _nearest(key: str, known: collections.abc.Iterable[str]) -> str:
-    names = sorted(known)
-    near = difflib.get_close_matches(key[:80], names, 1)
-    return f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(names)}"
+def _takes_note(kind: Any) -> bool:
+    """Tables carry no note of their own: their values do; of a union the kind that is chosen does."""
+    return not dataclasses.is_dataclass(kind) and typing.get_origin(kind) not in (*UNIONS, collections.abc.Mapping)

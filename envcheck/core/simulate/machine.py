@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from envcheck.core.simulate.reply import Reply
-from envcheck.core.toml_file import ours
+from envcheck.core.toml_file import Given
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Links:
     cpu_affinity: tuple[str, ...] = ()
     numa: tuple[int, ...] = ()
     nics: tuple[str, ...] = ()
-    lost: tuple[int, ...] = ours(())
+    lost: Given[tuple[int, ...]] = ()
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,10 @@ class Machine:
     packages: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     pci: tuple[str, ...] = ()
-    name: str = ours("")
-    chips: tuple[Chip, ...] = ours(())
+    name: Given[str] = ""
+    chips: Given[tuple[Chip, ...]] = ()
     tool: Tool = field(default=_WHOLE, metadata={"ours": True})
-    amiss: frozenset[str] = ours(frozenset())
+    amiss: Given[frozenset[str]] = frozenset()
 
     def is_amiss(self, fault: str) -> bool:
         """Whether that fault, which is no state of a chip or of the tool, was asked for."""

@@ -69,24 +69,24 @@ def test_whole_file(tmp_path: Path) -> None:
 
 WRONG = [
     ("[[waiver]]", "did you mean waive"),
-    ('[[waive]]\nchek = "a.b"', "there is no key 'chek' in [[waive]]; did you mean check?"),
-    ('[[waive]]\ncheck = "a"\nreason = "b"', "expires must be a day"),
+    ('[[waive]]\nchek = "a.b"', "waive[0].chek: there is no such key; did you mean check?"),
+    ('[[waive]]\ncheck = "a"\nreason = "b"', "waive[0].expires: missing (a day such as"),
     ('[[waive]]\ncheck = "a"\nreason = "b"\nexpires = "2027-01-31"', "without quotes"),
-    ('[[waive]]\ncheck = "a"\nexpires = 2027-01-31', "reason must be a text"),
-    ('[[waive]]\ncheck = "a.b"\nreason = " "\nexpires = 2027-01-31', "waive 1.reason is empty"),
+    ('[[waive]]\ncheck = "a"\nexpires = 2027-01-31', "waive[0].reason: missing (text expected)"),
+    ('[[waive]]\ncheck = "a.b"\nreason = " "\nexpires = 2027-01-31', "waive[0].reason: is empty"),
     ('[[waive]]\ncheck = "host"\nreason = "b"\nexpires = 2027-01-31', "name of one check"),
-    ("waive = 3", "written as [[waive]]"),
+    ("waive = 3", "waive: expected a list of tables, found the number 3"),
     ("[thresholds]\nhost.memory.warn_gb = 4", "did you mean host.memory.warn_gib"),
     ("[thresholds]\nhost.memory.warn_gib = -1", "from 0 to 1e9"),
     ("[thresholds]\nhost.memory.warn_gib = true", "from 0 to 1e9"),
     ("[thresholds]\nhost.memory.warn_gib = nan", "from 0 to 1e9"),
-    ("thresholds = 4", "must be a table"),
-    (OWN.replace("own.a", "host.memory"), "must be own. and a word"),
-    (OWN.replace('["true"]', '"true"'), "list of words"),
+    ("thresholds = 4", "thresholds: expected a table"),
+    (OWN.replace("own.a", "host.memory"), "check[0].name: expected own. and a word"),
+    (OWN.replace('["true"]', '"true"'), "check[0].command: expected a list of texts"),
     (OWN.replace('["true"]', "[]"), "list of words"),
-    (OWN.replace('pattern = "x"\n', ""), "needs a pattern"),
-    (OWN.replace('"x"', '"("'), "no regular expression"),
-    (OWN + 'severity = "bad"', '"fail" or "warn"'),
+    (OWN.replace('pattern = "x"\n', ""), "expected a pattern"),
+    (OWN.replace('"x"', '"("'), "expected a regular expression"),
+    (OWN + 'severity = "bad"', "expected one of fail, warn"),
     (OWN + "timeout_s = 9999", "at most 120"),
     (OWN + OWN, "twice"),
     ("=", "not TOML"),
@@ -99,7 +99,7 @@ def test_wrong_file(tmp_path: Path, text: str, words: str) -> None:
     """One sentence that names the file and what was expected, with a next step."""
     with pytest.raises(UsageError) as refused:
         loaded(tmp_path, text)
-    assert "site.toml" in refused.value.message and words in refused.value.message
+    assert "site.toml" in refused.value.message and words in f"{refused.value.message}; {refused.value.next_step}"
     assert refused.value.next_step
 
 
