@@ -5,6 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from envcheck.core.toml_file import Given, Key, OneOrMany
 
 
 class Standing(str, enum.Enum):
@@ -25,19 +28,36 @@ class Confidence(str, enum.Enum):
 
 
 @dataclass(frozen=True)
+class Component:
+    """Something with a version.  `builds`: 24.1.rc1.b030 is 24.1.rc1; `word`: no number, compared as a prefix.
+
+    `title` is its name where the table has none.  `vendor` is the one whose table has it, "" for the tables of every
+    machine.  `package`: pip's name of it, where several makers' packages have one name; they differ in how the
+    version's part behind + begins, one of `labels`.
+    """
+
+    title: str = ""
+    builds: bool = False
+    word: bool = False
+    package: str = ""
+    labels: tuple[str, ...] = ()
+    vendor: Given[str] = ""
+
+
+@dataclass(frozen=True)
 class Row:
     """One fact: `of` in one of `version` and each component of `others`, in one of its patterns, are `standing`.
 
     `partner`: the one that belongs to it, not only one that works; `release`: the vendor's name for the set.
     """
 
-    of: str
-    version: tuple[str, ...]
-    others: Mapping[str, tuple[str, ...]]
-    standing: Standing
-    confidence: Confidence
-    source: tuple[str, ...]
+    version: OneOrMany[str]
+    others: Annotated[Mapping[str, OneOrMany[str]], Key("with")]
+    source: OneOrMany[str]
     date: str
+    of: Given[str] = ""
+    standing: Annotated[Standing, Key("verdict")] = Standing.TESTED
+    confidence: Confidence = Confidence.DOCUMENTED
     partner: bool = False
     release: str = ""
     symptom: str = ""
@@ -86,8 +106,8 @@ class Goal:
     """
 
     driver: str
-    wanted: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
+    wanted: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
 
 

@@ -48,12 +48,14 @@ PEER_SHARE = 0.5  # ours: a link that carries half of what it is made for is bro
 
 @cache
 def table() -> tuple[tuple[re.Pattern[str], Mapping[str, Floor]], ...]:
-    from envcheck.core import toml_file
+    from envcheck.core.toml_file import own_part, own_table
 
-    rows = toml_file.table(FILE.read_text("utf-8"), FILE.name, "install envcheck anew")
     return tuple(
-        (re.compile(row["match"], re.I), {what: Floor(**row[what]) for what in row if what != "match"})
-        for row in rows.values()
+        (
+            re.compile(row["match"], re.I),
+            {what: own_part(Floor, FILE, row[what], f"{card}.{what}") for what in row if what != "match"},
+        )
+        for card, row in own_table(FILE).items()
     )
 
 

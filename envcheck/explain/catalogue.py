@@ -4,25 +4,57 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from envcheck.core import toml_file
 from envcheck.core.errors import UsageError
-from envcheck.explain.model import KINDS, Entry
+from envcheck.core.toml_file import Parsed, load_record, own_table
+from envcheck.explain.model import Entry, EntryKind
 from envcheck.vendors import find_data_files
 
 FOLDER = Path(__file__).parent / "entries"
-LIMIT = 1 << 20  # bytes of one file
-_TEXTS = ("name", "says", "why", "do")
-_LISTS = ("near", "match", "commands", "codes", "applies", "source", "follows")
-_KNOWN = {*_TEXTS, *_LISTS, "kind", "needs", "unless"}
 # A pattern that begins with @ is a number that stands as a code: `error code is 507033`, not `step 507033`.
 _AS_CODE = r"(?:code|error|err|ret|result|status|failed)\b[^\d\n]{0,24}?(?<![\d.])(?:"
 # What has no end, once escapes and sets of characters are out of the way.
 _SKIP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
 _ENDLESS = re.compile(r"[*+]|\{\d*,\}|\{\d{4,}|\{\d*,\d{4,}")
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Compiled, and sure to end soon on any line: nothing in it repeats without a bound, which is a ValueError."""
+    if text.startswith("@"):
+        text = _AS_CODE + text[1:] + r")(?![\d.]\d)(?!\d)"
+    if _ENDLESS.search(_SKIP.sub("", text)):
+        raise ValueError(f"the pattern {text!r} repeats without a bound")
+    try:
+        return re.compile(text, re.IGNORECASE)
+    except re.error as err:
+        raise ValueError(f"the pattern {text!r} cannot be read: {err}") from None
+
+
+LinePattern = Annotated[re.Pattern[str], Parsed(pattern)]
+
+
+@dataclass(frozen=True)
+class _EntryTable:
+    """An entry as a file has it."""
+
+    name: str
+    says: str
+    why: str
+    do: str
+    near: tuple[str, ...]
+    kind: EntryKind = "cause"
+    match: tuple[LinePattern, ...] = ()
+    needs: LinePattern | None = None
+    unless: LinePattern | None = None
+    commands: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    applies: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -39,72 +71,28 @@ def entries() -> tuple[Entry, ...]:
 def _common_areas() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The areas that concern no vendor alone, a file each."""
     for path in FOLDER.glob("*.toml"):
-        yield path.stem, _read(path).get("entry", [])
+        yield path.stem, own_table(path).get("entry", [])
 
 
 def _vendor_areas() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The areas of each vendor's explain.toml, an array of tables each."""
     for _, path in find_data_files("explain.toml"):
-        yield from _read(path).items()
+        yield from own_table(path).items()
 
 
-def _read(path: Path) -> dict[str, Any]:
-    return toml_file.table(toml_file.text(path, LIMIT, "catalogue"), path.name, "reinstall envcheck")
-
-
-def entry(raw: dict[str, Any], area: str) -> Entry:
+def entry(raw: Mapping[str, Any], area: str) -> Entry:
     """One table; UsageError says what is wrong with it."""
-    name = str(raw.get("name", "?"))
-    if odd := sorted(raw.keys() - _KNOWN):
-        raise UsageError(f"{area}: {name}: no field {odd[0]!r} is known")
-    if bare := [key for key in _TEXTS if not isinstance(raw.get(key), str) or not raw[key]]:
-        raise UsageError(f"{area}: {name}: {bare[0]} is missing")
-    lists = {key: _strings(raw.get(key, ()), f"{area}: {name}: {key}") for key in _LISTS}
-    kind = raw.get("kind", "cause")
-    if kind not in KINDS:
-        raise UsageError(f"{area}: {name}: kind {kind!r} is none of {', '.join(KINDS)}")
-    if not lists["near"] or any(word != word.lower() for word in lists["near"]):
-        raise UsageError(f"{area}: {name}: near wants words in lower case")
-    return Entry(
-        name=f"{area}.{name}",
-        area=area,
-        kind=kind,
-        says=raw["says"],
-        why=raw["why"],
-        do=raw["do"],
-        near=lists["near"],
-        match=tuple(pattern(p, f"{area}.{name}") for p in lists["match"] or map(_as_word, lists["near"])),
-        needs=pattern(raw["needs"], name) if "needs" in raw else None,
-        unless=pattern(raw["unless"], name) if "unless" in raw else None,
-        commands=lists["commands"],
-        codes=lists["codes"],
-        applies=lists["applies"],
-        source=lists["source"],
-        follows=lists["follows"],
-    )
-
-
-def pattern(text: str, name: str) -> re.Pattern[str]:
-    """Compiled, and sure to end soon on any line: nothing in it repeats without a bound."""
-    if text.startswith("@"):
-        text = _AS_CODE + text[1:] + r")(?![\d.]\d)(?!\d)"
-    if _ENDLESS.search(_SKIP.sub("", text)):
-        raise UsageError(f"{name}: the pattern {text!r} repeats without a bound")
-    try:
-        return re.compile(text, re.IGNORECASE)
-    except re.error as err:
-        raise UsageError(f"{name}: the pattern {text!r} cannot be read: {err}") from None
+    name = f"{area}.{raw.get('name', '?')}"
+    said = load_record(_EntryTable, raw, "explain", name)
+    if not said.near or any(word != word.lower() for word in said.near):
+        raise UsageError(f"{name}: near needs words in lower case")
+    match = said.match or tuple(pattern(_as_word(word)) for word in said.near)
+    return Entry(**{**vars(said), "name": name, "match": match}, area=area)
 
 
 def _as_word(text: str) -> str:
     ahead = r"(?<![a-z0-9_])" if text[0].isalnum() else ""
     return ahead + re.escape(text) + (r"(?![a-z0-9_])" if text[-1].isalnum() else "")
-
-
-def _strings(value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) and item for item in value):
-        raise UsageError(f"{where}: a list of texts is wanted")
-    return tuple(value)
 
 
 def by_code(entries: Iterable[Entry]) -> dict[str, Entry]:

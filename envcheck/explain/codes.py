@@ -8,7 +8,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from envcheck.core import toml_file
+from envcheck.core.toml_file import own_table
 from envcheck.vendors import find_data_files
 
 _FILE = Path(__file__).with_name("codes.toml")
@@ -33,11 +33,7 @@ class Code:
 def tables() -> dict[str, dict[str, str]]:
     """Codes by family: those of every machine, and those of each vendor's codes.toml."""
     files = [_FILE, *(path for _, path in find_data_files(_FILE.name))]
-    return {family: codes for path in files for family, codes in _read(path).items()}
-
-
-def _read(path: Path) -> dict[str, dict[str, str]]:
-    return toml_file.table(toml_file.text(path, 1 << 20, "table of codes"), path.name, "reinstall envcheck")
+    return {family: codes for path in files for family, codes in own_table(path).items()}
 
 
 def read(text: str) -> Code | None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import typing
 from dataclasses import dataclass
+from typing import Literal
 
 # Told in this order: what may be a cause comes before what may follow from it, and before what merely reports an end.
-KINDS = ("cause", "symptom", "summary", "warning")
+EntryKind = Literal["cause", "symptom", "summary", "warning"]
+KINDS = typing.get_args(EntryKind)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ data/rules.toml has what each of the former says and where it comes from.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from envcheck.core.lint.rule import Judge, LintRule
 from envcheck.core.model import Status
-from envcheck.lint.context import tables
+from envcheck.core.toml_file import own_record
+from envcheck.lint.context.tables import FOLDER
 from envcheck.lint.rules import (
     containers,
     images,
@@ -158,10 +160,23 @@ JUDGES: dict[str, Judge] = {
 }
 
 
+@dataclass(frozen=True)
+class _RuleRow:
+    name: str
+    severity: Status
+    says: str
+    source: str
+
+
+@dataclass(frozen=True)
+class _RulesFile:
+    rules: tuple[_RuleRow, ...]
+
+
 def _own() -> list[LintRule]:
     return [
-        LintRule(row["name"], Status[row["severity"]], row["says"], row["source"], JUDGES[row["name"]])
-        for row in tables.load("rules")["rules"]
+        LintRule(row.name, row.severity, row.says, row.source, JUDGES[row.name])
+        for row in own_record(_RulesFile, FOLDER / "rules.toml").rules
     ]
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
+
+from envcheck.core.toml_file import Given, Key
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Model:
     capping, cap x tanh(x / cap); `fp32_scale`: norms multiply by their scale in fp32 (Gemma); `some_windows`: a sliding
     window in some layers only; `foreign`: what of its layers is not modelled."""
 
-    name: str
+    name: Given[str]
     layers: int
     hidden: int
     heads: int
@@ -99,7 +102,7 @@ class Model:
     mla: Mla | None = None
     vision_params: int = 0
     foreign: str = ""
-    published_params: int | None = None
+    published_params: Annotated[int | None, Key("params")] = None
     hub_id: str = ""
     source: str = ""
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from envcheck.core.errors import UsageError
+from envcheck.core.toml_file import Given, own_part, own_records, own_table
 from envcheck.vendors import find_data_files
 from launch.catalogue.links import Links
-from launch.catalogue.tables import read, table
+
+OTHERS = Path(__file__).with_name("devices.toml")
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Device:
     of Megatron's kind that splits models over such cards.
     """
 
-    name: str
+    name: Given[str]
     vendor: str
     memory_gib: float
     idle_gib: float
@@ -41,7 +44,7 @@ class Device:
     workspace_gib: float = 0.0
     pcie_gbs: float = 24.0
     parallel_framework: str = "megatron"
-    links: Links | None = None
+    links: Given[Links | None] = None
 
 
 def assumed_links(device: Device, cards: int) -> Iterator[str]:
@@ -62,12 +65,11 @@ def assumed_card(device: Device) -> str:
 def devices() -> tuple[Device, ...]:
     """The vendors' own, by their devices.toml, then those of other vendors; the last stands for unknown cards."""
     own = [
-        {**row, "name": name, "vendor": vendor.name}
+        own_part(Device, path, {"vendor": vendor.name, **row}, name, name=name)
         for vendor, path in find_data_files("devices.toml")
-        for name, row in read(path).items()
+        for name, row in own_table(path).items()
     ]
-    others = [{**row, "name": name} for name, row in table("devices").items()]
-    return tuple(Device(**{**row, "names": tuple(row["names"])}) for row in (*own, *others))
+    return (*own, *own_records(Device, OTHERS).values())
 
 
 def find(text: str) -> Device:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from launch.catalogue.tables import table
+from envcheck.core.toml_file import Given, own_part, own_table
+
+FILE = Path(__file__).with_name("frameworks.toml")
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,11 @@ class Framework:
     stages.  `spread`: how far its summed activations may be off.
     """
 
-    name: str
+    name: Given[str]
     names: tuple[str, ...]
-    kernels: Kernels
-    compiled: Kernels
-    selective: Kernels
+    kernels: Given[Kernels]
+    compiled: Given[Kernels]
+    selective: Given[Kernels]
     loss: float
     fused: float
     fused_chunk: int
@@ -126,23 +128,22 @@ class Framework:
 
 def _build(name: str, own: Mapping[str, Any], base: Mapping[str, Any], kernels: Mapping[str, Kernels]) -> Framework:
     merged = {**base, **own}
-    known = {f.name for f in dataclasses.fields(Framework)}
-    values = {k: v for k, v in merged.items() if k in known}
-    values |= {"name": name} | {key: kernels[merged[key]] for key in ("kernels", "compiled", "selective")}
-    values |= {key: tuple(merged.get(key, ())) for key in ("names", "fused_step", "degrees", "sharded", "quants")}
-    return Framework(**values)
+    styles = {key: kernels[merged.pop(key)] for key in ("kernels", "compiled", "selective")}
+    merged.pop("like", None)
+    return own_part(Framework, FILE, merged, name, name=name, **styles)
 
 
 def _kernels(style: Mapping[str, Any], styles: Mapping[str, Any]) -> Kernels:
     """A table of its own, or one that differs from another in a few numbers."""
     merged = {**styles.get(style.get("like", ""), {}), **style}
-    return Kernels(**{key: value for key, value in merged.items() if key != "like"})
+    merged.pop("like", None)
+    return own_part(Kernels, FILE, merged, "kernels")
 
 
 @cache
 def frameworks() -> Mapping[str, Framework]:
     """All of them, in the order of the file: the first whose words fit a text is taken."""
-    data = table("frameworks")
+    data = own_table(FILE)
     styles = data["kernels"]
     kernels = {name: _kernels(style, styles) for name, style in styles.items()}
     tables: dict[str, Any] = data["framework"]
@@ -150,7 +151,7 @@ def frameworks() -> Mapping[str, Framework]:
     for name, own in tables.items():
         base = dict(tables["common"])
         if "like" in own:
-            base |= tables[own["like"]] | {"names": ()}
+            base |= tables[own["like"]] | {"names": []}
         built[name] = _build(name, own, base, kernels)
     return built
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launch.catalogue.tables import table
+from envcheck.core.toml_file import Given, own_records
 
 if TYPE_CHECKING:
     from envcheck.core.model import Topology
@@ -21,7 +22,7 @@ WORD = re.compile(r"([A-Z_]{2,12})(\d{0,2})")
 class Kind:
     """A row of links.toml: `gbs` of one link, or `pcie`, a part of the card's port; `ports` a card may have of it."""
 
-    name: str
+    name: Given[str]
     source: str
     gbs: float = 0.0
     pcie: float = 0.0
@@ -64,7 +65,7 @@ Pairs = list[list[tuple[int, int]]]  # (kind, links) from each card to each othe
 
 @cache
 def kinds() -> tuple[Kind, ...]:
-    return tuple(Kind(name, **row) for name, row in table("links").items())
+    return tuple(own_records(Kind, Path(__file__).with_name("links.toml")).values())
 
 
 def measured(topology: Topology | None, chosen: Sequence[int], pcie_gbs: float) -> Links | None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from envcheck.core.errors import UsageError
-from launch.catalogue.architecture import Mla, Model, Moe
-from launch.catalogue.tables import table
+from envcheck.core.toml_file import own_part, own_table
+from launch.catalogue.architecture import Model
 
-FIELDS = {f.name for f in dataclasses.fields(Model)}
+FILE = Path(__file__).with_name("models.toml")
+REMARKS = ("note", "params_source")  # keys for people
 
 # What people type for the models of the published documents; the rest is found by its own name or a part of it.
 SHORT = {
@@ -30,25 +31,14 @@ LISTED = "envcheck plan --list-models names all; or give a folder with a config.
 
 def tables() -> Mapping[str, Mapping[str, Any]]:
     """All of models.toml."""
-    return table("models")
+    return own_table(FILE)
 
 
 @cache
 def load(name: str) -> Model:
     """The model of exactly this name in models.toml."""
-    return from_table(name, tables()[name])
-
-
-def from_table(name: str, shape: Mapping[str, Any]) -> Model:
-    """A frozen model from one table; keys that are words for people (note, params_source) stay behind."""
-    plain = {k: v for k, v in shape.items() if k in FIELDS and k not in ("moe", "mla")}
-    return Model(
-        name=name,
-        moe=Moe(**shape["moe"]) if "moe" in shape else None,
-        mla=Mla(**shape["mla"]) if "mla" in shape else None,
-        published_params=shape.get("params"),
-        **plain,
-    )
+    shape = {key: value for key, value in tables()[name].items() if key not in REMARKS}
+    return own_part(Model, FILE, shape, name, name=name)
 
 
 def find(name: str) -> Model:

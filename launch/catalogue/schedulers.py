@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
+from envcheck.core.toml_file import own_record
 from envcheck.vendors import find_data_files
-from launch.catalogue.tables import read
 
 
 @dataclass(frozen=True)
@@ -31,18 +30,24 @@ class KubernetesNames:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class SchedulerNames:
+    """A vendor's scheduler.toml."""
+
+    slurm: SlurmNames = SlurmNames()
+    kubernetes: KubernetesNames | None = None
+
+
 def slurm_names(device: str) -> SlurmNames:
     """Of a vendor that says nothing: Slurm's own usual name."""
-    table = _tables().get(device, {}).get("slurm", {})
-    return SlurmNames(**{**table, "words": tuple(table.get("words", ()))})
+    return _tables().get(device, SchedulerNames()).slurm
 
 
 def kubernetes_names(device: str) -> KubernetesNames | None:
     """None for a vendor that says nothing."""
-    table = _tables().get(device, {}).get("kubernetes")
-    return KubernetesNames(**table) if table else None
+    return _tables().get(device, SchedulerNames()).kubernetes
 
 
 @cache
-def _tables() -> Mapping[str, Mapping[str, Any]]:
-    return {vendor.name: read(path) for vendor, path in find_data_files("scheduler.toml")}
+def _tables() -> Mapping[str, SchedulerNames]:
+    return {vendor.name: own_record(SchedulerNames, path) for vendor, path in find_data_files("scheduler.toml")}

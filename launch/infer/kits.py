@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from pathlib import Path
 
+from envcheck.core.toml_file import own_record
 from installers.recipes.catalogue import TALKS
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.catalogue.tables import beside
 from launch.rendering import schema, user_options
 from launch.rendering.rows import arguments, rows
 from launch.targets.request import TrainRequest
@@ -36,12 +35,12 @@ class ChatKit:
 
 @cache
 def kits() -> tuple[ChatKit, ...]:
-    return tuple(_read(table) for table in beside(__file__, "kits")["kits"])
+    return own_record(_KitsFile, Path(__file__).with_name("kits.toml")).kits
 
 
-def _read(table: Mapping[str, Any]) -> ChatKit:
-    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    return ChatKit(**plain)
+@dataclass(frozen=True)
+class _KitsFile:
+    kits: tuple[ChatKit, ...]
 
 
 def jobs(recipe: Recipe) -> tuple[RecipeJob, ...]:

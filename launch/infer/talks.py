@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import PurePath
-from typing import Any
+from pathlib import Path, PurePath
 
 from envcheck.core.errors import UsageError
-from launch.catalogue.tables import beside
+from envcheck.core.toml_file import own_record
 from launch.rendering.schema import Versions, fits
 
 LONGEST = 3000  # bytes of a question: a terminal takes lines of 4095
@@ -35,12 +34,12 @@ class ChatProgram:
 
 @cache
 def talks() -> tuple[ChatProgram, ...]:
-    return tuple(_read(table) for table in beside(__file__, "talks")["talks"])
+    return own_record(_TalksFile, Path(__file__).with_name("talks.toml")).talks
 
 
-def _read(table: Mapping[str, Any]) -> ChatProgram:
-    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    return ChatProgram(**plain)
+@dataclass(frozen=True)
+class _TalksFile:
+    talks: tuple[ChatProgram, ...]
 
 
 def of(argv: Sequence[str], installed: Versions) -> ChatProgram | None:

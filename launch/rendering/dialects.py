@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from pathlib import Path
 
+from envcheck.core.toml_file import own_record
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.catalogue.tables import beside
 from launch.rendering.rows import Rows, arguments, rows
 from launch.rendering.schema import Versions, fits
 
@@ -67,15 +67,12 @@ class Dialect:
 
 @cache
 def dialects() -> tuple[Dialect, ...]:
-    return tuple(_read(table) for table in beside(__file__, "dialects")["dialects"])
+    return own_record(_DialectsFile, Path(__file__).with_name("dialects.toml")).dialects
 
 
-def _read(table: Mapping[str, Any]) -> Dialect:
-    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    plain["flags"] = {name: Flag(**flag) for name, flag in table.get("flags", {}).items()}
-    before = table.get("before", {})
-    plain["before"] = {where: EarlierDialect(**{**each, "keep": tuple(each["keep"])}) for where, each in before.items()}
-    return Dialect(**plain)
+@dataclass(frozen=True)
+class _DialectsFile:
+    dialects: tuple[Dialect, ...]
 
 
 def called(name: str) -> tuple[str, ...]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from envcheck.core.toml_file import own_record
 from installers.recipes.recipe import Recipe
-from launch.catalogue.tables import beside
 
 FOLDER = Path(__file__).parent / "options"
 Versions = Mapping[str, str]  # package → the version that is installed
@@ -28,7 +28,7 @@ class OptionSchema:
 
     `complete`: a name that is not here is an error of the program; else nobody knows.  `off`: truths that are on unless
     it is said, of which its parser makes --no_NAME as well.  `dashes`: its parser takes - for _.  `only`: versions and
-    the names that no others have; `names` has them too.
+    the names that no others have; `names` has them too.  `aliases`: other programs of the same options.
     """
 
     program: str
@@ -41,7 +41,8 @@ class OptionSchema:
     read: str = ""
     off: frozenset[str] = frozenset()
     dashes: bool = False
-    only: tuple[tuple[str, frozenset[str]], ...] = ()
+    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool | None:
         if self.spelled(name)[0] in self.names:
@@ -65,14 +66,14 @@ class OptionSchema:
         """The list for that version alone; None: nobody knows which it is, and all of it holds."""
         if version is None:
             return self
-        gone = frozenset().union(*(names for where, names in self.only if not fits(version, where)))
+        gone = frozenset().union(*(names for where, names in self.only.items() if not fits(version, where)))
         complete = self.complete and fits(version, self.read or self.versions)
         return replace(self, names=self.names - gone, off=self.off - gone, complete=complete)
 
     def elsewhere(self, name: str) -> str:
         """The versions that have a name which others have not; "" where there are none."""
         plain = name.replace("-", "_") if self.dashes else name
-        return next((where for where, names in self.only if {plain, plain.removeprefix("no_")} & names), "")
+        return next((where for where, names in self.only.items() if {plain, plain.removeprefix("no_")} & names), "")
 
 
 @cache
@@ -81,12 +82,9 @@ def lists() -> tuple[OptionSchema, ...]:
 
 
 def _read(path: Path) -> list[OptionSchema]:
-    table = dict(beside(str(path), path.stem))
-    programs = [table.pop("program"), *table.pop("aliases", ())]
-    only = tuple((where, frozenset(names)) for where, names in table.pop("only", {}).items())
-    names = frozenset(table.pop("names")).union(*(some for _, some in only))
-    off = frozenset(table.pop("off", ()))
-    return [OptionSchema(**table, program=program, names=names, off=off, only=only) for program in programs]
+    read = own_record(OptionSchema, path)
+    whole = replace(read, names=read.names.union(*read.only.values()))
+    return [replace(whole, program=program) for program in (read.program, *read.aliases)]
 
 
 def of(launcher: Iterable[str], recipe: Recipe, installed: Versions) -> OptionSchema | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 
 from envcheck.core.errors import UsageError
+from envcheck.core.toml_file import own_record
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.catalogue.tables import beside
 from launch.rendering.rows import arguments, merged, rows
 
 
@@ -41,10 +42,10 @@ def shaped(recipe: Recipe, job: RecipeJob, nodes: int | None, cards: int | None)
 
 def ranked(job: RecipeJob) -> RecipeJob:
     """The job with what makes its launcher start a process for each card, where that is a variable."""
-    found = next((table for word, table in _tables("ranks").items() if word in job.launcher), None)
+    found = next((added for word, added in _launchers().ranks.items() if word in job.launcher), None)
     if found is None or job.processes == 1:
         return job
-    return replace(job, environment={**job.environment, **found["environment"]})
+    return replace(job, environment={**job.environment, **found.environment})
 
 
 def _degrees(job: RecipeJob) -> str:
@@ -53,20 +54,37 @@ def _degrees(job: RecipeJob) -> str:
 
 def several(job: RecipeJob) -> RecipeJob:
     """The job with what its launcher wants to know where there are other nodes; it may know already."""
-    for word, table in _tables("several").items():
+    for word, added in _launchers().several.items():
         if word in job.launcher:
             *ahead, program = job.launcher
-            options = rows(ahead[ahead.index(word) + 1 :]) if table.get("options") else {}
-            head = ahead[: ahead.index(word) + 1] if table.get("options") else ahead
-            told = merged(arguments(options), rows(table.get("options", ())))
+            options = rows(ahead[ahead.index(word) + 1 :]) if added.options else {}
+            head = ahead[: ahead.index(word) + 1] if added.options else ahead
+            told = merged(arguments(options), rows(added.options))
             return replace(
                 job,
                 launcher=(*head, *told, program),
-                environment={**job.environment, **table.get("environment", {})},
+                environment={**job.environment, **added.environment},
             )
     raise UsageError(f"the launcher of {job.method} is started on one node alone", "leave --nnodes out")
 
 
-def _tables(name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = beside(__file__, "launchers")[name]
-    return found
+@dataclass(frozen=True)
+class _Added:
+    """What a launcher is given."""
+
+    source: str
+    options: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Launchers:
+    """launchers.toml, by a word of the launcher: for a process for each card, and for several nodes."""
+
+    ranks: Mapping[str, _Added]
+    several: Mapping[str, _Added]
+
+
+@cache
+def _launchers() -> _Launchers:
+    return own_record(_Launchers, Path(__file__).with_name("launchers.toml"))

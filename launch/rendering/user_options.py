@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from envcheck.core.errors import UsageError
+from envcheck.core.toml_file import own_table
 from installers.recipes.recipe import RecipeJob
-from launch.catalogue.tables import beside
 from launch.rendering.dialects import called
 from launch.rendering.rows import Rows, arguments, merged, rows
 from launch.rendering.schema import OptionSchema
+from launch.rendering.validate import SYNCED_FILE
 
 _NAME = re.compile(r"[A-Za-z][\w-]{0,79}")
 # hub_token and its like; ignore_eos_token and others that end alike are given a truth or a number.
@@ -137,7 +138,7 @@ def filled(job: RecipeJob, token: str, value: str) -> RecipeJob:
 
 def _synced(job: RecipeJob, given: Rows) -> RecipeJob:
     """`steps` and `parallel` say what the options say: gates and planner read them."""
-    tables = beside(__file__, "synced")
+    tables = own_table(SYNCED_FILE)
     steps = _followed(job.steps, given, tables["steps"])
     return replace(job, steps=steps, parallel=_followed(job.parallel, given, tables["parallel"]))
 

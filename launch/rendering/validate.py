@@ -6,10 +6,11 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from envcheck.core.errors import UsageError
+from envcheck.core.toml_file import own_table
 from installers.recipes.recipe import RecipeJob
-from launch.catalogue.tables import beside
 from launch.rendering.rows import Rows, rows
 
 _NUMBER = re.compile(r"[+-]?(?:\d{1,20}\.?\d{0,20}|\.\d{1,20})(?:[eE][+-]?\d{1,3})?")
@@ -26,6 +27,7 @@ class ValueKind:
     written: re.Pattern[str] = _NUMBER
 
 
+KINDS_FILE, SYNCED_FILE = (Path(__file__).with_name(name) for name in ("kinds.toml", "synced.toml"))
 # The tables of kinds.toml.
 KINDS: Mapping[str, ValueKind] = {
     "count": ValueKind("a whole number of at least 1", "8", lambda n: n >= 1, re.compile(r"\d{1,9}")),
@@ -37,7 +39,7 @@ KINDS: Mapping[str, ValueKind] = {
 
 def values(given: Rows) -> None:
     """UsageError for a value that no training can use."""
-    for kind, names in beside(__file__, "kinds").items():
+    for kind, names in own_table(KINDS_FILE).items():
         for name in given.keys() & set(names):
             text, meant = " ".join(given[name]), KINDS[kind]
             if len(given[name]) != 1 or not meant.written.fullmatch(text) or not meant.holds(float(text)):
@@ -91,6 +93,6 @@ def _listed(number: int) -> str:
 
 def _option(job: RecipeJob, table: str, meant: str) -> str:
     """What the job's program calls it; our word where it has no option for it."""
-    names = [name for name, ours in beside(__file__, "synced")[table].items() if ours == meant]
+    names = [name for name, ours in own_table(SYNCED_FILE)[table].items() if ours == meant]
     there = rows(job.arguments)
     return next((name for name in names if name in there), meant)

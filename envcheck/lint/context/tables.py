@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from envcheck.compat import loading
-from envcheck.core import toml_file
+from envcheck.core.toml_file import own_record, own_table
 from envcheck.scripts.vendor_words import RUNTIME_VARIABLES, VISIBLE_VARIABLES
 
 FOLDER = Path(__file__).parent / "data"
-LIMIT = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -27,40 +25,81 @@ class Family:
     names: frozenset[str]
 
 
-@cache
-def load(name: str) -> Mapping[str, Any]:
-    return toml_file.table(toml_file.text(FOLDER / f"{name}.toml", LIMIT, "table"), name, "install envcheck again")
+@dataclass(frozen=True)
+class GoneVariable:
+    """A variable that nothing reads any more; `instead`: the one that is read, "" where there is none."""
+
+    says: str
+    source: str
+    instead: str = ""
+
+
+@dataclass(frozen=True)
+class VariableNames:
+    """data/names.toml; `singles` are of no family, `device_lists` choose devices of vendors that are not known here."""
+
+    families: tuple[Family, ...]
+    singles: frozenset[str]
+    device_lists: frozenset[str]
+    gone: Mapping[str, GoneVariable]
+
+
+@dataclass(frozen=True)
+class OldValue:
+    """Values of a program's option that its older versions had, by their pattern."""
+
+    option: str
+    program: str
+    pattern: str
+    says: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project: `pattern` tells its clone, `extras` are what pip knows; `clone`: its wheel alone does not work."""
+
+    pattern: str
+    name: str
+    folder: str
+    extras: tuple[str, ...]
+    source: str
+    clone: bool = False
+
+
+@dataclass(frozen=True)
+class Projects:
+    """data/projects.toml."""
+
+    values: tuple[OldValue, ...]
+    projects: tuple[Project, ...]
+    moved: Mapping[str, str]
+    tools: Mapping[str, str]
 
 
 @cache
-def families() -> tuple[Family, ...]:
-    tables = load("names")["families"]
-    return tuple(Family(**{**table, "names": frozenset(table["names"])}) for table in tables)
+def variables() -> VariableNames:
+    return own_record(VariableNames, FOLDER / "names.toml")
+
+
+@cache
+def projects() -> Projects:
+    return own_record(Projects, FOLDER / "projects.toml")
 
 
 @cache
 def singles() -> frozenset[str]:
     """Names of no family; those of the vendors' records are among them."""
-    return frozenset(load("names")["singles"]) | VISIBLE_VARIABLES | RUNTIME_VARIABLES
-
-
-def other_device_lists() -> frozenset[str]:
-    """Variables that choose devices of vendors that are not known here."""
-    return frozenset(load("names")["device_lists"])
+    return variables().singles | VISIBLE_VARIABLES | RUNTIME_VARIABLES
 
 
 @cache
 def keys(name: str) -> frozenset[str]:
     """Of data/keys.toml."""
-    return frozenset(load("keys")[name])
+    return frozenset(own_table(FOLDER / "keys.toml")[name])
 
 
 @cache
 def renamed(tool: str) -> Mapping[str, str]:
     """Old name or option → today's, of the tables of versions."""
     return {each.old: each.new for each in loading.table().renamed if each.tool == tool}
-
-
-def gone() -> Mapping[str, Mapping[str, str]]:
-    found: Mapping[str, Mapping[str, str]] = load("names")["gone"]
-    return found

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.model import Remark, Word
@@ -201,7 +200,7 @@ def extras(context: LintContext) -> Iterator[Remark]:
     """Extras and files that a project does not have: by its name, or below its clone where the document has one."""
     for install in context.installs:
         for name, given, _, word in install.packages:
-            row = next((row for row in tables.load("projects")["projects"] if row["name"] == name), None)
+            row = next((row for row in tables.projects().projects if row.name == name), None)
             wrong = _lacking(row, given.strip("[]")) if row is not None else []
             if wrong:
                 seen = f"{name} has no extra {listed(wrong)}: pip says so and goes on"
@@ -217,35 +216,35 @@ def extras(context: LintContext) -> Iterator[Remark]:
             if lacking and (editable or option == ""):
                 yield warn(
                     word,
-                    f"{project['name']} has no extra {listed(lacking)}: pip says so and goes on",
+                    f"{project.name} has no extra {listed(lacking)}: pip says so and goes on",
                     "Look them up in the project's metadata.",
                 )
-            today = tables.renamed(project["name"]).get(word.text)
+            today = tables.renamed(project.name).get(word.text)
             if option in ("-r", "--requirement") and today:
-                seen = f"{project['name']} has no {word.text}"
+                seen = f"{project.name} has no {word.text}"
                 yield fail(word, seen, f"pip install -e . brings what it wants; in place of it stand {today}.")
 
 
-def _lacking(project: Mapping[str, Any], names: str) -> list[str]:
+def _lacking(project: tables.Project, names: str) -> list[str]:
     """Those of the extras that the project does not have."""
     asked = [name.strip() for name in names.split(",") if name.strip()]
-    return [name for name in asked if project["extras"] and name not in project["extras"]]
+    return [name for name in asked if project.extras and name not in project.extras]
 
 
-def _project(context: LintContext) -> dict[str, Any] | None:
+def _project(context: LintContext) -> tables.Project | None:
     texts = [word.text for _, command in context.commands() for word in command.words]
-    for row in tables.load("projects")["projects"]:
-        if any(re.search(row["pattern"], text) for text in texts if "/" in text):
-            return dict(row)
-        if any(re.search(rf"/{row['name']}[:@]", text) for text in texts):
-            return dict(row)
+    for row in tables.projects().projects:
+        if any(re.search(row.pattern, text) for text in texts if "/" in text):
+            return row
+        if any(re.search(rf"/{row.name}[:@]", text) for text in texts):
+            return row
     return None
 
 
 def moved(context: LintContext) -> Iterator[Remark]:
     for _, command in context.commands("git"):
         for word in command.words:
-            for old, new in tables.load("projects")["moved"].items():
+            for old, new in tables.projects().moved.items():
                 if re.search(rf"{re.escape(old)}(\.git)?/?$", word.text):
                     yield warn(
                         word,

@@ -16,7 +16,7 @@ from envcheck.scripts.vendor_words import PLUGIN_OPTIONS, VISIBLE_VARIABLES, rea
 from envcheck.vendors import VENDORS
 from launch.rendering.stale_env import BY_LAUNCHER
 
-_LISTS = tables.other_device_lists().union(
+_LISTS = tables.variables().device_lists.union(
     VISIBLE_VARIABLES, *(words.device_lists for words in vendor_words().values())
 )
 _WITH_BLANKS = frozenset(name for words in vendor_words().values() for name in words.lists_with_blanks)
@@ -48,9 +48,9 @@ def unknown_name(context: LintContext) -> Iterator[Remark]:
         if single and not any(use.name == assign.name for use in script.uses):
             name = Word("", assign.start, assign.start + len(assign.name.encode()))
             yield warn(name, f"nothing reads {assign.name}: is {single} meant?", f"Write {single}.")
-        for family in tables.families():
+        for family in tables.variables().families:
             key = (id(script), assign.name)
-            if not assign.name.startswith(family.prefix) or key in told or assign.name in tables.gone():
+            if not assign.name.startswith(family.prefix) or key in told or assign.name in tables.variables().gone:
                 continue
             rest = assign.name.removeprefix(family.prefix)
             if rest in family.names:
@@ -69,20 +69,18 @@ def unknown_name(context: LintContext) -> Iterator[Remark]:
 
 
 def _misspelt(name: str) -> bool:
-    family = next((each for each in tables.families() if name.startswith(each.prefix)), None)
+    family = next((each for each in tables.variables().families if name.startswith(each.prefix)), None)
     rest = name.removeprefix(family.prefix) if family else ""
     return bool(family and rest not in family.names and near(rest, family.names, 0.85 if family.closed else 0.9))
 
 
 def gone(context: LintContext) -> Iterator[Remark]:
     for _, assign in environment(context):
-        row = tables.gone().get(assign.name)
+        row = tables.variables().gone.get(assign.name)
         if row:
             name = Word("", assign.start, assign.start + len(assign.name))
-            do = f"Write {row['instead']}." if "instead" in row else "Take it away."
-            yield warn(
-                name, f"{assign.name}: {row['says']}", do, swap(name, row["instead"]) if "instead" in row else None
-            )
+            do = f"Write {row.instead}." if row.instead else "Take it away."
+            yield warn(name, f"{assign.name}: {row.says}", do, swap(name, row.instead) if row.instead else None)
 
 
 def _owners(variable: str) -> list[str]:

@@ -77,15 +77,15 @@ def _bad(verdict: Verdict, word: Word) -> Remark:
 
 def project(context: LintContext) -> Iterator[Remark]:
     """A project of which only the list of packages is installed, or a wheel that wants the project's files."""
-    for row in tables.load("projects")["projects"]:
-        own = [install for install in context.installs if _of(install, row["name"])]
+    for row in tables.projects().projects:
+        own = [install for install in context.installs if _of(install, row.name)]
         for install in context.installs:
             list_ = install.has("-r", "--requirement")
             if not own and list_ is not None and _entered(install, row) and not _on_path(context):
-                seen = f"the packages of {row['name']}'s list are installed, and {row['name']} itself is not"
+                seen = f"the packages of {row.name}'s list are installed, and {row.name} itself is not"
                 yield warn(list_, seen, "pip install -e . in its folder; --no-deps keeps the versions that are there.")
-        if row.get("clone") and not any(re.search(row["pattern"], word) for word in _words(context)):
-            yield from _lone_wheel(own, row["name"])
+        if row.clone and not any(re.search(row.pattern, word) for word in _words(context)):
+            yield from _lone_wheel(own, row.name)
 
 
 def _of(install: PipInstall, name: str) -> bool:
@@ -94,9 +94,9 @@ def _of(install: PipInstall, name: str) -> bool:
     return folder or any(package == name for package, *_ in install.packages)
 
 
-def _entered(install: PipInstall, row: Mapping[str, str]) -> bool:
+def _entered(install: PipInstall, row: tables.Project) -> bool:
     folder = install.command.cwd.rstrip("/").rpartition("/")[2].lower()
-    return bool(folder) and bool(near(folder, frozenset((row["folder"].lower(), row["name"])), 0.8))
+    return bool(folder) and bool(near(folder, frozenset((row.folder.lower(), row.name)), 0.8))
 
 
 def _on_path(context: LintContext) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from envcheck.core.errors import UsageError
-from launch.catalogue.tables import beside
+from envcheck.core.toml_file import own_record
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,18 @@ class JobKind:
     frameworks: tuple[str, ...]
 
 
-@cache
+@dataclass(frozen=True)
+class ClusterWords:
+    """cluster.toml, whose comments explain the tables."""
+
+    kinds: Mapping[str, JobKind]
+    pod: Mapping[str, Mapping[str, Any]]
+    instead: Mapping[str, str]
+    architectures: Mapping[str, str]
+
+
 def kinds() -> Mapping[str, JobKind]:
-    return {
-        name: JobKind(**{**table, "frameworks": tuple(table["frameworks"])}) for name, table in _told()["kinds"].items()
-    }
+    return _cluster().kinds
 
 
 def kind_of(framework: str) -> JobKind:
@@ -41,26 +49,26 @@ def kind_of(framework: str) -> JobKind:
 
 def pod_words(field: str, value: str) -> Mapping[str, Any]:
     """What a word of the recipe's container means in a pod."""
-    found: Mapping[str, Any] = _told()["pod"].get(field, {}).get(value, {})
+    found: Mapping[str, Any] = _cluster().pod.get(field, {}).get(value, {})
     return found
 
 
 def instead() -> Mapping[str, str]:
     """What of a container a pod is not given, and why."""
-    found: Mapping[str, str] = _told()["instead"]
-    return found
+    return _cluster().instead
 
 
 def architecture(machine: str) -> str:
     """Kubernetes' name of it, as its label kubernetes.io/arch has it."""
-    return str(_told()["architectures"].get(machine, machine))
+    return _cluster().architectures.get(machine, machine)
 
 
 def machine(architecture: str) -> str:
     """The name that uname has for it."""
-    names: Mapping[str, str] = _told()["architectures"]
-    return next((name for name, label in names.items() if label == architecture), architecture)
+    names = _cluster().architectures.items()
+    return next((name for name, label in names if label == architecture), architecture)
 
 
-def _told() -> Mapping[str, Any]:
-    return beside(__file__, "cluster")
+@cache
+def _cluster() -> ClusterWords:
+    return own_record(ClusterWords, Path(__file__).with_name("cluster.toml"))

@@ -132,7 +132,7 @@ def test_nothing_installed_is_nothing_judged() -> None:
 
 def test_the_machines_own_words_count() -> None:
     """What the driver's own file says of firmware is judged like a row."""
-    row = Row("npu-driver", ("24.1.0",), {"npu-firmware": (">7.9",)}, BAD, Confidence.DOCUMENTED, ("its file",), "")
+    row = Row(("24.1.0",), {"npu-firmware": (">7.9",)}, ("its file",), "", of="npu-driver", standing=BAD)
     found = judging.judge({"npu-driver": "24.1.0", "npu-firmware": "8.0.0"}, [row])
 
     assert [(v.standing, v.source) for v in found] == [(BAD, ("its file",))]

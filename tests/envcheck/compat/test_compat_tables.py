@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from envcheck.compat import judging, loading, patterns
-from envcheck.compat.components import components, read_file
+from envcheck.compat.components import components
 from envcheck.compat.model import Confidence, Image, Row, Standing
+from envcheck.compat.table_file import read_file
 from envcheck.core.errors import UsageError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
@@ -83,11 +84,14 @@ def test_each_rule_has_its_relation() -> None:
         (ROW.replace("npu-driver", "npu-drive"), "cann, row 1: there is no component 'npu-drive'"),
         (ROW.replace("8.0.0", "eight"), "cann 'eight' is no version and no range"),
         (ROW.replace("24.1.0", ">=x"), "npu-driver '>=x' is no version and no range"),
-        (ROW.replace(', source = "us"', ""), "source or date is missing"),
+        (ROW.replace(', source = "us"', ""), "groups[0].rows[0].source: missing"),
         (ROW.replace('"us"', '"them"'), "source or date is missing"),
-        (ROW.replace('date = "2026-11"', 'day = "x"'), "there is no key 'day'"),
-        (ROW.replace("source =", 'verdict = "good", source ='), "the verdict is none of tested, unknown, bad"),
-        (ROW.replace("source =", 'confidence = "sure", source ='), "confidence 'sure' is none"),
+        (ROW.replace('date = "2026-11"', 'day = "x"'), "groups[0].rows[0].day: there is no such key"),
+        (ROW.replace("source =", 'verdict = "good", source ='), "verdict: expected one of tested, unknown, known bad"),
+        (
+            ROW.replace("source =", 'confidence = "sure", source ='),
+            "confidence: expected one of tried, ",
+        ),
         (ROW.replace('{ npu-driver = "24.1.0" }', "{ }"), "with nothing"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from envcheck.cli import main
+from envcheck.cli.docs_lint import read_page
 from envcheck.lint import fix, lint
 from envcheck.lint.table import BY_NAME
 from envcheck.scripts import source
@@ -389,11 +390,9 @@ def test_documented() -> None:
 
 def test_traps_are_found_or_say_why() -> None:
     """Each trap of the published set-ups names rules that there are, or why a reader of the text cannot find it."""
-    from envcheck.lint.context import tables
+    rows = read_page().traps
+    lost = [row for row in rows if not row.rule]
 
-    rows = tables.load("page")["traps"]
-    lost = [row for row in rows if not row.get("rule")]
-
-    assert {name for row in rows for name in row.get("rule", ())} <= set(BY_NAME)
-    assert all(row["why"] for row in lost)
+    assert {name for row in rows for name in row.rule} <= set(BY_NAME)
+    assert all(row.why for row in lost)
     assert len(rows) - len(lost) >= 90

@@ -225,6 +225,6 @@ def test_lists_hold_together(its: schema.OptionSchema) -> None:
 
     assert its.off <= its.names
     assert all(Version(text) and each.complete == its.complete for text, each in zip(read, there, strict=True))
-    for where, names in its.only:
+    for where, names in its.only.items():
         counts = {len(names & each.names) for each in there}
         assert counts <= {0, len(names)}, where

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from envcheck.cli import main
 from envcheck.core.errors import UsageError
+from envcheck.core.toml_file import own_table
 from envcheck.job.command import render
 from envcheck.job.options import set_steps
 from envcheck.job.repeat_options import format_job_options
 from envcheck.job.values import fill_values
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe, RecipeJob
-from launch.catalogue import tables
 from launch.rendering import schema, user_options, validate
 from launch.rendering.rows import arguments, merged, rows
 from launch.targets.request import TrainRequest
@@ -157,7 +157,7 @@ def test_wrong(which: dict[str, Any], more: dict[str, Any], message: str, step: 
 
 def test_options_of_a_kind_are_options() -> None:
     """Each name of the table of kinds is one that an upstream has, and stands under one kind."""
-    names = [name for of_kind in tables.beside(validate.__file__, "kinds").values() for name in of_kind]
+    names = [name for of_kind in own_table(validate.KINDS_FILE).values() for name in of_kind]
     there = set().union(*(one.names for one in schema.lists()))
 
     assert set(names) <= there

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption
 from envcheck.core.lint.model import Fix, Remark, Word
 from envcheck.core.lint.remarks import fail, near, swap, warn
 from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.toml_file import own_record
 from envcheck.lint.context import tables
 from envcheck.lint.rules.training.option_schemas import kit_of
 from envcheck.scripts import programs
@@ -43,14 +43,21 @@ class Legal:
         return all((word.lower() if self.folds else word) in known for word in words)
 
 
-@cache
+@dataclass(frozen=True)
+class LegalFile:
+    """data/legal.toml; `alias`: other spellings of a value → the programs' own."""
+
+    options: tuple[Legal, ...]
+    alias: Mapping[str, str]
+
+
 def rows() -> tuple[Legal, ...]:
-    return tuple(_row(table) for table in tables.load("legal")["options"])
+    return _file().options
 
 
-def _row(table: Mapping[str, Any]) -> Legal:
-    made: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    return Legal(**made)
+@cache
+def _file() -> LegalFile:
+    return own_record(LegalFile, tables.FOLDER / "legal.toml")
 
 
 def values(context: LintContext) -> Iterator[Remark]:
@@ -102,7 +109,7 @@ def _entry_kind(job: TrainingJob, given: GivenOption) -> str:
 def _meant(text: str, all_: tuple[str, ...], cutoff: float) -> str:
     """Another spelling of the same word first, then the nearest."""
     plain = {re.sub(r"[-_ ]", "", value).lower(): value for value in all_}
-    other = tables.load("legal")["alias"].get(text.lower(), "")
+    other = _file().alias.get(text.lower(), "")
     same = plain.get(re.sub(r"[-_ ]", "", text).lower(), "")
     small = {value.lower(): value for value in all_}
     return same or (other if other in all_ else "") or small.get(near(text.lower(), frozenset(small), cutoff), "")
@@ -111,7 +118,7 @@ def _meant(text: str, all_: tuple[str, ...], cutoff: float) -> str:
 def _mended(place: Word, text: str, meant: str) -> Fix | None:
     """Only what is the same word in another spelling: stage4 may mean any stage."""
     same = re.sub(r"[-_ ]", "", text).lower() == re.sub(r"[-_ ]", "", meant).lower()
-    other = tables.load("legal")["alias"].get(text.lower(), "") == meant
+    other = _file().alias.get(text.lower(), "") == meant
     written = place.raw in ("", place.text)
     return swap(place, meant) if meant and written and (same or other) else None
 

@@ -183,7 +183,7 @@ def abbreviated(context: LintContext) -> Iterator[Remark]:
 def values(context: LintContext) -> Iterator[Remark]:
     """Words that a program's older version had: those of the tables, then by their pattern."""
     for job in context.jobs:
-        tool = tables.load("projects")["tools"].get(_program(job), "")
+        tool = tables.projects().tools.get(_program(job), "")
         for given in job.options if tool else ():
             for word in given.values:
                 yield from _older(job, tool, given, word)
@@ -201,11 +201,11 @@ def _older(job: TrainingJob, tool: str, given: GivenOption, word: Word) -> Itera
         seen = f"{word.text} is a name of older versions: today's {tool} wants {new}"
         yield warn(word, seen, f"Write {new}.", swap(word, value) if same and word.raw in ("", word.text) else None)
         return
-    for row in tables.load("projects")["values"]:
-        if (row["program"], row["option"]) != (_program(job), given.plain) or not word.known:
+    for row in tables.projects().values:
+        if (row.program, row.option) != (_program(job), given.plain) or not word.known:
             continue
-        if re.search(row["pattern"], word.text):
-            seen = f"{word.text[:60]} is {row['says']}"
+        if re.search(row.pattern, word.text):
+            seen = f"{word.text[:60]} is {row.says}"
             yield warn(word, seen, "Look the name up in the version that is installed.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import re
 import subprocess
@@ -117,7 +118,7 @@ def test_what_tools_complain_of_has_its_chinese() -> None:
 
 def test_what_the_version_tables_tell_has_its_chinese() -> None:
     """Symptom and remedy of each pair of versions that is known to be bad."""
-    told = [found for file in own_files() for found in _told(file.said)]
+    told = [found for file in own_files() for found in _told(dataclasses.asdict(file))]
 
     assert len(told) > 60
     assert lacking(told) == []
@@ -303,7 +304,7 @@ def _told(value: object) -> Iterator[str]:
             yield f"{remedy[:1].upper()}{remedy[1:]} ({{}})."
         if symptom := value.get("symptom"):
             yield symptom
-    for below in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for below in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ():
         yield from _told(below)
 
 
