@@ -21,9 +21,10 @@ ROOT = Path(__file__).parent.parent
 
 # pip's words when it reached no index at all.
 UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ProxyError", "MaxRetryError")
-# The tiers; a real engine and registry; machines with a network; a newer paddle.
+# The tiers; simulated machines; a real engine and registry; machines with a network; a newer paddle.
 pytest_plugins = [
     "tests.tiers",
+    "tests.simulated_machines",
     "tests.installers.images.engine_parts",
     "tests.launch.node_parts",
     "tests.launch.real_parts",

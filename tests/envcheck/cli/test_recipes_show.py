@@ -4,33 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-
-from envcheck.cli import main
-from envcheck.simulate import machine_file, session
-from envcheck.simulate.build import build
-
-
-@pytest.fixture
-def run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs envcheck's words on a simulated machine, with a home of its own."""
-    monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("COLUMNS", "400")
-
-    def run(machine: str, *words: str) -> str:
-        folder = tmp_path / machine
-        if not folder.exists():
-            folder.mkdir()
-            build(machine_file.load(machine), folder, 1e9)
-        for variable, text in session.environment(folder).items():
-            monkeypatch.setenv(variable, text)
-        return CliRunner().invoke(main.main, list(words)).stdout
-
-    return run
 
 
 def first_section(page: str) -> str:
@@ -39,7 +15,7 @@ def first_section(page: str) -> str:
 
 def test_the_job_on_this_machine_comes_first(run_on: Any) -> None:
     """Image of the host's architecture, no privileges, and the judge's sentences."""
-    section = first_section(run_on("atlas-800t-a2", "recipes", "show", "ernie-300b-npu", "--method", "lora"))
+    section = first_section(run_on("atlas-800t-a2", "recipes", "show", "ernie-300b-npu", "--method", "lora").stdout)
 
     assert re.search(r"^  image = \S+aarch64\S*$", section, re.M)
     assert "  privileged = no" in section and "--privileged" not in section
@@ -48,7 +24,7 @@ def test_the_job_on_this_machine_comes_first(run_on: Any) -> None:
 
 def test_the_documents_own_options_are_shown_when_asked_for(run_on: Any) -> None:
     """--as-published: privileged, as the document has it."""
-    section = first_section(run_on("bi-v150x8", "recipes", "show", "ernie-21b-iluvatar", "--as-published"))
+    section = first_section(run_on("bi-v150x8", "recipes", "show", "ernie-21b-iluvatar", "--as-published").stdout)
 
     assert "  privileged = yes" in section and "--privileged" in section
 
@@ -58,7 +34,7 @@ def test_no_page_says_other_than_provision(run_on: Any, machine: str) -> None:
     """The recipe's own line on privileges is that of the container which provision starts."""
     name = {"atlas-800t-a2": "ernie-300b-npu", "bi-v150x8": "ernie-21b-iluvatar", "cpu": "tiny-cpu"}[machine]
 
-    page, shown = (run_on(machine, "recipes", "show", name, *more) for more in ((), ("--json",)))
+    page, shown = (run_on(machine, "recipes", "show", name, *more).stdout for more in ((), ("--json",)))
 
     container = json.loads(shown)["job"]["container"]
     said = set(re.findall(r"^  privileged = (yes|no)", page, re.M))
@@ -67,11 +43,13 @@ def test_no_page_says_other_than_provision(run_on: Any, machine: str) -> None:
 
 def test_a_machine_without_such_cards_is_said(run_on: Any) -> None:
     """The job is that of the recipe's host then."""
-    section = first_section(run_on("cpu", "recipes", "show", "ernie-300b-npu"))
+    section = first_section(run_on("cpu", "recipes", "show", "ernie-300b-npu").stdout)
 
     assert "  host = resolved for the recipe's host (Atlas 200T A2 Box16, x86_64)" in section
 
 
 def test_the_job_alone_is_a_node_s_own(run_on: Any) -> None:
     """Without a method the recipe's job of one node is meant before one of many."""
-    assert json.loads(run_on("atlas-800t-a2", "recipes", "show", "ernie-300b-npu", "--json"))["job"]["nodes"] == 1
+    assert (
+        json.loads(run_on("atlas-800t-a2", "recipes", "show", "ernie-300b-npu", "--json").stdout)["job"]["nodes"] == 1
+    )

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from envcheck.cli import main
 from envcheck.core.errors import EnvcheckError, UsageError
-from envcheck.simulate import machine_file, session
-from envcheck.simulate.build import build
+from envcheck.simulate import machine_file
 from installers.recipes import catalogue
 from installers.recipes.catalogue import TALKS, device_of
 from installers.recipes.recipe import RecipeJob
@@ -46,22 +45,6 @@ def words(job: RecipeJob) -> tuple[str, ...]:
     """The options that name the job of its recipe."""
     said = {"--method": job.method, "--variant": job.variant, "--node-role": job.role}
     return tuple(word for option, value in said.items() if value for word in (option, value))
-
-
-@pytest.fixture
-def on_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Puts this process on a simulated machine, with a home of its own."""
-
-    def enter(name: str) -> None:
-        folder = tmp_path / "machine"
-        folder.mkdir()
-        build(machine_file.load(name), folder, 1e9)
-        for variable, text in session.environment(folder).items():
-            monkeypatch.setenv(variable, text)
-        monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
-        monkeypatch.chdir(tmp_path)
-
-    return enter
 
 
 def document(*words: str) -> dict[str, Any]:

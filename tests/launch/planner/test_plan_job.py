@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from envcheck.cli import main
 from envcheck.core.errors import UntoldError
-from envcheck.simulate import machine_file, session
-from envcheck.simulate.build import build
 
 LORA = ("--model", "21b", "--method", "lora")
-
-
-@pytest.fixture
-def run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs envcheck's words on a simulated machine, with a home of its own."""
-
-    def run(machine: str, *words: str) -> Result:
-        folder = tmp_path / machine
-        if not folder.exists():
-            folder.mkdir()
-            build(machine_file.load(machine), folder, 1e9)
-        for variable, text in session.environment(folder).items():
-            monkeypatch.setenv(variable, text)
-        monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
-        return CliRunner().invoke(main.main, list(words))
-
-    return run
 
 
 def finding(document: dict[str, Any], name: str) -> dict[str, Any]:

@@ -1,0 +1,43 @@
+"""Fixtures that put the tests' own process on a simulated machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+Enter = Callable[[str], None]
+
+
+@pytest.fixture
+def on_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Enter:
+    """Puts this process on a simulated machine, with a home and a folder of its own."""
+    from envcheck.simulate import machine_file, session
+    from envcheck.simulate.build import build
+
+    def enter(name: str) -> None:
+        folder = tmp_path / f"machine-{name}"
+        if not folder.exists():
+            folder.mkdir()
+            build(machine_file.load(name), folder, 1e9)
+        for variable, text in session.environment(folder).items():
+            monkeypatch.setenv(variable, text)
+        monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("COLUMNS", "400")
+        monkeypatch.chdir(tmp_path)
+
+    return enter
+
+
+@pytest.fixture
+def run_on(on_machine: Enter) -> Callable[..., Result]:
+    """Runs envcheck's words on a simulated machine."""
+    from envcheck.cli import main
+
+    def run(machine: str, *words: str) -> Result:
+        on_machine(machine)
+        return CliRunner().invoke(main.main, list(words))
+
+    return run
