@@ -1,16 +1,23 @@
-"""Files of this host, for whoever runs commands on it: a seat in a container does the same with the container's."""
+"""Files of this host, for whoever runs commands on it: a container's target does the same with the container's."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
+
+from envcheck.core import process
 
 
 class OnHost:
     """Paths are strings, as a container's are; of a file `limit` bytes are read."""
 
     limit: ClassVar[int]
+
+    def stop(self, argv: Sequence[str]) -> None:
+        """End a command that `run` waits for in another thread."""
+        process.end_what_runs(argv)
 
     def write(self, path: str, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8")

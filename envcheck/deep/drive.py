@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import re
 import signal
 import threading
@@ -14,58 +15,69 @@ from typing import Any
 
 from envcheck.core.process import CommandResult
 from envcheck.core.secrets import redact
-from envcheck.deep.interpreter import LOG_BYTES, Door, Said, Sizes
+from envcheck.deep.interpreter import LOG_BYTES, CommandTarget, PythonInterpreter, Said, Sizes
 
 PROGRAM = Path(__file__).with_name("program.py")  # beside the kits
 LOG_LINES = 8
+FOLDER = "allreduce"  # of the target, where its ranks write
 Say = Callable[[str], None]
 
 
-def look(door: Door, sizes: Sizes) -> Said:
+def look(interpreter: PythonInterpreter, sizes: Sizes) -> Said:
     """Which version it is, and how many devices it sees."""
-    done, said, late = _child(door, sizes, {"what": "look"}, lambda line: None)
+    done, said, late = _child(interpreter, sizes, {"what": "look"}, lambda line: None)
     told = next((each for each in said if "version" in each), None)
     return Said("look", (), told) if told else _ended("look", (), done, late)
 
 
 def on_cards(
-    door: Door, sizes: Sizes, tests: Sequence[str], memory_mib: Mapping[int, int], say: Say, label: Mapping[int, str]
+    interpreter: PythonInterpreter,
+    sizes: Sizes,
+    tests: Sequence[str],
+    memory_mib: Mapping[int, int],
+    say: Say,
+    label: Mapping[int, str],
 ) -> Iterator[Said]:
     """The tests of each card, one card after the other."""
     asked = {"what": "cards", "tests": list(tests), "memory_mib": {str(n): mib for n, mib in memory_mib.items()}}
-    yield from _one_by_one(door, sizes, asked, [[n] for n in memory_mib], say, label)
+    yield from _one_by_one(interpreter, sizes, asked, [[n] for n in memory_mib], say, label)
 
 
 def between(
-    door: Door, sizes: Sizes, pairs: Sequence[tuple[int, int]], say: Say, label: Mapping[int, str]
+    interpreter: PythonInterpreter, sizes: Sizes, pairs: Sequence[tuple[int, int]], say: Say, label: Mapping[int, str]
 ) -> Iterator[Said]:
-    yield from _one_by_one(door, sizes, {"what": "peer"}, [list(pair) for pair in pairs], say, label)
+    yield from _one_by_one(interpreter, sizes, {"what": "peer"}, [list(pair) for pair in pairs], say, label)
 
 
-def together(door: Door, sizes: Sizes, count: int) -> list[Said]:
-    """The all-reduce, a rank for each of so many cards; an answer for each rank, else why there is none."""
-    for attempt in (1, 2):
-        folder = door.seat.fresh("allreduce")
-        asked = _asked(door, sizes, {"what": "allreduce", "folder": folder})
-        argv = door.wrap((door.seat.python, *door.launch(folder, count), _program(door, folder), json.dumps(asked)))
-        done = door.seat.run(argv, timeout_s=sizes.start_s + sizes.patience_s + sizes.grace_s, env=door.env)
-        log = "\n".join([done.out, done.err, *(door.seat.read(f"{folder}/log/{name}") for name in _logs(door, folder))])
-        if attempt == 1 and done.status != 0 and "ddress already in use" in log:
-            continue  # paddle chooses a free port and binds it later: somebody else was quicker
-        break
-    answers = [_read(door.seat.read(f"{folder}/rank-{rank}.json")) for rank in range(count)]
+def together(interpreter: PythonInterpreter, sizes: Sizes, count: int, timed: bool) -> list[Said]:
+    """The all-reduce, a rank for each of so many cards; an answer for each rank, else why there is none.  Each run has
+    a seed of its own: what another one has left is no answer."""
+    seed, target = random.SystemRandom().randrange(1, 1000), interpreter.target
+    for _ in (1, 2):
+        folder = target.fresh(FOLDER)
+        asked = _asked(interpreter, sizes, {"what": "allreduce", "folder": folder, "seed": seed, "timed": timed})
+        words = (*interpreter.launch(folder, count), _program(interpreter, folder), json.dumps(asked))
+        whole_s = sizes.start_s + sizes.patience_s + sizes.grace_s
+        done = target.run(interpreter.wrap((target.python, *words)), timeout_s=whole_s, env=interpreter.env)
+        log = "\n".join([done.out, done.err, *(target.read(name) for name in _logs(target, f"{folder}/log"))])
+        port_taken = done.status != 0 and "ddress already in use" in log
+        if not port_taken:  # paddle chooses a free port and binds it later: somebody else may be quicker
+            break
+    answers = [_read(target.read(f"{folder}/rank-{rank}.json")) for rank in range(count)]
+    answers = [answer if answer.get("seed") == seed else {} for answer in answers]
     if done.status == 0 and all(answers):
         return [Said("allreduce", (rank,), answer) for rank, answer in enumerate(answers)]
     silent = tuple(rank for rank, answer in enumerate(answers) if not answer)
     hung = done.hung or _TIMEOUT in log
-    return [Said("allreduce", silent, error=_how(done), hung=hung, evidence=_last(log))]
+    error = "a port was in use, twice" if port_taken else _how(done)
+    return [Said("allreduce", silent, error=error, hung=hung, evidence=_last(log))]
 
 
 _TIMEOUT = "Timeout ("  # faulthandler's word
 
 
 def _one_by_one(
-    door: Door,
+    interpreter: PythonInterpreter,
     sizes: Sizes,
     asked: Mapping[str, Any],
     units: list[list[int]],
@@ -80,7 +92,7 @@ def _one_by_one(
                 say(f"{each['begin']}, {' to '.join(label.get(n, str(n)) for n in each['cards'])}")
 
     while units:
-        done, said, late = _child(door, sizes, {**asked, "units": units}, progress)
+        done, said, late = _child(interpreter, sizes, {**asked, "units": units}, progress)
         for each in said:
             if "did" in each:
                 figures = {k: v for k, v in each.items() if k not in ("did", "cards", "error")}
@@ -94,12 +106,12 @@ def _one_by_one(
 
 
 def _child(
-    door: Door, sizes: Sizes, asked: Mapping[str, Any], on_line: Say
+    interpreter: PythonInterpreter, sizes: Sizes, asked: Mapping[str, Any], on_line: Say
 ) -> tuple[CommandResult, list[dict[str, Any]], bool]:
     """How it ended, what it said, and whether it was ended for saying nothing."""
-    program = _program(door, door.seat.fresh("deep"))
-    argv = door.wrap((door.seat.python, program, json.dumps(_asked(door, sizes, asked))))
-    silence = _Silence(sizes, lambda: door.stop(argv))
+    program = _program(interpreter, interpreter.target.fresh("deep"))
+    argv = interpreter.wrap((interpreter.target.python, program, json.dumps(_asked(interpreter, sizes, asked))))
+    silence = _Silence(sizes, lambda: interpreter.target.stop(argv))
 
     def heard(line: str) -> None:
         silence.broken(bool(_parsed(line)))
@@ -108,20 +120,20 @@ def _child(
     with silence:
         tests = 3 * len(asked.get("units", ())) + 1
         whole_s = sizes.start_s + (sizes.patience_s + sizes.grace_s) * tests
-        done = door.seat.run(argv, timeout_s=whole_s, env=door.env, on_line=heard)
+        done = interpreter.target.run(argv, timeout_s=whole_s, env=interpreter.env, on_line=heard)
     late = silence.ended or done.hung or _TIMEOUT in done.err
     return done, [each for line in done.out.splitlines() for each in _parsed(line)], late
 
 
-def _program(door: Door, folder: str) -> str:
-    """Its path on the door's side, where it and its framework's file now stand."""
-    for name in ("program.py", f"{door.kit}_kit.py"):
-        door.seat.write(f"{folder}/{name}", PROGRAM.with_name(name).read_text("utf-8"))
+def _program(interpreter: PythonInterpreter, folder: str) -> str:
+    """Its path on the target's side, where it and its framework's file now stand."""
+    for name in ("program.py", f"{interpreter.kit}_kit.py"):
+        interpreter.target.write(f"{folder}/{name}", PROGRAM.with_name(name).read_text("utf-8"))
     return f"{folder}/program.py"
 
 
-def _asked(door: Door, sizes: Sizes, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {**door.framework, **vars(sizes), **asked}
+def _asked(interpreter: PythonInterpreter, sizes: Sizes, asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {**interpreter.framework, **vars(sizes), **asked}
 
 
 class _Silence:
@@ -186,8 +198,8 @@ def _last(log: str) -> tuple[str, ...]:
     return tuple(line[:160] for line in telling[-LOG_LINES:])
 
 
-def _logs(door: Door, folder: str) -> list[str]:
+def _logs(target: CommandTarget, folder: str) -> list[str]:
     """Files of ranks: paddle has workerlog.0, torch RUN/attempt_0/0/stderr.log."""
-    top = door.seat.names(f"{folder}/log")
-    deep = [f"{name}/attempt_0/0/stderr.log" for name in top if not name.startswith("workerlog")]
-    return [name for name in top if name.startswith("workerlog.")] + deep
+    top = target.names(folder)
+    nested = [f"{name}/attempt_0/0/stderr.log" for name in top if not name.startswith("workerlog")]
+    return [f"{folder}/{name}" for name in [*(name for name in top if name.startswith("workerlog.")), *nested]]

@@ -1,4 +1,4 @@
-"""The way to a Python that has paddle or torch, what it is asked for, and what it said."""
+"""A Python that has paddle or torch, what it is asked for, and what it said."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from envcheck.core.process import CommandResult
 LOG_BYTES = 1 << 16
 
 
-class Seat(Protocol):
-    """Where the Python stands, as installers.targets.target has it."""
+class CommandTarget(Protocol):
+    """Where the Python is: what this needs of an installers.targets.target.Target."""
 
     @property
     def python(self) -> str: ...
@@ -23,6 +23,8 @@ class Seat(Protocol):
     def run(
         self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str], on_line: process.OnLine | None = None
     ) -> CommandResult: ...
+
+    def stop(self, argv: Sequence[str]) -> None: ...
 
     def fresh(self, name: str) -> str: ...
 
@@ -34,18 +36,16 @@ class Seat(Protocol):
 
 
 @dataclass(frozen=True)
-class Door:
-    """A way to a Python that has the framework: `kind` is its name of the device, which `module` registers with torch,
-    `backend` that of torch's collectives; `wrap` sources what it needs, `launch` is the framework's launcher for a
-    folder and a count of ranks.  `stop` ends a command that runs there, where it is `shared` with all else that we have
-    running there."""
+class PythonInterpreter:
+    """A Python that has the framework: `kind` is its name of the device, which `module` registers with torch, `backend`
+    that of torch's collectives; `wrap` sources what it needs, `launch` is the framework's launcher for a folder and a
+    count of ranks.  Where `shared`, stopping one command ends all that envcheck runs there."""
 
-    seat: Seat
+    target: CommandTarget
     title: str
     kit: str
     kind: str
     env: Mapping[str, str]
-    stop: Callable[[Sequence[str]], None]
     launch: Callable[[str, int], Sequence[str]]
     wrap: Callable[[Sequence[str]], Sequence[str]] = tuple
     shared: bool = False
@@ -91,7 +91,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Local(OnHost):
+class HostTarget(OnHost):
     """A Python of this host, with a folder for what the tests write."""
 
     limit = LOG_BYTES

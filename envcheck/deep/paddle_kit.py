@@ -21,6 +21,11 @@ class Kit:
         names = self.p.device.get_available_custom_device()
         return 1 if self.kind == "cpu" else sum(name.startswith(self.kind + ":") for name in names)
 
+    def types(self) -> list[str]:
+        """Kinds of devices whose plugin loaded."""
+        built_in = ["gpu"] if self.p.device.is_compiled_with_cuda() else []
+        return [*self.p.device.get_all_custom_device_type(), *built_in]
+
     def own(self) -> int:
         """The device that the launcher gives to this rank."""
         return int(os.environ.get(f"FLAGS_selected_{self.kind}s") or 0)

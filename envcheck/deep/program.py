@@ -23,6 +23,7 @@ from typing import Any
 
 MIB = 1 << 20
 CHECKED = 1024  # rows of the product that is compared with the processor's: 2 GFLOP there
+SUMS = 64  # values of an all-reduce that are written down; all of them are compared on the card
 PATTERNS = (0x55555555, -0x55555556)  # every bit once on, once off; neighbouring pieces differ
 Figures = dict[str, Any]
 
@@ -63,8 +64,8 @@ def off(kit: Any, seen: Any, right: Any) -> tuple[float, float]:
     return worst, (float((wrong * wrong).mean()) / float((right * right).mean())) ** 0.5
 
 
-def matmul(kit: Any, card: int, asked: Figures) -> Figures:
-    """The card's product of what bf16 holds, beside the processor's in float32; then as many large ones as fit."""
+def product(kit: Any, card: int, asked: Figures) -> Figures:
+    """The card's product of what bf16 holds, compared with the processor's in float32."""
     found: Figures = {"dtype": "bfloat16"}
     a, b = (kit.cast(kit.normal(CHECKED, card + seed), "bfloat16") for seed in (1, 1001))
     right = kit.cast(a, "float32") @ kit.cast(b, "float32")
@@ -75,6 +76,12 @@ def matmul(kit: Any, card: int, asked: Figures) -> Figures:
         a, b = kit.cast(a, "float32"), kit.cast(b, "float32")
         seen = kit.down(kit.up(a, card) @ kit.up(b, card))
     found["worst"], found["square"] = off(kit, seen, right)
+    return found
+
+
+def matmul(kit: Any, card: int, asked: Figures) -> Figures:
+    """The product, then as many large ones as fit in the time, the last of them compared with the first."""
+    found = product(kit, card, asked)
 
     def make(rows: int) -> Callable[[], Any]:
         x, y = (kit.up(kit.cast(kit.normal(rows, seed), found["dtype"]), card) for seed in (3, 4))
@@ -145,23 +152,21 @@ def peer(kit: Any, pair: list[int], asked: Figures) -> Figures:
 
 
 def all_reduce(kit: Any, asked: Figures) -> None:
-    """Every rank's vector is its number + 1 times a ramp, so the sum is known; zeros are what is timed."""
+    """Every rank's vector is its number + 1 times a seed and a ramp, so the sums are known; `timed`: see bandwidth."""
     rank, world = kit.meet()
-    own = kit.index
-    base = kit.up(kit.ramp(MIB // 4), own)
+    base = kit.up(kit.ramp(MIB // 4), kit.index) + float(asked["seed"])
     mine = base * float(rank + 1)
     kit.all_reduce(mine)
-    wrong = int((mine != base * (world * (world + 1) / 2)).sum())
-    size, largest = asked["mib"]
-    while True:
-        zeros = kit.full(size * MIB // 4, 0.0, "float32")
-        together(kit, zeros, own, 1)  # the first one makes the connections
-        spent = together(kit, zeros, own, 1)
-        if size * 2 > largest or spent * 16 > asked["budget_s"]:
-            break
-        size *= 2
-    times = max(3, min(200, int(asked["budget_s"] / max(spent, 1e-6))))
-    said = {"rank": rank, "world": world, "wrong": wrong, "mib": size, "s": together(kit, zeros, own, times)}
+    said = {
+        "rank": rank,
+        "world": world,
+        "seed": asked["seed"],
+        "half": float(kit.full(1, 1.5, "float32")),  # numpy 2.4 made this an error, and every training script does it
+        "sums": kit.down(mine).tolist()[:SUMS],
+        "wrong": int((mine != base * (world * (world + 1) / 2)).sum()),
+    }
+    if asked["timed"]:
+        said.update(bandwidth(kit, asked))
     path = os.path.join(asked["folder"], f"rank-{rank}.json")  # noqa: PTH118
     with open(path + ".new", "w") as file:  # noqa: PTH123
         json.dump(said, file)
@@ -169,13 +174,27 @@ def all_reduce(kit: Any, asked: Figures) -> None:
     kit.leave()
 
 
-def together(kit: Any, tensor: Any, card: int, times: int) -> float:
+def bandwidth(kit: Any, asked: Figures) -> Figures:
+    """The time of one all-reduce of zeros, in the largest size that the budget allows."""
+    size, largest = asked["mib"]
+    while True:
+        zeros = kit.full(size * MIB // 4, 0.0, "float32")
+        together(kit, zeros, 1)  # the first one makes the connections
+        spent = together(kit, zeros, 1)
+        if size * 2 > largest or spent * 16 > asked["budget_s"]:
+            break
+        size *= 2
+    times = max(3, min(200, int(asked["budget_s"] / max(spent, 1e-6))))
+    return {"mib": size, "s": together(kit, zeros, times)}
+
+
+def together(kit: Any, tensor: Any, times: int) -> float:
     """The mean over ranks of the time of one all-reduce: the same number on all, so that all decide alike."""
-    kit.wait(card)
+    kit.wait(kit.index)
     began = time.monotonic()
     for _ in range(times):
         kit.all_reduce(tensor)
-    kit.wait(card)
+    kit.wait(kit.index)
     took = kit.full(2, (time.monotonic() - began) / times, "float32")
     ones = kit.full(2, 1.0, "float32")
     kit.all_reduce(took)
@@ -183,7 +202,12 @@ def together(kit: Any, tensor: Any, card: int, times: int) -> float:
     return float(kit.down(took)[0]) / max(float(kit.down(ones)[0]), 1.0)
 
 
-OF_A_CARD: dict[str, Callable[[Any, int, Figures], Figures]] = {"matmul": matmul, "memory": memory, "copy": copy}
+OF_A_CARD: dict[str, Callable[[Any, int, Figures], Figures]] = {
+    "product": product,
+    "matmul": matmul,
+    "memory": memory,
+    "copy": copy,
+}
 
 
 def tests(kit: Any, asked: Figures) -> Iterator[tuple[str, list[int], Callable[[], Figures]]]:
@@ -222,7 +246,7 @@ def main(asked: Figures) -> None:
     if asked["what"] == "allreduce":
         return all_reduce(kit, asked)
     if asked["what"] == "look":
-        return say(version=kit.version, count=kit.count())
+        return say(version=kit.version, count=kit.count(), types=kit.types())
     for name, unit, test in tests(kit, asked):
         say(begin=name, cards=unit)
         faulthandler.dump_traceback_later(asked["patience_s"], exit=True)

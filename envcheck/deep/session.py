@@ -15,7 +15,7 @@ from envcheck.core.units import mib
 from envcheck.deep import baselines, drive, judge
 from envcheck.deep.cards import Chosen
 from envcheck.deep.drive import Say
-from envcheck.deep.interpreter import Door, Said, Sizes
+from envcheck.deep.interpreter import PythonInterpreter, Said, Sizes
 from envcheck.deep.measurements import Bench
 from envcheck.deep.table import NAMES
 from envcheck.vendors import VENDORS
@@ -36,7 +36,7 @@ class Wish:
     links: tuple[baselines.Link, ...] = ()
 
 
-def beforehand(chosen: Chosen, door: Door, wish: Wish) -> str:
+def beforehand(chosen: Chosen, interpreter: PythonInterpreter, wish: Wish) -> str:
     """What it will disturb, in words for the person who decides."""
     free, sizes, ranks = chosen.free, wish.sizes, _ranks(chosen, wish)
     cpu = chosen.vendor == "cpu"
@@ -48,23 +48,23 @@ def beforehand(chosen: Chosen, door: Door, wish: Wish) -> str:
     most = max((card.memory_mib for card in free), default=0)
     guess = 2 * START_S + sizes.budget_s * (6 * len(free) + 2 * len(chosen.pairs)) + 2 * ranks
     return (
-        f"--deep works on {who} with {door.kit} of {door.title}: {', '.join(deeds)}.\n"
+        f"--deep works on {who} with {interpreter.kit} of {interpreter.title}: {', '.join(deeds)}.\n"
         f"About {guess:.0f} seconds, up to {mib(most)} of memory on each; a test that hangs is ended after"
         f" {sizes.patience_s:.0f}.\n"
         + ("" if cpu else "Meanwhile the cards are busy and warm: start no job on them.\n")
     )
 
 
-def examine(chosen: Chosen, door: Door, wish: Wish, say: Say) -> dict[str, list[Finding]]:
+def examine(chosen: Chosen, interpreter: PythonInterpreter, wish: Wish, say: Say) -> dict[str, list[Finding]]:
     """Findings by the test's name; where the cards cannot be worked on, deep.cards alone says why."""
     sizes = _fitting(chosen, wish.sizes)
-    say(f"starting {door.kit} of {door.title}")
-    seen = drive.look(door, sizes)
-    found = {"deep.cards": _state(chosen, door, seen, sizes)}
+    say(f"starting {interpreter.kit} of {interpreter.title}")
+    seen = drive.look(interpreter, sizes)
+    found = {"deep.cards": _state(chosen, interpreter, seen, sizes)}
     if seen.error or seen.figures["count"] != len(chosen.cards) or not chosen.free:
         return found
-    said = _measured(chosen, door, wish, sizes, say)
-    by_hand = partial(_by_hand, chosen, door, sizes)
+    said = _measured(chosen, interpreter, wish, sizes, say)
+    by_hand = partial(_by_hand, chosen, interpreter, sizes)
     bench = Bench(chosen, tuple(said), wish.outlier, wish.links, by_hand, sizes.patience_s)
     return {**found, **judge.judged(bench, wish.names)}
 
@@ -79,18 +79,28 @@ def busy(chosen: Chosen) -> dict[str, list[Finding]]:
     return {"deep.cards": list(_in_use(chosen))}
 
 
-def _state(chosen: Chosen, door: Door, seen: Said, sizes: Sizes) -> list[Finding]:
+def _state(chosen: Chosen, interpreter: PythonInterpreter, seen: Said, sizes: Sizes) -> list[Finding]:
     """Who is tested, by what, and who is not."""
     if seen.error:
         how = f"did not answer in {sizes.start_s:.0f} s" if seen.hung else seen.error
-        words = f"Start it by hand: it is {door.kit} that fails, before a card is touched."
-        command = f"{door.seat.python} -c 'import {door.kit}'"
-        return [fail(f"{door.kit} of {door.title} does not start: {how}", words, command, evidence=seen.evidence)]
+        words = f"Start it by hand: it is {interpreter.kit} that fails, before a card is touched."
+        command = f"{interpreter.target.python} -c 'import {interpreter.kit}'"
+        return [
+            fail(
+                f"{interpreter.kit} of {interpreter.title} does not start: {how}",
+                words,
+                command,
+                evidence=seen.evidence,
+            )
+        ]
     count, here = int(seen.figures["count"]), len(chosen.cards)
-    version, commands = f"{door.kit} {seen.figures['version']} of {door.title}", VENDORS[chosen.vendor].commands
+    version, commands = (
+        f"{interpreter.kit} {seen.figures['version']} of {interpreter.title}",
+        VENDORS[chosen.vendor].commands,
+    )
     if count != here:
         words = "Look at the plugin, at the devices that a container was given, and at variables that hide some."
-        told = f"{version} sees {plural(count, 'device')} of type {door.kind}, {here} are here"
+        told = f"{version} sees {plural(count, 'device')} of type {interpreter.kind}, {here} are here"
         return [fail(told, words, *commands.get("list", ()))]
     return [*_in_use(chosen), *_tested(chosen, version)]
 
@@ -107,29 +117,31 @@ def _tested(chosen: Chosen, version: str) -> Iterable[Finding]:
         yield ok(f"{who} tested by {version}")
 
 
-def _measured(chosen: Chosen, door: Door, wish: Wish, sizes: Sizes, say: Say) -> list[Said]:
+def _measured(chosen: Chosen, interpreter: PythonInterpreter, wish: Wish, sizes: Sizes, say: Say) -> list[Said]:
     """Card by card, then pair by pair, then all; a card that hung or fell over once is left alone."""
     labels = {card.index: f"device {card.label}" for card in chosen.cards}
-    said = _of_cards(chosen, door, wish, sizes, say, labels)
+    said = _of_cards(chosen, interpreter, wish, sizes, say, labels)
     lost = {n for s in said if s.lost for n in s.cards}
     pairs = [pair for pair in _pairs(chosen, wish) if not lost & set(pair)]
-    said += drive.between(door, sizes, pairs, say, labels) if pairs else []
+    said += drive.between(interpreter, sizes, pairs, say, labels) if pairs else []
     ranks = _ranks(chosen, wish)
     if ranks and not lost:
         say(f"adding up over {ranks}")
-        said += drive.together(door, sizes, ranks)
+        said += drive.together(interpreter, sizes, ranks, timed=True)
     return said
 
 
-def _of_cards(chosen: Chosen, door: Door, wish: Wish, sizes: Sizes, say: Say, labels: Mapping[int, str]) -> list[Said]:
+def _of_cards(
+    chosen: Chosen, interpreter: PythonInterpreter, wish: Wish, sizes: Sizes, say: Say, labels: Mapping[int, str]
+) -> list[Said]:
     """Who is slower than the others is asked a second time: another program may have had the host in between."""
     fill = {card.index: card.memory_mib for card in chosen.free}
     tests = _tests(chosen, wish)
-    said = [_placed(s, tests) for s in drive.on_cards(door, sizes, tests, fill, say, labels)] if tests else []
+    said = [_placed(s, tests) for s in drive.on_cards(interpreter, sizes, tests, fill, say, labels)] if tests else []
     for test, slow in judge.slow(Bench(chosen, tuple(said), wish.outlier)).items():
         say(f"{test} once more, {', '.join(labels[n] for n in slow)}")
         some = {n: fill[n] for n in slow}
-        again = {(s.test, s.cards): s for s in drive.on_cards(door, sizes, (test,), some, say, labels)}
+        again = {(s.test, s.cards): s for s in drive.on_cards(interpreter, sizes, (test,), some, say, labels)}
         said = [judge.better(s, again[s.test, s.cards]) if (s.test, s.cards) in again else s for s in said]
     return said
 
@@ -162,9 +174,9 @@ def _fitting(chosen: Chosen, sizes: Sizes) -> Sizes:
     return replace(sizes, rows=(sizes.rows[0], min(sizes.rows[1], CPU_ROWS)), mib=(1, CPU_MIB), piece_mib=16)
 
 
-def _by_hand(chosen: Chosen, door: Door, sizes: Sizes, test: str, cards: Sequence[int]) -> str:
+def _by_hand(chosen: Chosen, interpreter: PythonInterpreter, sizes: Sizes, test: str, cards: Sequence[int]) -> str:
     """The same once more, on the first of these cards or of all; "" for what a launcher starts."""
-    common = {**door.framework, **vars(sizes)}
+    common = {**interpreter.framework, **vars(sizes)}
     if test == "peer":
         unit = list(cards) or [chosen.pairs[0].one, chosen.pairs[0].other]
         asked: dict[str, Any] = {"what": "peer", "units": [unit]}
@@ -174,4 +186,6 @@ def _by_hand(chosen: Chosen, door: Door, sizes: Sizes, test: str, cards: Sequenc
         asked = {"what": "cards", "tests": [test], "units": [[card.index]], "memory_mib": fill}
     else:
         return ""
-    return shlex.join([door.seat.python, str(drive.PROGRAM), json.dumps({**common, **asked}, separators=(",", ":"))])
+    return shlex.join(
+        [interpreter.target.python, str(drive.PROGRAM), json.dumps({**common, **asked}, separators=(",", ":"))]
+    )

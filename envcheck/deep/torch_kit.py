@@ -21,6 +21,10 @@ class Kit:
     def count(self) -> int:
         return 1 if self.kind == "cpu" else int(self.module.device_count())
 
+    def types(self) -> list[str]:
+        """Kinds of devices that can be used."""
+        return [self.kind] if self.module.is_available() else []
+
     def own(self) -> int:
         return int(os.environ["LOCAL_RANK"])
 

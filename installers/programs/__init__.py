@@ -1,1 +1,1 @@
-"""Programs that run inside the environment that provision makes: they import paddle, envcheck never does."""
+"""Programs that run inside the environment that provision makes, by its Python; envcheck never imports them."""

@@ -175,6 +175,9 @@ class ContainerTarget:
                 return
             time.sleep(0.1)
 
+    def stop(self, argv: Sequence[str]) -> None:
+        self.end()
+
     def end(self) -> None:
         """The command that runs, or that an earlier envcheck left running, with all that it started."""
         with contextlib.suppress(StepError):

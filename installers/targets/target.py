@@ -73,6 +73,9 @@ class Target(Protocol):
     ) -> CommandResult:
         """As runner.run, in `own`; `env` is all that the command gets, beside what the container itself sets."""
 
+    def stop(self, argv: Sequence[str]) -> None:
+        """End a command that another thread waits for; in a container all of ours."""
+
     def fresh(self, name: str) -> str:
         """An empty folder of that name in `own`."""
 

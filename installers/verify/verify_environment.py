@@ -15,6 +15,7 @@ from installers.recipes.recipe import Recipe
 from installers.state import environment, journal
 from installers.targets.target import Target, last_lines, seconds
 from installers.verify import verify_cards
+from installers.verify.frameworks import sourced
 
 IMPORT_S = 120.0  # paddle's import takes 1.2 s warm, 15 s cold on a busy machine
 VERIFY_S = 180.0
@@ -57,7 +58,9 @@ def imports(recipe: Recipe, target: Target) -> str:
     names = [package.name.partition("[")[0] for package in recipe.packages]
     wanted = {name: MODULES.get(canonicalize_name(name), "") for name in names}
     asked = ("-I", "-c", _ASK, json.dumps(wanted))
-    done = verify_cards.started(recipe, target, asked, surroundings(recipe, target), IMPORT_S)
+    done = target.run(
+        sourced(recipe, (target.python, *asked)), timeout_s=seconds(IMPORT_S), env=surroundings(recipe, target)
+    )
     if done.hung:
         raise StepError(f"importing {', '.join(names)} did not end in {seconds(IMPORT_S):.0f} s", _again(target))
     line = next((x for x in done.out.splitlines() if x.startswith("ENVCHECK ")), "")
@@ -77,8 +80,7 @@ def imports(recipe: Recipe, target: Target) -> str:
 def verify(recipe: Recipe, target: Target, command: tuple[str, ...]) -> str:
     """One of the recipe's own commands, which must end well."""
     argv = _filled(target, command)
-    ready = verify_cards.sourced(recipe, argv)
-    done = target.run(ready, timeout_s=seconds(VERIFY_S), env=surroundings(recipe, target))
+    done = target.run(sourced(recipe, argv), timeout_s=seconds(VERIFY_S), env=surroundings(recipe, target))
     if done.status != 0:
         raise StepError(
             f"{' '.join(argv)} ended with {done.status}:\n{last_lines(done.out + done.err)}", _again(target)

@@ -108,12 +108,23 @@ import os
 __version__ = "9.9.9" if os.environ.get("STANDIN") == "version" else "3.1.0"
 class Tensor:
     def __init__(self, values): self.values = values
-    def numpy(self): return self
+    def each(self, change): return Tensor([change(value) for value in self.values])
+    def __mod__(self, other): return self.each(lambda value: value % other)
+    def __add__(self, other): return self.each(lambda value: value + other)
+    def __mul__(self, other): return self.each(lambda value: value * other)
+    def __ne__(self, other): return Tensor([a != b for a, b in zip(self.values, other.values)])
+    def astype(self, kind): return self.each(float)
+    def _copy_to(self, place, blocking): return self
+    def cpu(self): return self
+    def sum(self): return sum(self.values)
     def tolist(self): return self.values
     def __float__(self):
         if os.environ.get("STANDIN") == "float": raise TypeError("only 0-dimensional arrays can be converted")
         return self.values[0]
-def to_tensor(values): return Tensor(list(values))
+def arange(count, dtype): return Tensor(range(count))
+def full(shape, value, dtype): return Tensor([value] * shape[0])
+def set_device(name): pass
+def CPUPlace(): pass
 """,
     "paddle/distributed/__init__.py": """
 import os, sys, time

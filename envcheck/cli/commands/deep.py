@@ -79,17 +79,17 @@ def _of(facts: Facts, v: VendorFacts | None, request: DeepOptions, wish: Wish, r
         recipe = None
     where = find_python.Asked(chosen.vendor, recipe, request.recipes, bool(facts.host and facts.host.in_container))
     try:
-        with heard_by(interrupt), find_python.opened(where) as door:
-            if door.shared and len(chosen.free) < len(chosen.cards):
+        with heard_by(interrupt), find_python.opened(where) as interpreter:
+            if interpreter.shared and len(chosen.free) < len(chosen.cards):
                 return session.busy(chosen)
             if request.dry_run:
-                _say(session.beforehand(chosen, door, wish), err=False)
+                _say(session.beforehand(chosen, interpreter, wish), err=False)
                 return {}
-            if not _agreed(session.beforehand(chosen, door, wish), request.yes):
+            if not _agreed(session.beforehand(chosen, interpreter, wish), request.yes):
                 return session.untold(
                     "not run: you said no", "Ask again when the cards may be disturbed.", session.AGAIN
                 )
-            return session.examine(chosen, door, wish, _telling())
+            return session.examine(chosen, interpreter, wish, _telling())
     except (StepError, UntoldError) as err:
         return session.untold(err.message, _sentence(err), *_command(err))
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from envcheck.core import paths, process
 from envcheck.core.errors import UntoldError
-from envcheck.deep.interpreter import Door, Local, Seat
+from envcheck.deep.interpreter import HostTarget, PythonInterpreter
 from envcheck.vendors import VENDORS
 from installers import programs
 from installers.recipes import catalogue
@@ -23,7 +23,7 @@ from installers.state import environment
 from installers.state.environment import Environment, FolderKind
 from installers.targets.target import VenvTarget
 from installers.verify import verify_environment
-from installers.verify.verify_cards import KITS, Kit, kit_of, launcher_options, sourced
+from installers.verify.frameworks import KITS, Kit, build_interpreter, kit_of
 
 ASK_S = 30.0
 ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
@@ -40,12 +40,12 @@ class Asked:
 
 
 @contextlib.contextmanager
-def opened(asked: Asked) -> Iterator[Door]:
+def opened(asked: Asked) -> Iterator[PythonInterpreter]:
     """UntoldError where there is none, with what to do."""
     recipe = asked.recipe or _provisioned(asked)
     if recipe and recipe.image is not None and recipe.container and not asked.contained:
-        with _boxed(recipe, asked.vendor) as door:
-            yield door
+        with _boxed(recipe, asked.vendor) as interpreter:
+            yield interpreter
         return
     with tempfile.TemporaryDirectory(prefix="envcheck-deep-") as own:
         yield _here(asked, recipe, Path(own).resolve())
@@ -66,14 +66,14 @@ def _folder(recipe: Recipe) -> Path:
     return paths.environment_folder(recipe.name).expanduser().absolute()
 
 
-def _here(asked: Asked, recipe: Recipe | None, own: Path) -> Door:
+def _here(asked: Asked, recipe: Recipe | None, own: Path) -> PythonInterpreter:
     """The recipe's environment, the active one, or the Python that envcheck runs in: the first with a framework."""
     tried = []
     for python in _pythons(recipe, asked.contained):
         packages = _packages(python, own)
         kit = _kit(packages, asked.vendor, recipe)
         if kit:
-            return _door(asked.vendor, kit, recipe, python, own)
+            return _interpreter(asked.vendor, kit, recipe, python, own)
         tried.append(python)
     wanted = " or ".join(kit.name for kit in KITS)
     raise UntoldError(
@@ -115,13 +115,13 @@ def _kit(packages: frozenset[str], vendor: str, recipe: Recipe | None) -> Kit | 
     return None
 
 
-def _door(vendor: str, kit: Kit, recipe: Recipe | None, python: str, own: Path) -> Door:
-    seat, host = Local(python, own), VenvTarget(Path(python).parent.parent)
+def _interpreter(vendor: str, kit: Kit, recipe: Recipe | None, python: str, own: Path) -> PythonInterpreter:
+    host = VenvTarget(Path(python).parent.parent)
     env = verify_environment.surroundings(recipe, host) if recipe else surroundings(host, kit, vendor)
     visible = VENDORS[vendor].visible_env
     if visible and visible in os.environ:
         env[visible] = os.environ[visible]
-    return made(vendor, kit, recipe, seat, env, process.end_what_runs)
+    return build_interpreter(vendor, kit, recipe, HostTarget(python, own), env)
 
 
 def surroundings(host: VenvTarget, kit: Kit, vendor: str) -> dict[str, str]:
@@ -138,36 +138,8 @@ def surroundings(host: VenvTarget, kit: Kit, vendor: str) -> dict[str, str]:
     return {**kept, **plugin, "OMP_NUM_THREADS": "1"}
 
 
-def made(
-    vendor: str,
-    kit: Kit,
-    recipe: Recipe | None,
-    seat: Seat,
-    env: Mapping[str, str],
-    stop: Callable[[Sequence[str]], None],
-) -> Door:
-    def launch(folder: str, count: int) -> Sequence[str]:
-        return ("-m", kit.module, *launcher_options(kit, vendor, folder, count))
-
-    def wrap(argv: Sequence[str]) -> Sequence[str]:
-        return sourced(recipe, argv) if recipe else argv
-
-    # CUDA's own order is by speed, the tools' by bus; others do not know the word
-    whole = {
-        **env,
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONWARNINGS": "ignore",
-        "GLOG_minloglevel": "1",
-    }
-    names = kit.names_of(vendor)
-    return Door(
-        seat, seat.python, kit.name, names.type, whole, stop, launch, wrap, module=names.module, backend=names.backend
-    )
-
-
 @contextlib.contextmanager
-def _boxed(recipe: Recipe, vendor: str) -> Iterator[Door]:
+def _boxed(recipe: Recipe, vendor: str) -> Iterator[PythonInterpreter]:
     """In the recipe's container, when nothing is left to provision; nobody else of us works there meanwhile."""
     from installers.container_environment import ContainerProvisioner
     from installers.images import engine, engine_lock
@@ -186,11 +158,11 @@ def _boxed(recipe: Recipe, vendor: str) -> Iterator[Door]:
     host = engine.look()
     client = engine.connect(host)
     try:
-        seat = ContainerTarget(client.api, recipe.container.name, recipe.interpreter, _folder(recipe))
-        with engine_lock.held(host.url, seat.container):
-            env = verify_environment.surroundings(recipe, seat)
-            title = f"the container {seat.container}"
-            door = made(vendor, kit, recipe, seat, env, lambda argv: seat.end())
-            yield replace(door, title=title, shared=True)
+        target = ContainerTarget(client.api, recipe.container.name, recipe.interpreter, _folder(recipe))
+        with engine_lock.held(host.url, target.container):
+            env = verify_environment.surroundings(recipe, target)
+            title = f"the container {target.container}"
+            interpreter = build_interpreter(vendor, kit, recipe, target, env)
+            yield replace(interpreter, title=title, shared=True)
     finally:
         client.close()

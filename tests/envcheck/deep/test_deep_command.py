@@ -18,7 +18,7 @@ from envcheck.deep.session import Wish
 from envcheck.simulate import faults
 from envcheck.simulate import machine_file as described
 from envcheck.simulate import session as simulation
-from tests.envcheck.deep.deep_parts import SMALL, cards, door, faulty
+from tests.envcheck.deep.deep_parts import SMALL, cards, faulty, interpreter
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,7 +40,7 @@ def findings(done: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str,
 
 def test_the_processor_by_torch(torch_environment: Path, tmp_path: Path) -> None:
     """torch on the CPU multiplies in bf16 within what rounding explains, and two processes add up over gloo."""
-    way = door(torch_environment, "torch", "cpu", tmp_path)
+    way = interpreter(torch_environment, "torch", "cpu", tmp_path)
     found = session.examine(cards("cpu", 1), way, Wish(SMALL), print)
 
     assert {name: f.status for name, some in found.items() for f in some} == {

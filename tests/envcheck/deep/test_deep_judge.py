@@ -8,6 +8,8 @@ from math import isnan, nan
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envcheck.core.model import Finding, Status
 from envcheck.deep import baselines, judge
@@ -196,9 +198,30 @@ def test_links(gbs: float, status: Status) -> None:
     assert found.seen == f"NV18, devices 0, 3: {gbs:.3g} GB/s"
 
 
-def ranks(count: int, spent: float, wrong: int = 0) -> tuple[Said, ...]:
-    figures = {"world": count, "wrong": wrong, "mib": 256, "s": spent}
+def ranks(count: int, spent: float, seed: int = 5) -> tuple[Said, ...]:
+    """Right answers, whose sums are those of a seed and a ramp from 1 to 7."""
+    sums = [float(count * (count + 1) // 2 * (seed + n % 7 + 1)) for n in range(judge.SUMS)]
+    figures = {"world": count, "seed": seed, "half": 1.5, "sums": sums, "wrong": 0, "mib": 256, "s": spent}
     return tuple(Said("allreduce", (n,), {"rank": n, **figures}) for n in range(count))
+
+
+@given(st.integers(1, 999), st.integers(2, 16), st.data())
+def test_any_wrong_answer_is_wrong(seed: int, count: int, data: st.DataObject) -> None:
+    """The right answers pass; one that lacks or changes any of its values, in any process, does not."""
+    rank, key = (
+        data.draw(st.integers(0, count - 1)),
+        data.draw(st.sampled_from(("rank", "world", "half", "sums", "wrong"))),
+    )
+    answers = list(ranks(count, 0.001, seed))
+
+    assert judge.wrong_sums(answers) == {}
+    for changed in ({}, {key: 77}):
+        others = {k: v for k, v in answers[rank].figures.items() if k != key}
+        wrong = judge.wrong_sums(
+            [*answers[:rank], replace(answers[rank], figures={**others, **changed}), *answers[rank + 1 :]]
+        )
+        assert list(wrong) == [rank]
+        assert f"process {rank} says {key} " in wrong[rank]
 
 
 def test_bus_bandwidth() -> None:
@@ -219,7 +242,8 @@ def test_bus_below_the_links(link: str, status: Status) -> None:
 
 def test_wrong_sums() -> None:
     """Ranks with wrong sums are named, and no bandwidth is told of a sum that is none."""
-    some = (*ranks(2, 0.001)[:1], ranks(2, 0.001, 5)[1])
+    right, other = ranks(2, 0.001)
+    some = (right, replace(other, figures={**other.figures, "wrong": 5}))
     (found,) = told("deep.allreduce", some, 2)
 
     assert found.status is FAIL

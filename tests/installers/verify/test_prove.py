@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from envcheck.core.errors import StepError
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
 from installers.targets.target import VenvTarget
 from installers.verify import verify_cards, verify_environment
-from installers.verify.verify_cards import cards, collective, wrong_cards, wrong_values
-from tests.launch.fake_cards import compiled
+from installers.verify.frameworks import KITS
+from installers.verify.verify_cards import cards, collective
+from tests.envcheck.deep.deep_parts import faulty, left
 from tests.tiers import thin_out
 
 TINY = catalogue.by_name(catalogue.load_all(), "tiny-cpu")
@@ -48,7 +46,7 @@ def test_real_collective(environment: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def recipe(request: pytest.FixtureRequest, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     """A recipe for four cards of a vendor whose plugin is ours; the script that it sources leads to it."""
     folder = tmp_path_factory.mktemp(request.param)
-    root = compiled(environment, request.param, folder)
+    root = faulty(environment, request.param, folder)
     (folder / "set_env.sh").write_text(f"export CUSTOM_DEVICE_ROOT={root}\n")
     found = catalogue.by_name(catalogue.load_all(), KINDS[request.param])
     return replace(
@@ -66,7 +64,7 @@ def tried(recipe: Recipe, environment: Path, *proofs: verify_cards.Prove) -> lis
 
 def test_every_card(recipe: Recipe, environment: Path) -> None:
     """Four cards multiply and add up together, by the plugin that was just made."""
-    kind = verify_cards.KITS[0].names_of(recipe.device).type
+    kind = KITS[0].names_of(recipe.device).type
 
     assert tried(recipe, environment, cards, collective) == [
         f"4 cards of type {kind} multiplied rightly",
@@ -74,12 +72,21 @@ def test_every_card(recipe: Recipe, environment: Path) -> None:
     ]
 
 
-def test_an_all_reduce_that_does_nothing(recipe: Recipe, environment: Path) -> None:
-    """Where the plugin's all-reduce returns without adding up, the values tell."""
-    silent = replace(recipe, environment={**recipe.environment, "FAKE_SILENT": "1"})
+@pytest.mark.parametrize(
+    ("change", "told"),
+    (
+        ({"FAKE_SILENT": "1"}, r"4 processes gave wrong values: process 0 says sums"),
+        ({"FAKE_FAULT": "crash:1"}, r"4 processes failed \(the process ended with status \d+\)"),
+    ),
+    ids=("does nothing", "one rank dies"),
+)
+def test_an_all_reduce_that_fails(recipe: Recipe, environment: Path, change: dict[str, str], told: str) -> None:
+    """Where the plugin's all-reduce returns without adding up, the values tell; a rank that dies ends the others."""
+    failing = replace(recipe, environment={**recipe.environment, **change})
 
-    with pytest.raises(StepError, match=r"4 processes gave wrong values: process 0 says sums"):
-        tried(silent, environment, collective)
+    with pytest.raises(StepError, match=told):
+        tried(failing, environment, collective)
+    assert left(environment) == []
 
 
 @pytest.mark.parametrize(
@@ -97,6 +104,27 @@ def test_too_few_cards(recipe: Recipe, environment: Path, change: dict[str, str]
         tried(fewer, environment, cards)
 
 
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    thin_out(
+        2,
+        (
+            ("lie:1", "cards multiply wrongly: 1 by"),
+            ("crash:1", r"a product failed on card 1 \(the process was ended by SIGSEGV\)"),
+            ("hang:1", r"a product failed on card 1 \(no answer in 12 s\)"),
+        ),
+    ),
+)
+def test_one_that_fails(
+    recipe: Recipe, environment: Path, monkeypatch: pytest.MonkeyPatch, fault: str, told: str
+) -> None:
+    """A card whose product is wrong, or never comes, is named."""
+    monkeypatch.setenv("ENVCHECK_PROOF_SECONDS", "12" if fault == "hang:1" else "60")
+
+    with pytest.raises(StepError, match=told):
+        tried(replace(recipe, environment={**recipe.environment, "FAKE_FAULT": fault}), environment, cards)
+
+
 def test_a_plugin_that_does_not_load(recipe: Recipe, environment: Path, tmp_path: Path) -> None:
     """A plugin folder without a plugin: paddle itself goes on with the processor, the proof does not."""
     (tmp_path / "set_env.sh").write_text(f"export CUSTOM_DEVICE_ROOT={tmp_path}\n")
@@ -109,39 +137,6 @@ def test_a_script_that_is_missing(recipe: Recipe, environment: Path) -> None:
     """A vendor's set_env.sh that is not there fails the proof, by its name."""
     with pytest.raises(StepError, match="no-such-set_env"):
         tried(replace(recipe, scripts=("/no-such-set_env.sh",)), environment, cards)
-
-
-def right(seed: int, count: int) -> list[dict[str, object]]:
-    sums = [float(sum(range(1, count + 1)) * (seed + i)) for i in range(64)]
-    return [{"rank": rank, "world": count, "seed": seed, "half": 1.5, "sums": sums} for rank in range(count)]
-
-
-@given(st.integers(1, 999), st.integers(2, 16), st.data())
-def test_any_wrong_answer_is_wrong(seed: int, count: int, data: st.DataObject) -> None:
-    """The right answers pass; one that lacks or changes any of its values, in any process, does not."""
-    rank = data.draw(st.integers(0, count - 1))
-    key = data.draw(st.sampled_from(("rank", "world", "seed", "half", "sums")))
-    missing, changed = right(seed, count), right(seed, count)
-    del missing[rank][key]
-    changed[rank][key] = 77
-
-    assert wrong_values(right(seed, count), seed) == ""
-    assert wrong_values(missing, seed)
-    assert wrong_values(changed, seed)
-
-
-@pytest.mark.parametrize(
-    ("errors", "wrong"),
-    [
-        *itertools.product(([0.0, 0.001], [0.019, 0.0]), ("",)),
-        ([0.0, 0.5], "1 by 0.5"),
-        ([float("nan"), 0.0], "0 by nan"),
-    ],
-)
-def test_a_card_that_multiplies_wrongly(errors: list[float], wrong: str) -> None:
-    """A card is named whose product is off, or no number at all."""
-    assert wrong in (said := wrong_cards({"type": "npu", "cards": errors}, 2))
-    assert bool(said) is bool(wrong)
 
 
 @pytest.mark.parametrize("name", [r.name for r in catalogue.load_all() if r.device != "cpu"])
