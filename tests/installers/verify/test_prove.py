@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from envcheck.core.errors import StepError
+from envcheck.deep.interpreter import Said
 from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe
 from installers.targets.target import VenvTarget
 from installers.verify import verify_cards, verify_environment
 from installers.verify.frameworks import KITS
-from installers.verify.verify_cards import cards, collective
+from installers.verify.verify_cards import cards, collective, wrong_products
 from tests.envcheck.deep.deep_parts import faulty, left
 from tests.tiers import thin_out
 
@@ -137,6 +138,15 @@ def test_a_script_that_is_missing(recipe: Recipe, environment: Path) -> None:
     """A vendor's set_env.sh that is not there fails the proof, by its name."""
     with pytest.raises(StepError, match="no-such-set_env"):
         tried(replace(recipe, scripts=("/no-such-set_env.sh",)), environment, cards)
+
+
+def test_a_card_of_which_nothing_is_heard() -> None:
+    """A card without an answer is not taken for a right one, nor is one whose error is no number."""
+    right = {"worst": 0.001, "square": 0.001}
+    answers = [Said("product", (0,), right), Said("product", (1,), {**right, "worst": float("nan")})]
+
+    assert wrong_products(answers, 1) == ""
+    assert wrong_products(answers, 3) == "1 by nan, 2 by nan"
 
 
 @pytest.mark.parametrize("name", [r.name for r in catalogue.load_all() if r.device != "cpu"])
