@@ -78,8 +78,9 @@ def run_plan(asked: ProvisionRequest) -> int:
     ground = asked.ground
     if asked.dry_run:
         plan = ground.look()
-        _tell(asked, plan, "planned" if plan.steps else _finished(plan))
-        return plan.obstacle.code if plan.obstacle else _code(asked, plan)
+        code = plan.obstacle.code if plan.obstacle else _code(asked, plan)
+        _tell(asked, plan, "planned" if plan.steps else _finished(plan), code)
+        return code
     with heard_by(interrupt), Screen() as screen:
         try:
             outcome = execute.provision(ground, ask=lambda plan: _agreed(asked, plan), report=screen.show)
@@ -88,12 +89,13 @@ def run_plan(asked: ProvisionRequest) -> int:
             raise
     plan = outcome.plan
     if outcome.declined:
-        _tell(asked, plan, "declined", outcome, shown=True)
+        _tell(asked, plan, "declined", errors.UNFIT, outcome, shown=True)
         return errors.UNFIT
     if asked.lock_file:
         lock_notes.export(asked.folder, asked.recipe, Path(asked.lock_file))
-    _tell(asked, plan, "done" if outcome.performed else _finished(plan), outcome, shown=bool(plan.steps))
-    return _code(asked, plan)
+    code = _code(asked, plan)
+    _tell(asked, plan, "done" if outcome.performed else _finished(plan), code, outcome, shown=bool(plan.steps))
+    return code
 
 
 def run_script(asked: ProvisionRequest) -> int:
@@ -128,12 +130,13 @@ def _tell(
     asked: ProvisionRequest,
     plan: Plan,
     result: str,
+    code: int,
     outcome: execute.ProvisionOutcome | None = None,
     shown: bool = False,
 ) -> None:
     """The plan, where it was not shown yet, and the end of the story."""
     if asked.as_json:
-        click.echo(json.dumps(as_values(plan, result, outcome.performed if outcome else ()), indent=1))
+        click.echo(json.dumps(as_values(plan, result, outcome.performed if outcome else (), code), indent=1))
         return
     if not shown:
         click.echo(as_text(plan, whole=asked.whole))
@@ -149,7 +152,7 @@ def _tell(
 
 def _failed(asked: ProvisionRequest, err: errors.EnvcheckError) -> dict[str, Any]:
     plan, performed = _known(asked, err)
-    return as_values(plan, "failed", performed) | ({"next": plan.obstacle.remedy} if plan.obstacle else {})
+    return as_values(plan, "failed", performed, err.code)
 
 
 def _known(asked: ProvisionRequest, err: errors.EnvcheckError) -> tuple[Plan, tuple[tuple[str, str], ...]]:
@@ -183,7 +186,8 @@ def _undo(asked: ProvisionRequest) -> int:
                 raise UsageError("there is nobody to ask", "add --yes to remove it")
             if not click.confirm(say("Remove it?"), err=asked.as_json):
                 if asked.as_json:
-                    click.echo(json.dumps(as_values(_empty_plan(asked), "declined") | {"removes": what}, indent=1))
+                    values = as_values(_empty_plan(asked), "declined", (), errors.UNFIT)
+                    click.echo(json.dumps(values | {"removes": what}, indent=1))
                 return errors.UNFIT
         with heard_by(interrupt):
             told = undo.undo(asked.folder)

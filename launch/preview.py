@@ -23,6 +23,7 @@ from envcheck.job.resolve import resolve
 from envcheck.job.script import script
 from envcheck.job.values import fill_values
 from envcheck.report import safe, screen
+from envcheck.report.summary import findings_outcome
 from installers.recipes import catalogue
 from installers.recipes.docker_cli import HERE
 from launch import gates
@@ -61,7 +62,11 @@ def preview(request: TrainRequest) -> int:
         click.echo(_document(request, job, made, found, None), nl=False)
     else:
         click.echo("\n".join([*start_lines(job, found), "", as_text(made)]), nl=False)
-    return errors.UNFIT if any(finding.name not in PROVISIONED for finding in found) else errors.FIT
+    return _code(found)
+
+
+def _code(closed: Sequence[Finding]) -> int:
+    return errors.UNFIT if any(finding.name not in PROVISIONED for finding in closed) else errors.FIT
 
 
 def preview_script(request: TrainRequest) -> str:
@@ -76,7 +81,7 @@ def _document(
 ) -> str:
     head = {"schema": SCHEMA_VERSION, "state": "planned", "recipe": job.recipe.name, "model": job.recipe.models[0]}
     head |= {"method": job.method.method, "variant": job.method.variant, "role": job.method.role, "device": job.device}
-    head |= {"job": job.as_json(), "closed": record.findings(closed)}
+    head |= {"job": job.as_json(), "closed": record.findings(closed), **findings_outcome(closed, _code(closed))}
     return json.dumps({**head, **as_values(made), "script": text}, indent=1) + "\n"
 
 

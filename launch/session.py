@@ -176,6 +176,7 @@ def _told(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...], 
     if request.as_json:
         state = "refused" if gates.closed(found) else "ready"
         said = {"state": state, "exit": {"code": code, "status": None}, "waived": list(waived)}
+        said |= report.summary.findings_outcome(found, code)
         click.echo(record.as_text({**record.head(seen), **said, "gates": record.findings(found)}), nl=False)
     else:
         click.echo(listing.text(found, screen.style()), nl=False)
@@ -185,8 +186,7 @@ def _told(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...], 
 def _refuse(request: TrainRequest, seen: GateContext, found: tuple[Finding, ...]) -> int:
     """Nothing was started, and no folder made."""
     if request.as_json:
-        refused = {"state": "refused", "exit": {"code": errors.UNFIT, "status": None}}
-        click.echo(record.as_text({**record.head(seen), **refused, "gates": record.findings(found)}), nl=False)
+        click.echo(record.as_text(record.refused(seen, found)), nl=False)
     run_text.closed(gates.closed(found))
     return errors.UNFIT
 

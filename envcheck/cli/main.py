@@ -178,7 +178,7 @@ def _print_document(refusal: errors.EnvcheckError) -> None:
     language.for_a_program()
     say = language.say
     told = {"error": _plain(say(refusal.message)), "exit_code": refusal.code, "next": _plain(say(refusal.next_step))}
-    print_document({**told, **refusal.document})
+    print_document({**refusal.document, **told, "next": told["next"] or refusal.document.get("next", "")})
 
 
 def _plain(text: str) -> str:

@@ -8,6 +8,11 @@ from typing import Any
 FIT, UNFIT, USAGE, UNTOLD, STEP_FAILED, TRAINING_FAILED, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
 
 
+def outcome(code: int, error: str = "", next_step: str = "") -> dict[str, Any]:
+    """What a document of --json says of its command's end; of a good one (code 0) neither an error nor a next step."""
+    return {"error": (error or None) if code else None, "exit_code": code, "next": next_step if code else ""}
+
+
 class EnvcheckError(Exception):
     """A failure that the user is told in one sentence; `next_step` says what to do, `code` is the exit code.
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from envcheck.core.errors import outcome
 from envcheck.core.language import say, width
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.explain.localize import spoken
@@ -23,6 +24,10 @@ _NO_FILES = ("standard input", "command line", "kernel log")  # what is read bes
 _COLOURS = {"cause": "31", "symptom": "33", "summary": "2", "warning": "2"}
 
 
+UNKNOWN = "nothing that the catalogue knows"
+UNKNOWN_NEXT = "have a whole log read, `envcheck explain FILE`; `envcheck explain --list` tells what is known"
+
+
 def verdict(report: Report) -> str:
     return "explained" if report.diagnoses else "unknown"
 
@@ -33,7 +38,7 @@ def as_json(report: Report, code: int) -> str:
         {
             "schema": SCHEMA_VERSION,
             "verdict": verdict(report),
-            "exit_code": code,
+            **outcome(code, UNKNOWN, UNKNOWN_NEXT),
             "first_failed": report.first or None,
             "notes": list(report.notes),
             "diagnoses": [_diagnosis(spoken(one)) for one in report.diagnoses],
@@ -162,8 +167,7 @@ def _unknown(report: Report, style: Style) -> Iterator[str]:
     elif any(name != "command line" for name, _, _ in report.read):
         yield say("no line speaks of an error")
     else:
-        step = "next: have a whole log read, `envcheck explain FILE`; `envcheck explain --list` tells what is known"
-        yield from _wrapped(say(step), style, "", "    ")
+        yield from _wrapped(say(f"next: {UNKNOWN_NEXT}"), style, "", "    ")
 
 
 def _read(name: str, lines: int) -> str:

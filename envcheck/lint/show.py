@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from envcheck.core import errors
 from envcheck.core.language import say
 from envcheck.core.language.width import wrap
 from envcheck.core.lint.model import Remark
@@ -106,12 +107,20 @@ def as_json(result: Result, strict: bool) -> str:
         "device": result.device or None,
         "read": result.read,
         "shellcheck": result.shellcheck,
-        "exit_code": exit_code(result, strict),
+        **_outcome(result, exit_code(result, strict)),
         "job": result.job.as_json() if result.job else None,
         "findings": [_object(result, remark) for remark in result.remarks],
         "waived": [_object(result, remark) for remark in result.waived],
     }
     return json.dumps(document, indent=1, ensure_ascii=False)
+
+
+def _outcome(result: Result, code: int) -> dict[str, Any]:
+    """The end of the command: the worst remark, or why nothing was judged, is the error."""
+    worst = max(result.remarks, key=lambda remark: remark.severity, default=None)
+    if worst is None or not result.known:
+        return errors.outcome(code, _nothing(result))
+    return errors.outcome(code, f"{worst.rule}: {safe(redact(worst.seen))}", safe(redact(worst.remedy)))
 
 
 def _object(result: Result, remark: Remark) -> dict[str, Any]:

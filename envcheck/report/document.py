@@ -10,15 +10,15 @@ from envcheck.core.host_names import fold_hosts
 from envcheck.core.model import Finding, Status
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.report.contents import HostReport, Report, Vote
-from envcheck.report.summary import blocking, exit_code, group_blocked, next_line, safe, verdict
+from envcheck.report.summary import blocking, exit_code, findings_outcome, group_blocked, next_line, safe, verdict
 
 
 def render(report: Report) -> str:
     document = {
         "schema": SCHEMA_VERSION,
         "verdict": verdict(report.findings).name,
-        "exit_code": exit_code(report.findings, report.strict),
-        "next_step": next_line(report),
+        **findings_outcome(report.findings, exit_code(report.findings, report.strict)),
+        "next": next_line(report),
         **(_machine(report, report.local) if report.local else _hosts(report)),
     }
     return json.dumps(document, indent=1, ensure_ascii=True) + "\n"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from envcheck.core.errors import FIT, UNFIT, UNTOLD
+from envcheck.core.errors import FIT, UNFIT, UNTOLD, outcome
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import say
@@ -90,6 +91,13 @@ def next_step(findings: Sequence[Finding]) -> str:
     words = _SENTENCE.match(safe(remedy.words))
     said = words[0].rstrip(".: 。：") if words else say("Look")
     return f"{said}{say(':')}\n{safe(remedy.commands[0])}" if remedy.commands else f"{said}{say('.')}"
+
+
+def findings_outcome(findings: Sequence[Finding], code: int) -> dict[str, Any]:
+    """The end of a command whose verdict the findings are: the worst of them is the error."""
+    worst = worst_first(findings)
+    error = f"{safe(worst[0].name)}: {safe(worst[0].seen)}" if worst else summary(findings)
+    return outcome(code, error, one_line(next_step(findings)))
 
 
 def next_line(report: Report) -> str:

@@ -55,6 +55,12 @@ def exit_code(told: Told) -> int:
     )
 
 
+def end_of(told: Told) -> dict[str, Any]:
+    """The end of the command, for the document."""
+    why = f"missing: {', '.join(told.answer.missing)}" if told.answer.missing else "no set is known that was tested"
+    return errors.outcome(exit_code(told), why)
+
+
 def as_json(told: Told) -> dict[str, Any]:
     """One document; `stated` is false for a set that follows from other facts only."""
     answer = told.answer

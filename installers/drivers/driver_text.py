@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from envcheck.core.errors import outcome
 from envcheck.core.language import exact, label
 from envcheck.core.language import say as spoken
 from envcheck.core.secrets import redact
@@ -100,13 +101,15 @@ def reboot(seen: DriverState) -> str:
     return "may follow; it is said if the installer asks for one" if seen.driver.reboot else "none is known of"
 
 
-def as_values(seen: DriverState | None, facts: Facts, result: str, did: str = "") -> dict[str, Any]:
+def as_values(seen: DriverState | None, facts: Facts, result: str, did: str = "", code: int = 0) -> dict[str, Any]:
     """The document of --json, of the same shape as provisioning's, with what is known of the driver besides."""
     obstacles = driver.checks(seen) if seen and not seen.already else ()
+    first = next(iter(obstacles), None)
     return {
         "schema": SCHEMA_VERSION,
         "verb": "provision",
         "result": result,
+        **outcome(code, *((first.why, first.remedy) if first else ("nothing was installed", ""))),
         "recipe": facts.recipe,
         "folder": str(facts.folder),
         "satisfied": list(driver.satisfied(seen)) if seen else [],

@@ -87,8 +87,9 @@ def _run(asked: DriverRequest, shown: list[DriverState]) -> int:
         with lock.held(asked.folder, say):
             lock_entries.keep(asked.folder, asked.whole or asked.recipe, seen)
     if asked.dry_run or seen.already:
-        _tell(asked, seen, "ready" if seen.already else "planned")
-        return blocking[0].code if blocking else errors.FIT
+        code = blocking[0].code if blocking else errors.FIT
+        _tell(asked, seen, "ready" if seen.already else "planned", code=code)
+        return code
     click.echo(driver_text.as_text(seen, asked.facts), err=asked.as_json)
     if blocking:
         raise _refusal(seen)
@@ -251,14 +252,14 @@ def _dialogue(kept: list[Dialogue]) -> dict[str, object]:
 
 def _declined(asked: DriverRequest, seen: DriverState | None) -> int:
     if asked.as_json:
-        click.echo(json.dumps(driver_text.as_values(seen, asked.facts, "declined"), indent=1))
+        click.echo(json.dumps(driver_text.as_values(seen, asked.facts, "declined", code=errors.UNFIT), indent=1))
     else:
         click.echo(language.say("declined: nothing was installed"))
     return errors.UNFIT
 
 
-def _tell(asked: DriverRequest, seen: DriverState, result: str, did: str = "") -> None:
+def _tell(asked: DriverRequest, seen: DriverState, result: str, did: str = "", code: int = 0) -> None:
     if asked.as_json:
-        click.echo(json.dumps(driver_text.as_values(seen, asked.facts, result, did), indent=1))
+        click.echo(json.dumps(driver_text.as_values(seen, asked.facts, result, did, code), indent=1))
     else:
         click.echo(driver_text.as_text(seen, asked.facts))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core import errors
+from envcheck.core.errors import outcome
 from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import label, say
 from envcheck.core.language.width import columns
@@ -83,12 +84,17 @@ def code(found: Sequence[HostOutcome]) -> int:
     return next((one for one in WORST if one in codes), max(codes, default=errors.FIT))
 
 
+def _first_bad(found: Sequence[HostOutcome]) -> tuple[str, str]:
+    bad = next((end for end in found if end.code), None)
+    return (f"{bad.host}: {safe(bad.seen) or bad.state}", "") if bad else ("interrupted", "")
+
+
 def document(found: Sequence[HostOutcome], result: str, exit_code: int) -> dict[str, Any]:
     return {
         "schema": SCHEMA_VERSION,
         "verb": "provision",
         "result": result,
-        "exit_code": exit_code,
+        **outcome(exit_code, *_first_bad(found)),
         "hosts": {
             end.host: {
                 "state": end.state,

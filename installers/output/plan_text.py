@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envcheck.core.errors import outcome
 from envcheck.core.language import label, say
 from envcheck.core.language.width import columns as wide
 from envcheck.core.language.width import wrap
@@ -100,12 +101,13 @@ def _lines(plan: Plan, columns: int | None) -> Iterator[str]:
         yield f"  {say('nothing to do')}"
 
 
-def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
+def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = (), code: int = 0) -> dict[str, Any]:
     """The document of --json; `result` is ready, planned, done, declined, by-hand, removed, absent or failed."""
     return {
         "schema": SCHEMA_VERSION,
         "verb": "provision",
         "result": result,
+        **outcome(code, *_what_is_left(plan)),
         "recipe": plan.recipe,
         "folder": str(plan.folder),
         "boxed": plan.boxed,
@@ -121,6 +123,14 @@ def as_values(plan: Plan, result: str, performed: tuple[tuple[str, str], ...] = 
         "obstacles": [asdict(obstacle) for obstacle in plan.obstacles],
         "performed": [{"step": step, "did": did} for step, did in performed],
     }
+
+
+def _what_is_left(plan: Plan) -> tuple[str, str]:
+    """Why it is not done: the first obstacle, what a person must do, or that nobody agreed; and the next step."""
+    if plan.obstacle:
+        return plan.obstacle.why, plan.obstacle.remedy
+    hand = next(iter(plan.by_hand), None)
+    return (f"{hand.name}: {hand.why}", next(iter(hand.commands), "")) if hand else ("nothing was done", "")
 
 
 def _step_values(step: Step) -> dict[str, Any]:

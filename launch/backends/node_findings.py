@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from envcheck.core.errors import UNFIT
 from envcheck.core.host_names import fold_hosts
 from envcheck.core.language import say as spoken
 from envcheck.core.language.findings import localised
 from envcheck.core.model import Finding, Status
+from envcheck.report.summary import findings_outcome
 from installers.hosts.hosts_text import column
 from launch.backends.node_requirements import PlacementVerdict
 from launch.run.run_text import say, spoken_aside
@@ -67,7 +69,12 @@ def blocked_by(verdicts: Iterable[PlacementVerdict]) -> tuple[str, ...]:
 def refusal_values(verdicts: Sequence[PlacementVerdict]) -> dict[str, Any]:
     """For the document of a job that is not submitted."""
     nodes = {node: found for verdict in verdicts for node, found in verdict.findings.items()}
-    return {"blocked_by": list(blocked_by(verdicts)), "nodes": findings_values(nodes)}
+    every = [finding for found in nodes.values() for finding in found]
+    return {
+        **findings_outcome(every, UNFIT),
+        "blocked_by": list(blocked_by(verdicts)),
+        "nodes": findings_values(nodes),
+    }
 
 
 def findings_values(found: Findings) -> dict[str, list[dict[str, Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from envcheck.core.errors import FIT, outcome
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.job.command import render_job
 from envcheck.job.here import collect_facts_here
@@ -35,5 +36,5 @@ def preview(wish: ChatOptions, as_script: bool) -> str:
         "model": chosen.recipe.models[0],
     }
     head |= {"method": job.method, "variant": job.variant, "device": device_of((chosen.recipe, job))}
-    head |= {"weights": chosen.adapter or None}
+    head |= {"weights": chosen.adapter or None, **outcome(FIT)}
     return json.dumps({**head, **as_values(made), "script": script(made) if as_script else None}, indent=1) + "\n"

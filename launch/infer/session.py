@@ -107,8 +107,7 @@ def _talk(wish: ChatOptions, seen: GateContext) -> tuple[ChatProgram | None, str
 
 def _refuse(wish: ChatOptions, seen: GateContext, found: tuple[Finding, ...]) -> int:
     if wish.request.as_json:
-        exits = {"code": errors.UNFIT, "status": None}
-        _say({**recording.head(seen), "state": "refused", "exit": exits, "gates": record.findings(found)})
+        _say({**record.refused(seen, found), **recording.head(seen)})
     run_text.closed(gates.closed(found))
     return errors.UNFIT
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from envcheck.core.errors import EnvcheckError, StepError
+from envcheck.core.errors import UNFIT, EnvcheckError, StepError
 from envcheck.core.facts import Facts
 from envcheck.core.model import Finding
 from envcheck.core.secrets import blank_value, blank_words, redact
 from envcheck.core.units import MIB
 from envcheck.core.version import SCHEMA_VERSION, __version__
+from envcheck.report.summary import findings_outcome
 from launch.logs.step import TrainingStep
 from launch.planner import fit
 from launch.programs import container_agent
@@ -69,6 +70,12 @@ def keep(run: Path, record: Record) -> None:
     except OSError as err:
         why = f"the record {run / NAME} cannot be written: {(err.strerror or str(err)).lower()}"
         raise StepError(why, "make room, or name another folder with --runs") from None
+
+
+def refused(seen: GateContext, found: Sequence[Finding]) -> Record:
+    """What did not begin, since gates are closed."""
+    said = {"state": "refused", "exit": {"code": UNFIT, "status": None}, "gates": findings(found)}
+    return {**head(seen), **said, **findings_outcome(found, UNFIT)}
 
 
 def unstarted(code: int) -> Record:

@@ -40,6 +40,7 @@ def parse(tool: str, file: str) -> int:
     envcheck parse nvidia-smi query.xml
     """
     from envcheck.core.errors import FIT, UNFIT, UsageError
+    from envcheck.core.model import ToolError
 
     if tool not in PARSERS:
         near = difflib.get_close_matches(tool.lower(), PARSERS, n=1)
@@ -47,14 +48,21 @@ def parse(tool: str, file: str) -> int:
         raise UsageError(f"there is no parser for {tool!r}", next_step)
     text = _text(file)
     document: Document = importlib.import_module(PARSERS[tool]).parse(text)
-    click.echo(json.dumps(as_json(document), indent=2, ensure_ascii=False).encode())  # UTF-8 in any locale
     if document.kind != "unknown":
+        _print(as_json(document) | {"exit_code": FIT, "next": ""})
         return FIT
     begins = f"it begins with {first_line(text)!r}" if text.strip() else "it is empty"
-    next_step = f"next: give the whole text that {tool} printed, as a file or on standard input"
-    click.echo(language.say(f"envcheck: no output of {tool} in this text; {begins}"), err=True)
-    click.echo(f"  {language.say(next_step)}", err=True)
+    message = f"no output of {tool} in this text; {begins}"
+    next_step = f"give the whole text that {tool} printed, as a file or on standard input"
+    error = dataclasses.asdict(ToolError("unrecognized", None, message, "", next_step))
+    _print(as_json(document) | {"error": error, "exit_code": UNFIT, "next": next_step})
+    click.echo(language.say(f"envcheck: {message}"), err=True)
+    click.echo(f"  {language.say(f'next: {next_step}')}", err=True)
     return UNFIT
+
+
+def _print(values: dict[str, Any]) -> None:
+    click.echo(json.dumps(values, indent=2, ensure_ascii=False).encode())  # UTF-8 in any locale
 
 
 def _text(file: str) -> str:

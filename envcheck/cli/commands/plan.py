@@ -312,7 +312,7 @@ def _print(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOptions,
     layout = layouts.unsaid(answer.job, request.asked)
     if request.as_json:
         more = _of_job(seen) | documents.more(changes or (), left, layout) | (spread.document(found) if found else {})
-        print_document(documents.document(answer, more))
+        print_document(documents.document(answer, more) | _outcome(answer))
         return
     assumed, blocked = _job_lines(seen, answer)
     for line in show.wrapped(assumed, _columns()):
@@ -350,7 +350,7 @@ def _search(job: PlannedJob, request: SearchOptions) -> int:
     if request.output:
         _save(request.output, plots.search_svg(layouts))
     if request.as_json:
-        print_document(documents.layouts(layouts))
+        print_document(documents.layouts(layouts) | _best_outcome([found.plan for found in layouts]))
     else:
         click.echo("\n".join(show.found(layouts, _columns())))
     return min((_code(found.plan) for found in layouts), default=1)
@@ -364,7 +364,7 @@ def _sweep(job: PlannedJob, request: SweepOptions) -> int:
     if request.output:
         _save(request.output, plots.sweep_svg(request.sweep, points))
     if request.as_json:
-        print_document(documents.points(points))
+        print_document(documents.points(points) | _best_outcome([p for _, p in points if not isinstance(p, str)]))
     else:
         click.echo("\n".join(show.swept(points, _columns())))
     codes = [_code(p) for _, p in points if not isinstance(p, str)]
@@ -379,6 +379,20 @@ def _save(path: Path, svg: str) -> None:
         path.write_bytes(drawn)
     except OSError as err:
         raise UsageError(f"{path}: {err.strerror}", "name a file that can be written") from err
+
+
+def _outcome(answer: LaunchPlan) -> dict[str, Any]:
+    """The end of the command for the document."""
+    from envcheck.core.errors import outcome
+
+    return outcome(_code(answer), answer.reason, "envcheck plan --search ranks other layouts")
+
+
+def _best_outcome(answers: list[LaunchPlan]) -> dict[str, Any]:
+    from envcheck.core.errors import UNFIT, outcome
+
+    best = min(answers, key=_code, default=None)
+    return outcome(UNFIT, "no layout is possible") if best is None else _outcome(best)
 
 
 def _code(answer: LaunchPlan) -> int:

@@ -66,7 +66,7 @@ def prolog(request: PrologOptions) -> int:
         return 0
     health = looking.prolog(convert_request(looking.PrologTerms, request, untold=request.strict))
     if request.as_json:
-        print_document(asdict(health))
+        print_document({**asdict(health), **errors.outcome(health.exit_code, health.reason)})
     return health.exit_code
 
 
@@ -86,5 +86,6 @@ def verdict(folder: str, requeue_without_bad: bool, drain: bool, as_json: bool) 
     found = judging.verdict(paths.given(folder, "FOLDER").absolute(), requeue_without_bad, drain)
     code = errors.UNFIT if found.closed else errors.FIT
     if as_json:
-        print_document({**node_reports.values(found), "exit_code": code})
+        why = f"{len(found.closed)} of {len(found.nodes)} nodes have closed gates"
+        print_document({**node_reports.values(found), **errors.outcome(code, why)})
     return code

@@ -12,7 +12,7 @@ from envcheck.cli import options
 from envcheck.cli.documents import print_document
 from envcheck.cli.requests import command, option
 from envcheck.core import language
-from envcheck.core.errors import FIT, UNFIT, UsageError
+from envcheck.core.errors import FIT, UNFIT, UsageError, outcome
 from envcheck.core.language import say
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def _record_hosts(request: SnapshotOptions) -> int:
     click.echo(counted.format(len(told) - len(bad), len(told), folder), err=True)
     code = UNFIT if bad else FIT
     if request.as_json:
+        why = "; ".join(f"{host}: {found.seen}" for host, found in bad[:1])
         hosts = {host: {"status": found.status.name, "seen": found.seen} for host, found in told}
-        print_document({"folder": str(folder), "hosts": hosts, "exit_code": code})
+        print_document({"folder": str(folder), "hosts": hosts, **outcome(code, why)})
     return code

@@ -52,7 +52,7 @@ def solve(request: SolveOptions) -> int:
 
     told = _solved(request)
     if request.as_json:
-        print_document(version_sets.as_json(told))
+        print_document(version_sets.as_json(told) | version_sets.end_of(told))
     else:
         from envcheck.report import screen
 

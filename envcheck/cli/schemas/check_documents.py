@@ -17,6 +17,14 @@ class NumberedDocument(Keys):
     schema: Any = key(const=SCHEMA_VERSION)
 
 
+class OutcomeDocument(Keys, like=NumberedDocument):
+    """Of a command with a verdict."""
+
+    error: str | None = key(f"{WRONG}; null where the verdict is a good one")
+    exit_code: int
+    next: str = key(NEXT)
+
+
 class ErrorDocument(Keys, like=NumberedDocument):
     error: str = key(WRONG)
     exit_code: int
@@ -60,13 +68,12 @@ class FindingValues(Keys, like=Finding, without=("accepted",)):
     details: list[FindingDetail] = key("what else the check saw")
 
 
-class DoctorDocument(Keys, like=NumberedDocument):
+class DoctorDocument(Keys, like=OutcomeDocument):
     verdict: Status
     exit_code: Literal[0, 1, 3]
     device: list[str]
     job: JobValues | None
     findings: list[FindingValues]
-    next_step: str
 
 
 class VoteValue(Keys):
@@ -167,9 +174,8 @@ class ReadFile(Keys):
     bytes: int
 
 
-class ExplainDocument(Keys, like=NumberedDocument):
+class ExplainDocument(Keys, like=OutcomeDocument):
     verdict: Literal["explained", "unknown"]
-    exit_code: int
     first_failed: str | None
     diagnoses: list[DiagnosisValues]
     exception: RaisedValues | None
@@ -204,12 +210,11 @@ class RemarkValues(Keys):
     origin: str
 
 
-class LintDocument(Keys, like=NumberedDocument):
+class LintDocument(Keys, like=OutcomeDocument):
     file: str
     device: str | None
     read: int
     shellcheck: bool
-    exit_code: int
     findings: list[RemarkValues]
     waived: list[RemarkValues]
     job: JobValues | None = key("of the recipe that the script was written from")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from envcheck.cli.schemas.check_documents import NEXT, WRONG, JobValues, NumberedDocument
+from envcheck.cli.schemas.check_documents import JobValues, NumberedDocument, OutcomeDocument
 from envcheck.cli.schemas.generate import Keys, key, maybe
 from installers.bundle.make import Part
 from installers.plan.requirement import Obstacle
@@ -62,7 +62,7 @@ class PlanHost(Keys):
     decides: bool
 
 
-class PlanDocument(Keys, like=NumberedDocument):
+class PlanDocument(Keys, like=OutcomeDocument):
     verdict: str
     reason: str
     model: str = maybe()
@@ -85,9 +85,6 @@ class PlanDocument(Keys, like=NumberedDocument):
     hosts: dict[str, PlanHost] = maybe()
     left_out: dict[str, str] = maybe()
     job: JobValues | None = key("the recipe's job on this machine")
-    error: str = maybe(WRONG)
-    exit_code: int = maybe()
-    next: str = maybe(NEXT)
 
 
 PLANNED = [
@@ -106,7 +103,7 @@ class LayoutValues(Keys):
     front: bool
 
 
-class LayoutsDocument(Keys, like=NumberedDocument):
+class LayoutsDocument(Keys, like=OutcomeDocument):
     step_samples: int
     links: Any
     layouts: list[LayoutValues]
@@ -119,7 +116,7 @@ class PointValues(Keys):
     refused: str = maybe()
 
 
-class PointsDocument(Keys, like=NumberedDocument):
+class PointsDocument(Keys, like=OutcomeDocument):
     points: list[PointValues]
 
 
@@ -190,7 +187,7 @@ class FetchedDriver(Keys):
     already: bool
 
 
-class ProvisionDocument(Keys, like=NumberedDocument):
+class ProvisionDocument(Keys, like=OutcomeDocument):
     verb: Literal["provision"]
     result: Literal["ready", "planned", "done", "declined", "by-hand", "removed", "absent", "failed"]
     recipe: str | None = key("null where no recipe fits this machine")
@@ -210,12 +207,9 @@ class ProvisionDocument(Keys, like=NumberedDocument):
     performed: list[PerformedStep]
     doubts: list[str] = maybe()
     driver: DriverValues | None = maybe()
-    error: str = maybe(WRONG)
     removes: list[str] = maybe()
     kept: list[str] = maybe()
     fetch: FetchedDriver = maybe()
-    exit_code: int = maybe()
-    next: str = maybe(NEXT)
 
 
 class ProvisionHost(Keys):
@@ -230,7 +224,7 @@ class ProvisionHost(Keys):
     document: ProvisionDocument | None
 
 
-class ProvisionHostsDocument(Keys, like=NumberedDocument):
+class ProvisionHostsDocument(Keys, like=OutcomeDocument):
     verb: Literal["provision"]
     result: Literal["ready", "planned", "declined", "done", "failed", "interrupted"]
     exit_code: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from envcheck.cli.schemas.check_documents import NumberedDocument
+from envcheck.cli.schemas.check_documents import NumberedDocument, OutcomeDocument
 from envcheck.cli.schemas.generate import Keys, key
 from envcheck.cli.schemas.run_documents import TrainDocument
 from envcheck.core.model import Status
@@ -49,21 +49,19 @@ class RecordedHost(Keys):
     seen: str
 
 
-class RecordedHostsDocument(Keys, like=NumberedDocument):
+class RecordedHostsDocument(Keys, like=OutcomeDocument):
     folder: str
     hosts: dict[str, RecordedHost]
-    exit_code: int
 
 
 class SimulatedFolderDocument(Keys, like=NumberedDocument):
     folder: str
 
 
-class PrologDocument(Keys, like=NumberedDocument):
+class PrologDocument(Keys, like=OutcomeDocument):
     node: str
     verdict: Literal["fit", "unfit", "unknown"]
     reason: str
-    exit_code: int
 
 
 class ScriptDocument(Keys, like=NumberedDocument):
@@ -77,11 +75,10 @@ class ClosedGateValues(Keys):
     evidence: list[str]
 
 
-class VerdictDocument(Keys, like=NumberedDocument):
+class VerdictDocument(Keys, like=OutcomeDocument):
     nodes: list[str]
     closed: dict[str, list[ClosedGateValues]]
     bad: list[str] = key("those of the closed that other nodes could replace")
-    exit_code: int
 
 
 DOCUMENTS: dict[str, tuple[str, type, Mapping[str, Any]]] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from envcheck.cli.schemas import submission_documents
-from envcheck.cli.schemas.check_documents import NEXT, JobValues, NumberedDocument
+from envcheck.cli.schemas.check_documents import NEXT, JobValues, NumberedDocument, OutcomeDocument
 from envcheck.cli.schemas.generate import Keys, key, maybe
 from envcheck.cli.schemas.submission_documents import KubernetesObject, NodeRequirement, PodEnd, SlurmComponent
 from envcheck.core.facts import Facts, VendorFacts
@@ -25,7 +25,7 @@ class GateValues(Keys):
     waived: str = maybe()
 
 
-class TrainDocument(Keys, like=NumberedDocument):
+class TrainDocument(Keys, like=OutcomeDocument):
     state: Literal["planned"]
     recipe: str
     model: str
@@ -59,10 +59,9 @@ class TrainHost(Keys):
     record: RunDocument | None
 
 
-class TrainHostsDocument(Keys, like=NumberedDocument):
+class TrainHostsDocument(Keys, like=OutcomeDocument):
     verb: Literal["train"]
     result: Literal["ready", "refused", "finished", "failed", "interrupted"]
-    exit_code: int
     first: str | None = maybe()
     hosts: dict[str, TrainHost] = maybe()
     gates: dict[str, list[NodeRequirement]] = maybe()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from envcheck.cli.schemas.check_documents import JobValues, NumberedDocument
+from envcheck.cli.schemas.check_documents import NEXT, WRONG, JobValues, NumberedDocument
 from envcheck.cli.schemas.generate import Keys, key, maybe
 from envcheck.core.model import Status
 
@@ -48,6 +48,9 @@ class TrainSlurmDocument(Keys, like=NumberedDocument):
     )
     exit: ExitCode = maybe()
     job: JobValues = maybe()
+    error: str | None = maybe(WRONG)
+    exit_code: int = maybe()
+    next: str = maybe(NEXT)
 
 
 class ManifestMetadata(Keys):
@@ -94,6 +97,9 @@ class TrainKubernetesDocument(Keys, like=NumberedDocument):
     )
     object: KubernetesObject = maybe("the job as the cluster has it")
     job: JobValues = maybe()
+    error: str | None = maybe(WRONG)
+    exit_code: int = maybe()
+    next: str = maybe(NEXT)
 
 
 def _planned(planned: str, *others: str) -> Mapping[str, Any]:

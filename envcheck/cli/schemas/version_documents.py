@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from envcheck.cli.schemas.check_documents import JobValues, NumberedDocument
+from envcheck.cli.schemas.check_documents import JobValues, NumberedDocument, OutcomeDocument
 from envcheck.cli.schemas.generate import Keys, maybe
 from installers.recipes.recipe import Note, Recipe
 
@@ -37,7 +37,7 @@ class SolvedSet(Keys):
     commands: list[str]
 
 
-class SolveDocument(Keys, like=NumberedDocument):
+class SolveDocument(Keys, like=OutcomeDocument):
     device: str
     framework: str
     driver: str | None

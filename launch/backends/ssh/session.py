@@ -23,7 +23,7 @@ from envcheck.fleet import runner
 from envcheck.fleet.runner import Did
 from envcheck.payload.content import Payload
 from envcheck.payload.remote_command import Word
-from envcheck.report.summary import exit_code, safe
+from envcheck.report.summary import exit_code, findings_outcome, safe
 from installers.hosts.hosts_text import column
 from installers.hosts.parse_plan import line_of
 from launch.backends.node_findings import findings_values, print_findings
@@ -106,7 +106,7 @@ def _told(asked: NodesRequest, found: dict[str, list[Finding]], shut: bool) -> i
     code = errors.USAGE if all(f.name == node.REFUSED for f in every) else exit_code(every)
     if asked.as_json:
         state = "refused" if shut else "ready"
-        said = {"schema": SCHEMA_VERSION, "verb": "train", "result": state, "exit_code": code}
+        said = {"schema": SCHEMA_VERSION, "verb": "train", "result": state, **findings_outcome(every, code)}
         click.echo(json.dumps({**said, "gates": findings_values(found)}, indent=1))
     if not asked.as_json or not asked.gates:
         print_findings(found, Status.OK if asked.gates else Status.FAIL)
@@ -150,7 +150,13 @@ def _first(nodes: Sequence[Node], order: Sequence[str]) -> Node | None:
 def _tell(asked: NodesRequest, nodes: Sequence[Node], first: Node | None, code: int) -> None:
     result = "finished" if code == errors.FIT else "interrupted" if code == errors.INTERRUPTED else "failed"
     if asked.as_json:
-        said = {"schema": SCHEMA_VERSION, "verb": "train", "result": result, "exit_code": code}
+        why = f"{first.host}: {first.seen or first.state}" if first else result
+        said = {
+            "schema": SCHEMA_VERSION,
+            "verb": "train",
+            "result": result,
+            **errors.outcome(code, why),
+        }
         hosts = {
             one.host: {
                 "rank": one.rank,

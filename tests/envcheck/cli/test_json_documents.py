@@ -39,6 +39,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / "empty").mkdir()
     (tmp_path / "garbage").write_bytes(b"\x00\xff{")
+    (tmp_path / "launch.sh").write_text("OUT = 1\ntorchrun train.py \\ \n")
+    (tmp_path / "empty.sh").write_text("")
     return tmp_path
 
 
@@ -177,6 +179,12 @@ VERDICTS = (
     ("plan --model 21b --method lora", 3, "verdict"),
     ("plan --model 300b --method sft --device npu --cards 1 --memory-gib 1", 1, "verdict"),
     ("train --model 21b --method lora --device npu", 1, "gates"),
+    ("train --model 300b --method lora --device npu --dry-run", 0, "closed"),
+    ("provision --model 300b --method lora --device npu --dry-run", 1, "obstacles"),
+    ("lint launch.sh", 1, "findings"),
+    ("lint empty.sh", 3, "findings"),
+    ("solve --device npu --driver 1.0", 1, "tested"),
+    ("plan --model 21b --method lora --device npu --cards 1 --memory-gib 1 --search", 1, "layouts"),
     ("train --model 21b --method lora --device npu --gates", 1, "gates"),
     ("provision --recipe tiny-cpu --into empty/.. --undo", 2, "result"),
     ("explain nothing that is known", 3, "verdict"),
@@ -205,6 +213,8 @@ def test_a_verdict(words: str, expected: int, key: str, capsys: pytest.CaptureFi
 
     assert code == told.get("exit_code", code) == expected
     assert key in told
+    if code:
+        assert told["error"] and told["exit_code"] == code and isinstance(told["next"], str)
 
 
 def test_a_report_in_a_file(capsys: pytest.CaptureFixture[str], place: Path) -> None:

@@ -135,7 +135,8 @@ def test_wrong_documents_are_refused() -> None:
         "device": ["cpu"],
         "job": None,
         "findings": [],
-        "next_step": "",
+        "next": "",
+        "error": None,
     }
 
     assert _wrong("doctor", good) == []

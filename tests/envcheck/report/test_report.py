@@ -102,7 +102,7 @@ def test_one_next_step_and_it_is_the_worst() -> None:
     ]
 
     assert text_of(found, HERE).splitlines()[-2:] == ["Next: Load the driver:", "          modprobe it"]
-    assert json.loads(json_of(found))["next_step"] == "Load the driver: modprobe it"
+    assert json.loads(json_of(found))["next"] == "Load the driver: modprobe it"
 
 
 def test_fit_is_not_said_where_something_is_not_told() -> None:
