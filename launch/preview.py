@@ -13,7 +13,7 @@ import click
 from envcheck.core import errors
 from envcheck.core.language import exact, label, say, width
 from envcheck.core.language.findings import localised
-from envcheck.core.model import Finding
+from envcheck.core.model import Finding, Status
 from envcheck.core.version import SCHEMA_VERSION
 from envcheck.job.command import BLANKS, Placeholder, TrainingCommand, container_rows, folded, lines, render_job, shell
 from envcheck.job.container import describe_doubt
@@ -51,13 +51,15 @@ def sound(request: TrainRequest) -> None:
 def preview(request: TrainRequest) -> int:
     """--dry-run: whether it would start on this machine and what blocks it, then its container and command.
 
-    Returns the exit code: 1 where this machine has the cards and would not run the job, whatever is provisioned."""
+    Returns the exit code: 1 where this machine has the cards and would not run the job, whatever is provisioned; 3
+    where a gate cannot tell."""
     facts = collect_facts_here(request)
     job = resolve(request, catalogue.load_all(request.recipes), facts)
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{job.recipe.name}"
     run = None if job.recipe.image else request.runs.absolute() / name
     made = render_job(job, fill_values(request, job.recipe, run))
-    found = gates.closed(gates.opened(look_only(request, job, facts), ())[1]) if job.is_for_this_machine else ()
+    judged = gates.opened(look_only(request, job, facts), ())[1] if job.is_for_this_machine else ()
+    found = tuple(finding for finding in judged if finding.status in (Status.FAIL, Status.UNKNOWN))
     if request.as_json:
         click.echo(_document(request, job, made, found, None), nl=False)
     else:
@@ -65,8 +67,10 @@ def preview(request: TrainRequest) -> int:
     return _code(found)
 
 
-def _code(closed: Sequence[Finding]) -> int:
-    return errors.UNFIT if any(finding.name not in PROVISIONED for finding in closed) else errors.FIT
+def _code(found: Sequence[Finding]) -> int:
+    """Of the gates that are not open."""
+    worst = max((finding.status for finding in found if finding.name not in PROVISIONED), default=Status.OK)
+    return {Status.FAIL: errors.UNFIT, Status.UNKNOWN: errors.UNTOLD}.get(worst, errors.FIT)
 
 
 def preview_script(request: TrainRequest) -> str:
@@ -77,25 +81,32 @@ def preview_script(request: TrainRequest) -> str:
 
 
 def _document(
-    request: TrainRequest, job: Job, made: TrainingCommand, closed: Sequence[Finding], text: str | None
+    request: TrainRequest, job: Job, made: TrainingCommand, found: Sequence[Finding], text: str | None
 ) -> str:
     head = {"schema": SCHEMA_VERSION, "state": "planned", "recipe": job.recipe.name, "model": job.recipe.models[0]}
     head |= {"method": job.method.method, "variant": job.method.variant, "role": job.method.role, "device": job.device}
-    head |= {"job": job.as_json(), "closed": record.findings(closed), **findings_outcome(closed, _code(closed))}
+    head |= {
+        "job": job.as_json(),
+        "closed": record.findings(gates.closed(found)),
+        **findings_outcome(found, _code(found)),
+    }
     return json.dumps({**head, **as_values(made), "script": text}, indent=1) + "\n"
 
 
-def start_lines(job: Job, closed: Sequence[Finding]) -> Iterator[str]:
-    """Whether it would start on this machine, and what blocks it."""
+def start_lines(job: Job, found: Sequence[Finding]) -> Iterator[str]:
+    """Whether it would start on this machine, and the gates that are closed or cannot tell."""
+    code = _code(found)
     if not job.is_for_this_machine:
         yield from _wrapped(say(f"envcheck train would not start here: {job.assumed_host}."), "", "  ")
-    elif not closed:
+    elif not found:
         yield say("envcheck train would start here: every gate is open.")
-    elif all(finding.name in PROVISIONED for finding in closed):
+    elif code == errors.FIT:
         yield say("envcheck train would start here once it is provisioned:")
+    elif code == errors.UNTOLD:
+        yield say("envcheck cannot determine whether train would start here:")
     else:
         yield say("envcheck train would not start here:")
-    for finding in localised(closed):
+    for finding in localised(found):
         yield from _wrapped(f"{finding.name}: {finding.seen}", "  ", "    ")
         for line in finding.evidence[:SHOWN_LINES]:
             yield from _wrapped(line, "    | ", "      ")

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-Enter = Callable[[str], None]
+Enter = Callable[..., None]
 
 
 @pytest.fixture
 def on_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Enter:
-    """Puts this process on a simulated machine, with a home and a folder of its own."""
-    from envcheck.simulate import machine_file, session
+    """Puts this process on a simulated machine with these faults, with a home and a folder of its own."""
+    from envcheck.simulate import faults, machine_file, session
     from envcheck.simulate.build import build
 
-    def enter(name: str) -> None:
-        folder = tmp_path / f"machine-{name}"
+    def enter(name: str, *wishes: str) -> None:
+        folder = tmp_path / "-".join(("machine", name, *wishes))
         if not folder.exists():
             folder.mkdir()
-            build(machine_file.load(name), folder, 1e9)
+            build(faults.apply(machine_file.load(name), [faults.asked(wish) for wish in wishes]), folder, 1e9)
         for variable, text in session.environment(folder).items():
             monkeypatch.setenv(variable, text)
         monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))

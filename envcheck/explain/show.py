@@ -167,7 +167,7 @@ def _unknown(report: Report, style: Style) -> Iterator[str]:
     elif any(name != "command line" for name, _, _ in report.read):
         yield say("no line speaks of an error")
     else:
-        yield from _wrapped(say(f"next: {UNKNOWN_NEXT}"), style, "", "    ")
+        yield from _wrapped(f"{say('next: ')}{say(UNKNOWN_NEXT)}", style, "", "    ")
 
 
 def _read(name: str, lines: int) -> str:

@@ -78,11 +78,22 @@ def select_offer(request: JobRequest, recipes: Sequence[Recipe], facts: Facts) -
     shape = None if request.may_choose and size == Shape() else size  # where the machine chooses no variant is advised
     if request.recipe and (any(words[:2]) or request.framework or request.device != "auto"):
         catalogue.agreeing(named[0], request.model, request.method, request.device, request.framework)
-    offers = catalogue.possible(named, *words, shape)
+    offers = _of_any_count(catalogue.possible(named, *words, shape), named, request, facts)
     here = _of_this_machine(offers, request, facts)
     if len(here) > 1 and request.may_choose:
         return _choose_best(here, facts)
     return Choice(catalogue.select_only(here))
+
+
+def _of_any_count(offers: list[Offer], named: Sequence[Recipe], request: JobRequest, facts: Facts) -> list[Offer]:
+    """Where the asked number of nodes or cards leaves none for this machine's devices: those of another number.  The
+    number does not choose the vendor, and what refuses it says which numbers would do."""
+    here = {vendor.name for vendor in facts.vendors}
+    if request.device != "auto" or len(here) != 1 or any(device_of(offer) in here for offer in offers):
+        return offers
+    words = (request.model, request.method, request.device, request.framework)
+    anywhere = catalogue.possible(named, *words, Shape(request.variant, request.node_role, None, None))
+    return [offer for offer in anywhere if device_of(offer) in here] or offers
 
 
 def _of_this_machine(offers: list[Offer], request: JobRequest, facts: Facts) -> list[Offer]:

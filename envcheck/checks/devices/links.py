@@ -75,7 +75,9 @@ def uniform(facts: Facts, v: VendorFacts) -> Finding:
     rows, lost = {name: _profile(v.topology, name) for name in v.topology.names}, missing(facts, v)
     rare = Counter(rows.values())
     usual, _ = rare.most_common(1)[0]
-    odd = sorted((n for n, row in rows.items() if _apart(row, usual) > lost), key=lambda name: rare[rows[name]])
+    apart = {name: _apart(row, usual) for name, row in rows.items()}
+    # The rarest row, and of these the one that differs most: a device's partner differs, too, by their one link.
+    odd = sorted((n for n in rows if apart[n] > lost), key=lambda name: (rare[rows[name]], -apart[name]))
     if odd:
         first = [name for name in odd if rows[name] == rows[odd[0]]]  # the rarest row: its peers miss one link each
         seen = f"{', '.join(first[:4])}: {_words(rows[first[0]])}, where most have {_words(usual)}"

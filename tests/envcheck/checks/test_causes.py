@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -296,6 +297,16 @@ def test_a_slow_card_beside_a_lost_one(machine: str) -> None:
         seen[faults] = {f.name: f.status for f in found if f.name.startswith("links.") and f.status >= UNKNOWN}
 
     assert list(seen.values()) == [{}, {"links.uniform": WARN}]
+
+
+@pytest.mark.parametrize("machine", ["atlas-800t-a2", "atlas-800t-a3", "h200x8"])
+def test_the_degraded_card_is_named_and_not_its_partner(machine: str) -> None:
+    """Its partner lacks the one link between them, and differs from the others as well."""
+    with simulated(machine, ("topology-degraded=3",)) as at:
+        found = checks.run_all(facts.gather(at))
+    seen = next(f.seen for f in found if f.name == "links.uniform" and f.status is WARN)
+
+    assert re.match(r"\D*3: ", seen), seen
 
 
 def test_a_small_shm_is_told_once() -> None:

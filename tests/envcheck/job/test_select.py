@@ -56,6 +56,19 @@ def test_what_a_machine_means(machine: str) -> None:
     assert chosen(machine, model="tiny").recipe.name == f"tiny-{own}"
 
 
+@pytest.mark.parametrize("machine", ["atlas-800t-a2", "bi-v150x8"])
+def test_a_number_of_cards_chooses_no_vendor(machine: str) -> None:
+    """Cards that no job for this machine's devices has are refused as with --device, never looked for elsewhere."""
+    own = seen(machine, "auto").vendors[0].name
+    said = []
+    for device in ("auto", own):
+        with pytest.raises(UsageError, match="want a multiple of") as refused:
+            resolve(JobRequest(model="21b", method="lora", device=device, cards=7), RECIPES, seen(machine, device))
+        said.append(refused.value.message)
+
+    assert said[0] == said[1]
+
+
 def test_every_simulated_machine_is_in_the_table() -> None:
     """A new machine needs its row."""
     assert {*CHOSEN, "cpu"} == {*MACHINES}

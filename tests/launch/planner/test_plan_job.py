@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from envcheck.cli import main
 from envcheck.core.errors import UntoldError
 
 LORA = ("--model", "21b", "--method", "lora")
@@ -63,3 +64,19 @@ def test_a_plan_that_cannot_be_made_is_a_document(run_on: Any) -> None:
     document = done.exception.document
     assert (document["verdict"], document["job"]["recipe"]) == ("cannot-tell", "tiny-nvidia")
     assert "does not know tiny" in document["reason"] and done.exception.next_step
+
+
+def test_a_start_that_nobody_can_tell_is_not_promised(on_machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of cards that the tool's answer does not hold nobody knows: neither "would start" nor "would not"."""
+    on_machine("atlas-200t-a2-box16", "truncated")
+    words = ["train", "--model", "300b", "--method", "lora", "--dry-run"]
+    ends = []
+    for more in ([], ["--json"]):
+        with pytest.raises(SystemExit) as left:
+            main.entry([*words, *more])
+        ends.append((left.value.code, capsys.readouterr().out))
+    told = json.loads(ends[1][1])
+
+    assert [code for code, _ in ends] == [3, 3] and told["exit_code"] == 3
+    assert ends[0][1].startswith("envcheck cannot determine whether train would start here:")
+    assert told["error"] and told["closed"] == []
