@@ -79,4 +79,4 @@ def test_a_start_that_nobody_can_tell_is_not_promised(on_machine: Any, capsys: p
 
     assert [code for code, _ in ends] == [3, 3] and told["exit_code"] == 3
     assert ends[0][1].startswith("envcheck cannot determine whether train would start here:")
-    assert told["error"] and told["closed"] == []
+    assert told["error"]
