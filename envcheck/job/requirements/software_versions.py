@@ -98,7 +98,8 @@ def _compare_packages(facts: Facts, found: Packages) -> Finding:
         versions_found = {n: find_version(n, found.packages) or "missing" for n, _ in wanted.packages[:SHOWN]}
         shown = figures(f"packages of {found.executable or 'python3'}", **versions_found)
         grade = warn if wanted.image else fail
-        return grade(seen, words, f"envcheck provision --recipe {wanted.recipe}", evidence=shown)
+        command = f"envcheck provision --recipe {wanted.recipe} --method {wanted.method}"
+        return grade(seen, words, command, evidence=shown)
     if unreadable:
         return unknown(f"{unreadable[0]}: the recipe's version range cannot be read")
     return ok(f"all {len(fits)} packages are installed")
