@@ -94,10 +94,10 @@ def not_told(facts: Facts, *keys: str) -> Finding:
     return unknown(f"could not be told ({'; '.join(ends)})" if ends else "could not be told")
 
 
-def commands(v: VendorFacts, purpose: str, device: Device | None = None) -> tuple[str, ...]:
-    """The vendor's commands for a purpose, for one device or with <id> to fill in."""
-    number = "<id>" if device is None else str(device.index if device.npu is None else device.npu)
-    return tuple(c.replace("{id}", number) for c in v.vendor.commands.get(purpose, ()))
+def commands(v: VendorFacts, purpose: str, *devices: Device) -> tuple[str, ...]:
+    """The vendor's commands for a purpose, for these devices or with <id> to fill in."""
+    numbers = ",".join(str(device.index if device.npu is None else device.npu) for device in devices) or "<id>"
+    return tuple(c.replace("{id}", numbers) for c in v.vendor.commands.get(purpose, ()))
 
 
 def command(key: str) -> str:

@@ -59,8 +59,8 @@ def ecc(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         seen = f"device {', '.join(bad)}: {', '.join(f'{n} uncorrectable' for n in bad.values())} memory errors"
         seen = seen if sum(bad.values()) > 1 else f"device {first}: 1 uncorrectable memory error"
         words = "Reset the device, and have it replaced if the count comes back: its results cannot be trusted."
-        device = next((d for d in v.devices if label(d) == first), None)
-        yield fail(seen, words, *commands(v, "ecc", device), evidence=_ecc_evidence(facts, v, first))
+        cards = [d for d in v.devices if label(d) == first][:1]
+        yield fail(seen, words, *commands(v, "ecc", *cards), evidence=_ecc_evidence(facts, v, first))
     elif told:
         yield ok(f"{len(told)} devices count no uncorrectable memory error")
     elif v.vendor.ecc_optional:

@@ -9,6 +9,7 @@ from envcheck.core.derived.driver import unlisted_because
 from envcheck.core.derived.per_device import is_cut
 from envcheck.core.facts import Facts, Host, VendorFacts
 from envcheck.core.findings import (
+    commands,
     fail,
     figures,
     follows,
@@ -114,8 +115,7 @@ def _cut(facts: Facts, v: VendorFacts) -> Finding:
     wanted = get_demand(facts)
     cut = [d for _, d in list_candidates(wanted, v) if is_cut(d)]
     seen = f"this job needs {plural(wanted.cards or 0, 'whole device')}; MIG cuts {len(cut)} of {len(v.devices)}"
-    ids = ",".join(str(d.index) for d in cut)
-    off = tuple(line.replace("{id}", ids) for line in v.vendor.commands.get("whole", ()))
+    off = commands(v, "whole", *cut)
     words = "Turn MIG off and reset the devices, or choose a job of one device."
     return fail(seen, words, *off, evidence=figures(v.vendor.tool, mig_mode=cut[0].mig_mode))
 

@@ -9,8 +9,8 @@ from envcheck.core.derived.engine import DOCKER_INFO, json_object, reached_engin
 from envcheck.core.derived.per_device import is_cut
 from envcheck.core.facts import Facts, VendorFacts
 from envcheck.core.findings import (
+    commands,
     follows,
-    label,
     named,
     not_told,
     nothing,
@@ -36,7 +36,7 @@ def mig(facts: Facts, v: VendorFacts) -> Iterator[Finding]:
         yield warn(
             seen,
             words,
-            f"nvidia-smi -i {label(cut[0])} -mig 0",
+            *commands(v, "whole", *cut),
             "nvidia-smi -L",
             evidence=telling(facts, v, "current_mig", "Enabled"),
         )
