@@ -20,6 +20,7 @@ from installers.recipes.recipe import Recipe, RecipeJob
 # What provisioning cannot change.  Driver, toolkit and packages are what it installs, or leaves to a person; who uses
 # memory, and how full a disk is, may be otherwise when the job starts.
 BLOCKING = frozenset(f"{AREA}.{name}" for name in OF_MACHINE)
+PASSING = ("job.memory", "job.host_memory", "job.shm")  # blocks the training as things are, and no installation
 
 
 def obstacles(recipe: Recipe, here: Facts | None, role: str = "") -> Iterator[Obstacle]:
@@ -31,14 +32,12 @@ def obstacles(recipe: Recipe, here: Facts | None, role: str = "") -> Iterator[Ob
 
 
 def mind(recipe: Recipe, here: Facts | None, role: str = "", findings: Sequence[Finding] = ()) -> Iterator[str]:
-    """The methods that this machine cannot run, where it runs another; of the `findings` of the job that is meant, that
-    its memory does not suffice now."""
+    """The methods that this machine cannot run, where it runs another; of the `findings` of the job that is meant, what
+    blocks its start now, and not its installation."""
     judged = _judge_jobs(recipe, here, role) if here else []
     short = [(job, found) for job, found in judged if found]
     if here and not short:
-        yield from (
-            finding.seen for finding in findings if finding.name == "job.memory" and finding.status is Status.FAIL
-        )
+        yield from (finding.seen for finding in findings if finding.name in PASSING and finding.status is Status.FAIL)
     for job, found in short if len(short) < len(judged) else ():
         yield from (f"not for {_format_job(job)}: {finding.seen}" for finding in found)
 

@@ -95,7 +95,10 @@ def disk(facts: Facts) -> Iterator[Finding]:
 def shm(facts: Facts) -> Iterator[Finding]:
     """/dev/shm is large: dataloaders and collectives exchange data there."""
     there = facts.disks.get("/dev/shm", Disk()).total_bytes if facts.disks else None
-    if facts.disks is None or there is None:
+    job = facts.wanted
+    if job and (job.shm_gib is not None or (job.image and not in_container(facts))):
+        yield skip("judged for this job by job.shm")
+    elif facts.disks is None or there is None:
         yield not_told(facts, "ask disks")
     elif there < limit_bytes(facts, "host.shm.warn_gib") and facts.vendors:
         fails = there < limit_bytes(facts, "host.shm.fail_gib")
@@ -297,7 +300,7 @@ CHECKS: tuple[Check, ...] = (
         reads="/dev/shm",
         source="PaddleSpeech#790, LlamaFactory#7315",
         rule="with cards WARN below host.shm.warn_gib and FAIL below host.shm.fail_gib; without, WARN below the "
-        "second, which follows from job.shm where that fails",
+        "second; a job that names a size, or brings a container, has job.shm",
         fix="Remount it, also by doctor --fix; --shm-size for a container.",
     ),
     of_machine(

@@ -20,7 +20,7 @@ from envcheck.core.findings import (
 from envcheck.core.findings import command as asked
 from envcheck.core.model import Finding
 from envcheck.job.requirements.demand import CPU, RECIPES, get_demand, tell_unanswered
-from envcheck.settings.thresholds import ADVISED_SHM_GIB, least_share, limit
+from envcheck.settings.thresholds import least_share, limit
 
 
 def architecture(facts: Facts) -> Iterator[Finding]:
@@ -66,8 +66,8 @@ def shm(facts: Facts) -> Iterator[Finding]:
         yield tell_unanswered(facts, "disks", "host")
     elif known.total_bytes < needed * GIB * least_share(facts):
         found = _small_shm(facts, needed, known.total_bytes)
-        # which that check advises where cards are
-        yield told_by("host.shm", found) if facts.vendors and needed <= ADVISED_SHM_GIB else found
+        # Without a size of its own, the job needs what that check advises where cards are.
+        yield told_by("host.shm", found) if facts.vendors and wanted.shm_gib is None else found
     elif known.free_bytes is not None and known.free_bytes < needed * GIB / 2:
         seen = (
             f"this job needs {gib(needed * GIB)} of /dev/shm; {gib(known.free_bytes)} of {gib(known.total_bytes)} free"

@@ -310,13 +310,21 @@ def test_the_degraded_card_is_named_and_not_its_partner(machine: str) -> None:
 
 
 def test_a_small_shm_is_told_once() -> None:
-    """What the job lacks follows from host.shm, whose remedy is enough for both; a job that wants more is told."""
-    small = {gib: both(room("/dev/shm", 64 << 20), job(image="", shm_gib=gib)) for gib in (16, 64, 100)}
+    """Of a job that names a size job.shm alone speaks, with the job's own size; without one host.shm does."""
+    small = {gib: both(room("/dev/shm", 64 << 20), job(image="", shm_gib=gib)) for gib in (16, 100, None)}
     found = {gib: told(change, only=["host.shm", "job.shm"]) for gib, change in small.items()}
+    commands = [f.remedy.commands[0] for gib in (16, 100) for f in found[gib] if f.remedy]
 
-    assert [set(wrong(some)) for some in found.values()] == [{"host.shm"}, {"host.shm"}, {"host.shm", "job.shm"}]
-    assert following(found[16]) == {"job.shm": "host.shm"}
-    assert set(wrong(told(small[16], only=["job.shm"]))) == {"job.shm"}
+    assert [set(wrong(some)) for some in found.values()] == [{"job.shm"}, {"job.shm"}, {"host.shm"}]
+    assert commands == [f"sudo mount -o remount,size={gib}G /dev/shm" for gib in (16, 100)]
+    assert following(found[None]) == {"job.shm": "host.shm"}
+
+
+def test_a_container_brings_its_own_shm() -> None:
+    """The host's /dev/shm makes no job unfit that trains in a container."""
+    found = told(both(room("/dev/shm", 64 << 20), job(image="i", shm_gib=64)), only=["host.shm", "job.shm"])
+
+    assert wrong(found) == {}
 
 
 @pytest.mark.parametrize("shm", [8 << 30, 32 << 30], ids=["host.shm only warns", "host.shm is well"])
