@@ -61,10 +61,10 @@ def _shut(path: Path) -> tuple[ClosedGate, ...]:
     said = read(path)
     if said is None:
         return (ClosedGate(MUTE, "no answer: its envcheck did not start, or did not end in time", "see slurm.log"),)
-    if isinstance(error := said.get("error"), str):
-        return (ClosedGate("train", _text(error), _text(said.get("next"))),)
-    gates = said.get("gates")
-    return tuple(_gate(gate) for gate in (gates if isinstance(gates, list) else ()) if _is_shut(gate))
+    gates, error = said.get("gates"), said.get("error")
+    if isinstance(gates, list):
+        return tuple(_gate(gate) for gate in gates if _is_shut(gate))
+    return (ClosedGate("train", _text(error), _text(said.get("next"))),) if isinstance(error, str) else ()
 
 
 def read(path: Path) -> dict[str, Any] | None:
