@@ -173,6 +173,17 @@ def test_what_is_amiss_comes_first() -> None:
     assert folds == sorted(folds) and {"article", "details"} == set(folds)
 
 
+@pytest.mark.parametrize(("faults", "said"), [(("hot=101",), "7 healthy devices"), ((), "8 healthy devices")])
+def test_healthy_devices_are_folded(faults: tuple[str, ...], said: str) -> None:
+    """Beside a failing device healthy ones are folded and counted; where all are healthy, the fold is open."""
+    page = formats.render("html", report_of("h200x8", faults))
+    shown, fold = page.split('<details class="healthy"', 1)
+
+    assert shown.count("card tile fail") == len(faults) and "card tile ok" not in shown
+    assert fold.startswith(" open>" if not faults else ">") and said in fold
+    assert fold.split("</details>")[0].count("card tile ok") == int(said[0])
+
+
 @pytest.mark.slow
 def test_64_hosts_are_light() -> None:
     """A page of 64 hosts takes at most 10 kB a host, though each second one has faults and no two say the same."""
