@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name
 from envcheck.core import process
 from envcheck.core.errors import StepError
 from envcheck.core.process import CommandResult
+from envcheck.deep.program import MARK
 from installers import programs
 from installers.state import state_file
 from installers.state.environment import Environment, FolderKind
@@ -41,7 +42,7 @@ ENDED_S = 5.0  # how long the engine, when it has much to do, may need to know o
 SHELL = 'mkdir -p "$1" && cd "$1" && shift && exec "$@"'
 # Of a busy engine a file that was there came as nothing, once: what lacks the end is asked for again.
 READ, LIST, WHOLE, READS = 'head -c "$1" "$2"', 'ls -1A "$1"', "\nENVCHECK whole", 3
-MARK = "ENVCHECK_SEAT"  # in the environment of all that we start there: the engine can start commands, not end them
+# Ends all that has MARK in its environment: the engine can start commands, not end them.
 # The whole entry: of two containers in one process namespace one may be named as the other begins.  No grep -z, which
 # busybox lacks.  Twice, for what was started meanwhile.
 END = """for again in 1 2; do for each in ${2:-/proc}/[0-9]*; do
