@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -13,12 +12,11 @@ from envcheck.core.errors import UsageError
 from envcheck.core.facts import Facts
 from envcheck.core.secrets import redact
 from envcheck.job.job import Job
-from envcheck.job.resolve import refuse_talk, resolve
+from envcheck.job.resolve import refuse_talk
 from envcheck.vendors import VENDORS
-from installers.recipes import catalogue
 from installers.recipes.by_hand import reference
-from installers.recipes.docker_cli import HERE
 from installers.recipes.recipe import Recipe, RecipeJob
+from launch.backends.roles import resolve_roles
 from launch.catalogue.schedulers import kubernetes_names
 from launch.targets.request import TrainRequest
 
@@ -126,31 +124,12 @@ def parts(request: TrainRequest, said: K8sOptions) -> tuple[PodGroup, ...]:
             raise UsageError(f"--{name} is for one machine; with --on k8s the pods know it", f"leave --{name} out")
     if request.node_role:
         raise UsageError("--node-role is for one machine; with --on k8s all roles are one job", "leave it out")
-    recipes = catalogue.load_all(request.recipes)
-    roles = _roles(recipes, request)
-    if not roles:
-        alone = _part(resolve(request, recipes, Facts(), folder=HERE), said, 0, 1)
-        nodes = alone.method.nodes
-        return (alone,) if nodes == 1 else (alone, replace(alone, first=1, count=nodes - 1))
-    named = [replace(request, node_role=role, device="auto") for role in roles]
-    jobs = [resolve(each, recipes, Facts(), folder=HERE) for each in named]
-    return tuple(_part(job, said, job.method.rank or 0, 1) for job in jobs)
-
-
-def _roles(recipes: Sequence[Recipe], request: TrainRequest) -> tuple[str, ...]:
-    """Those of a job over mixed cards, by rank; () for every other job."""
-    with contextlib.suppress(UsageError):
-        if request.recipe:
-            recipe = catalogue.by_name(tuple(recipes), request.recipe)
-        else:
-            offers = catalogue.possible(recipes, request.model, request.method, "auto", request.framework)
-            if len({recipe.name for recipe, _ in offers}) > 1:
-                return ()
-            recipe = offers[0][0]
-        jobs = [job for job in recipe.jobs if request.method in (None, job.method)]
-        if jobs and all(job.role for job in jobs):
-            return tuple(job.role for job in sorted(jobs, key=lambda job: job.rank or 0))
-    return ()
+    jobs = resolve_roles(request, Facts())
+    if len(jobs) > 1:
+        return tuple(_part(job, said, job.method.rank or 0, 1) for job in jobs)
+    alone = _part(jobs[0], said, 0, 1)
+    nodes = alone.method.nodes
+    return (alone,) if nodes == 1 else (alone, replace(alone, first=1, count=nodes - 1))
 
 
 def _part(job: Job, said: K8sOptions, first: int, count: int) -> PodGroup:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envcheck.core.errors import UsageError
-from envcheck.core.facts import Facts
 from envcheck.job.command import TrainingCommand, render_job
-from envcheck.job.here import collect_environments_here
 from envcheck.job.job import Job
 from envcheck.job.repeat_options import format_job_options
-from envcheck.job.resolve import resolve
 from envcheck.job.values import fill_values
-from installers.recipes import catalogue
-from installers.recipes.docker_cli import HERE
-from installers.recipes.recipe import Recipe
 from launch.backends.slurm.place import ComponentPlacement, place
 from launch.backends.slurm.site import PartitionRow
 from launch.backends.slurm.slurm_options import SlurmOptions
@@ -75,34 +68,6 @@ def plan(
     first = jobs[0].method
     name = "-".join(filter(None, (jobs[0].recipe.name, first.method, first.variant)))
     return SlurmPlan(name, made[0].command.title, run, envcheck, first.nodes, made, wish)
-
-
-def resolve_roles(request: TrainRequest) -> tuple[Job, ...]:
-    """The job alone, or that of each role of a job over mixed cards, by rank: for the recipe's default hosts."""
-    recipes, known = catalogue.load_all(request.recipes), collect_environments_here(request)
-    job = _resolve_any(request, recipes, known)
-    recipe, method = job.recipe, job.method
-    if not method.role:
-        return (job,)
-    same = [m for m in recipe.jobs if m.role and (m.method, m.variant) == (method.method, method.variant)]
-    roles = sorted(same, key=lambda m: m.rank or 0)
-    if [m.rank for m in roles] != list(range(method.nodes)):
-        raise UsageError(f"{recipe.name} has not one role for each of its {method.nodes} nodes", "start them by --rank")
-    return tuple(
-        resolve(replace(request, node_role=m.role, device=m.device or "auto"), recipes, known, folder=HERE)
-        for m in roles
-    )
-
-
-def _resolve_any(request: TrainRequest, recipes: tuple[Recipe, ...], known: Facts) -> Job:
-    """The job, or that of some role, where each role has its own."""
-    try:
-        return resolve(request, recipes, known, folder=HERE)
-    except UsageError:
-        for role in {job.role for recipe in recipes for job in recipe.jobs if job.role}:
-            with contextlib.suppress(UsageError):
-                return resolve(replace(request, node_role=role), recipes, known, folder=HERE)
-        raise
 
 
 def _component(

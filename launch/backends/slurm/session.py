@@ -17,10 +17,12 @@ import click
 from envcheck.core import errors
 from envcheck.core.errors import StepError, UsageError
 from envcheck.core.version import SCHEMA_VERSION
+from envcheck.job.here import collect_environments_here
 from envcheck.payload import pyz
 from launch import gates, written
 from launch.backends.node_findings import blocked_by, print_placement, refusal_values
 from launch.backends.node_requirements import PlacementVerdict, apply_verdict
+from launch.backends.roles import resolve_roles
 from launch.backends.slurm import job, merge_records, node_reports, node_resources, script, site, slurm_options, submit
 from launch.backends.slurm.job import SlurmPlan
 from launch.backends.slurm.submit import SCRIPT
@@ -131,7 +133,7 @@ def planned(
     request: TrainRequest, wished: slurm_options.SlurmOptions, rows: tuple[site.PartitionRow, ...] | None
 ) -> SlurmPlan:
     """The job, its folder named after this moment, as the site can take it."""
-    jobs = job.resolve_roles(request)
+    jobs = resolve_roles(request, collect_environments_here(request))
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{jobs[0].recipe.name}"
     run = request.runs.expanduser().absolute() / name
     return job.plan(request, jobs, wished, rows, run, program())

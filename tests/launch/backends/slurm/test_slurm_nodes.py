@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.core.facts import Facts
 from envcheck.job.suitability import judge_requirements
 from launch.backends.node_findings import blocked_by, print_placement, refusal_values
 from launch.backends.node_requirements import NodeResources, PlacementVerdict, apply_verdict, build_facts
+from launch.backends.roles import resolve_roles
 from launch.backends.slurm import job, node_resources, site
 from launch.backends.slurm.node_resources import SlurmNode
 from launch.backends.slurm.site import NodeCards
@@ -49,7 +51,7 @@ def judged(
         if name in node.partitions
     ]
     wish = SlurmOptions(**options)  # type: ignore[arg-type]  # a test's words
-    plan = job.plan(request, job.resolve_roles(request), wish, rows, Path("/shared/runs/x"), "/opt/envcheck")
+    plan = job.plan(request, resolve_roles(request, Facts()), wish, rows, Path("/shared/runs/x"), "/opt/envcheck")
     return node_resources.judge_plan(plan, rows, nodes, variables or {})
 
 
@@ -103,7 +105,7 @@ def test_the_sentence_is_the_judges(capsys: pytest.CaptureFixture[str]) -> None:
     verdicts = judged(nodes, EIGHT, partition=("npu",))
     print_placement(verdicts)
     first, second, third, *_ = capsys.readouterr().err.splitlines()
-    (wanted,) = (one.wanted for one in job.resolve_roles(EIGHT))
+    (wanted,) = (one.wanted for one in resolve_roles(EIGHT, Facts()))
     alone = build_facts(NodeResources("npu1", {"npu": 16}, "aarch64", 2 << 40), wanted)
     (own,) = (f for f in judge_requirements(alone) if f.name == "job.architecture")
 
@@ -117,7 +119,7 @@ def test_what_a_person_waived_refuses_nothing() -> None:
     """The nodes would open that gate, too; the other requirements stand."""
     nodes = listed(*many(8, gres="npu:8", memory=65536))
     rows = tuple(site.parse("npu*|up|infinite|8|npu:8\n"))
-    plan = job.plan(EIGHT, job.resolve_roles(EIGHT), SlurmOptions(), rows, Path("/shared/runs/x"), "/opt/envcheck")
+    plan = job.plan(EIGHT, resolve_roles(EIGHT, Facts()), SlurmOptions(), rows, Path("/shared/runs/x"), "/opt/envcheck")
     verdicts = node_resources.judge_plan(plan, rows, nodes, {}, ("devices",))
 
     assert blocked_by(verdicts) == ("host_memory",)
@@ -125,7 +127,7 @@ def test_what_a_person_waived_refuses_nothing() -> None:
 
 def test_the_job_is_blocked_by_its_nodes() -> None:
     """Not by what the machine lacks on which one submits."""
-    (resolved,) = job.resolve_roles(EIGHT)
+    (resolved,) = resolve_roles(EIGHT, Facts())
     (verdict,) = judged(listed(*many(8, gres="npu:8")), EIGHT)
 
     assert apply_verdict(resolved, verdict).as_json()["blocked_by"] == ["cards"]

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from envcheck.core.errors import UsageError
+from envcheck.core.facts import Facts
+from launch.backends.roles import resolve_roles
 from launch.backends.slurm import (
     job,
     node_reports,
@@ -50,7 +52,7 @@ def rows() -> tuple[PartitionRow, ...]:
 
 def planned(request: TrainRequest, found: tuple[PartitionRow, ...] | None = None, **more: object) -> SlurmPlan:
     return job.plan(
-        request, job.resolve_roles(request), SlurmOptions(**more), found, Path("/shared/runs/x"), "/opt/envcheck"
+        request, resolve_roles(request, Facts()), SlurmOptions(**more), found, Path("/shared/runs/x"), "/opt/envcheck"
     )  # type: ignore[arg-type]  # a test's words
 
 

@@ -1,0 +1,43 @@
+"""Which jobs a request for other nodes means: the same for Slurm and Kubernetes, and never one of several."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from envcheck.core.errors import UsageError
+from envcheck.core.facts import Facts
+from launch.backends.k8s import k8s_options
+from launch.backends.k8s.k8s_options import K8sOptions
+from launch.backends.roles import resolve_roles
+from launch.targets.request import TrainRequest
+
+LORA = TrainRequest(model="21b", method="lora")
+MIXED = replace(LORA, model=None, recipe="ernie-21b-hetero")
+
+
+def test_a_request_that_several_recipes_fit_is_refused() -> None:
+    """The two-vendor job is none of those that are meant unless it is named."""
+    with pytest.raises(UsageError, match="jobs fit this request") as refused:
+        resolve_roles(LORA, Facts())
+
+    assert "--device iluvatar" in refused.value.next_step
+    with pytest.raises(UsageError, match="jobs fit this request"):
+        k8s_options.parts(LORA, K8sOptions(name="job"))
+
+
+@pytest.mark.parametrize("device", ["auto", "iluvatar", "nvidia"])
+def test_a_job_over_mixed_cards_has_all_its_roles(device: str) -> None:
+    """By rank, on whichever of its devices the request was made."""
+    jobs = resolve_roles(replace(MIXED, device=device), Facts())
+
+    assert [(job.method.rank, job.device) for job in jobs] == [(0, "nvidia"), (1, "iluvatar")]
+
+
+@pytest.mark.parametrize("device", ["npu", "iluvatar", "nvidia"])
+def test_every_other_job_is_one(device: str) -> None:
+    """Its nodes do the same."""
+    (job,) = resolve_roles(replace(LORA, device=device), Facts())
+
+    assert (job.device, job.method.role) == (device, "")
