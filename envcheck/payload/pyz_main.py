@@ -5,23 +5,31 @@ import os
 import sys
 
 MACHINES = ("x86_64", "aarch64")
+FILE = "envcheck.pyz"
 
 
-def refusal():  # type: () -> str
-    """One sentence, or "" where envcheck runs."""
+def refusal():  # type: () -> tuple[str, str]
+    """One sentence and what to do; empty where envcheck runs."""
     if not sys.platform.startswith("linux"):
-        return "envcheck.pyz needs Linux; this is %s" % sys.platform
+        return "envcheck.pyz needs Linux; this is %s" % sys.platform, "use it on Linux"
     if tuple(sys.version_info) < (3, 10):
-        return "envcheck.pyz needs Python 3.10 or newer; this is Python %d.%d" % tuple(sys.version_info[:2])
+        here = "%d.%d" % tuple(sys.version_info[:2])
+        return (
+            "envcheck.pyz needs Python 3.10 or newer; this is Python " + here,
+            "run it with another: python3.11 " + FILE,
+        )
     if os.uname()[4] not in MACHINES:
-        return "envcheck.pyz needs a machine of type %s; this is %s" % (" or ".join(MACHINES), os.uname()[4])
-    return ""
+        known = " or ".join(MACHINES)
+        return "envcheck.pyz needs a machine of type %s; this is %s" % (known, os.uname()[4]), "use it on one of these"
+    return "", ""
 
 
 if __name__ == "__main__":
-    if refusal():
-        sys.stderr.write("envcheck: %s\n" % refusal())
-        sys.exit(2)
+    message, next_step = refusal()
+    if message:
+        from envcheck.payload.refusal import refuse
+
+        refuse(message, next_step)
     from envcheck.payload import unpack
 
     unpack.start(sys.path[0])

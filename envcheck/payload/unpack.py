@@ -23,6 +23,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from envcheck.payload.refusal import refuse
+
 PYZ, ATTACHMENTS, PART = "pyz", "attachments", "part"
 FILE = "envcheck.pyz"  # a copy of the file itself, to be carried on from here
 SUMS = ".sums"
@@ -117,9 +119,7 @@ def start(archive: str) -> None:
         try:
             found = find(PYZ, _sum(data)) or unpack(PYZ, data)
         except OSError as err:
-            sys.exit(
-                f"envcheck: cannot unpack {archive}: {err}\n  next: set XDG_CACHE_HOME to a folder with 32 MiB free"
-            )
+            refuse(f"cannot unpack {archive}: {err}", "set XDG_CACHE_HOME to a folder with 32 MiB free")
         atexit.register(found.close)
         folder = found.path
     for name in [name for name in sys.modules if name.partition(".")[0] == "envcheck"]:
@@ -128,11 +128,10 @@ def start(archive: str) -> None:
     native = [f"{folder}/native/{machine}"] if "CS_GNU_LIBC_VERSION" in os.confstr_names else []
     sys.path[:1] = [*native, str(folder)]
     if importlib.util.find_spec("psutil") is None:
-        sys.stderr.write(
-            f"envcheck: this {FILE} has no psutil for {machine}, and this Python has none\n"
-            "  next: install python3-psutil, or write the file on a machine with a network: envcheck pyz\n"
+        refuse(
+            f"this {FILE} has no psutil for {machine}, and this Python has none",
+            "install python3-psutil, or write the file on a machine with a network: envcheck pyz",
         )
-        sys.exit(2)
     sys.argv[0] = "envcheck"
     runpy.run_module("envcheck", run_name="__main__")
 

@@ -134,10 +134,16 @@ def test_an_old_python_is_one_sentence(version: str, bare: Bare) -> None:
     """Exit code 2, and nothing is written."""
     if (python := pyz_parts.interpreter(version)) is None:
         pytest.skip(f"there is no Python {version}")
-    done = subprocess.run([python, bare.file, "doctor"], env={"HOME": str(bare.home)}, capture_output=True, text=True)
+    ends = [
+        subprocess.run([python, bare.file, *words], env={"HOME": str(bare.home)}, capture_output=True, text=True)
+        for words in (["doctor"], ["doctor", "--json"])
+    ]
+    why = f"envcheck.pyz needs Python 3.10 or newer; this is Python {version}"
+    document = json.loads(ends[1].stdout)
 
-    assert (done.returncode, done.stdout, list(bare.home.iterdir())) == (2, "", [])
-    assert done.stderr == f"envcheck: envcheck.pyz needs Python 3.10 or newer; this is Python {version}\n"
+    assert [(end.returncode, end.stderr.splitlines()[0]) for end in ends] == [(2, f"envcheck: {why}")] * 2
+    assert (ends[0].stdout, list(bare.home.iterdir())) == ("", [])
+    assert (document["error"], document["exit_code"], bool(document["next"])) == (why, 2, True)
 
 
 def test_another_machine_is_one_sentence(bare: Bare) -> None:
@@ -147,7 +153,7 @@ def test_another_machine_is_one_sentence(bare: Bare) -> None:
     argv = ["setarch", "i686", pyz_parts.BASE, str(bare.file), "doctor"]
     done = subprocess.run(argv, capture_output=True, text=True)
 
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 2)
     assert "needs a machine of type x86_64 or aarch64; this is i686" in done.stderr
 
 
