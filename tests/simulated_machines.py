@@ -38,6 +38,6 @@ def run_on(on_machine: Enter) -> Callable[..., Result]:
 
     def run(machine: str, *words: str) -> Result:
         on_machine(machine)
-        return CliRunner().invoke(main.main, list(words))
+        return CliRunner().invoke(main.main, list(words), standalone_mode=False)
 
     return run

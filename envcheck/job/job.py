@@ -8,6 +8,7 @@ from typing import Any
 from envcheck.core.facts import Wanted
 from envcheck.core.model import Finding
 from envcheck.job.container import JobContainer, as_values
+from envcheck.job.judgement import OF_MACHINE
 from envcheck.job.suitability import list_unmet
 from envcheck.vendors import VENDORS
 from installers.recipes.catalogue import device_of
@@ -47,6 +48,11 @@ class Job:
     def blocked_by(self) -> tuple[str, ...]:
         """The names of the requirements that this machine does not meet."""
         return list_unmet(self.findings)
+
+    @property
+    def needs_another_machine(self) -> bool:
+        """Whether a requirement is not met that neither provisioning nor a newer driver changes."""
+        return any(name in OF_MACHINE for name in self.blocked_by)
 
     @property
     def assumed_host(self) -> str:

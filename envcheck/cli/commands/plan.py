@@ -130,7 +130,7 @@ class PlanOptions(LayoutOptions):
 def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | PlanOptions) -> int:
     """Would it fit, here or on a machine that is described; why; and what would.
 
-    Exit code 0: fits. 1: does not fit. 2: asked wrongly. 3: cannot be told.
+    Exit code 0: fits. 1: does not fit, or this machine cannot run the job. 2: asked wrongly. 3: cannot be told.
 
     \b
     envcheck plan --model 21b --method lora                                     on this machine's cards
@@ -296,8 +296,8 @@ def _one(machine: Machine, job: PlannedJob, request: PlanOptions, seen: PlannedF
 
         _save(request.output, picture.plan_svg(answer))
     _print(answer, None if machine.parted else advised, request, seen)
-    left_out = found is not None and found.silent and _code(answer) == 0  # it fits on those that told of theirs
-    return 3 if left_out else _code(answer)
+    code = _code_here(answer, seen)
+    return 3 if found is not None and found.silent and code == 0 else code  # it fits on those that told of theirs
 
 
 def _print(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOptions, seen: PlannedFor) -> None:
@@ -312,25 +312,46 @@ def _print(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOptions,
     layout = layouts.unsaid(answer.job, request.asked)
     if request.as_json:
         more = _of_job(seen) | documents.more(changes or (), left, layout) | (spread.document(found) if found else {})
-        print_document(documents.document(answer, more) | _outcome(answer))
+        print_document(documents.document(answer, more) | _outcome_here(answer, seen))
         return
-    assumed, blocked = _job_lines(seen, answer)
-    for line in show.wrapped(assumed, _columns()):
+    above, below = _job_lines(seen, answer)
+    for line in show.wrapped(above, _columns()):
         click.echo(line)
     for line in show.screen(answer, changes, left, request.explain, layout, _columns()):
         click.echo(line)
-    for line in show.wrapped((*(spread.lines(found, fold_hosts) if found else ()), *blocked), _columns()):
+    for line in show.wrapped((*(spread.lines(found, fold_hosts) if found else ()), *below), _columns()):
         click.echo(line)
 
 
 def _job_lines(seen: PlannedFor, answer: LaunchPlan) -> tuple[list[str], list[str]]:
-    """For which other host the job is resolved, above the plan; and what blocks it on this one, below."""
+    """For which other host the job is resolved, and what blocks it on this one: above the plan what no provisioning
+    changes, else below."""
     from envcheck.cli.commands import plan_job
 
     if seen.job is None:
         return [], []
     assumed = seen.job.assumed_host if seen.job.device == answer.job.device.vendor else ""
-    return list(filter(None, [assumed])), list(filter(None, [plan_job.blocked_line(seen.job)]))
+    blocked = plan_job.blocked_line(seen.job)
+    above, below = (blocked, "") if seen.job.needs_another_machine else ("", blocked)
+    return list(filter(None, [assumed, above])), list(filter(None, [below]))
+
+
+def _code_here(answer: LaunchPlan, seen: PlannedFor) -> int:
+    """The exit code: what fits in memory is no answer where the machine cannot run the job for another reason."""
+    from envcheck.core.errors import UNFIT
+
+    return UNFIT if seen.job and seen.job.needs_another_machine else _code(answer)
+
+
+def _outcome_here(answer: LaunchPlan, seen: PlannedFor) -> dict[str, Any]:
+    """The end of the command for the document."""
+    from envcheck.cli.commands import plan_job
+    from envcheck.core.errors import outcome
+
+    if seen.job and seen.job.needs_another_machine:
+        words = f"envcheck doctor --model {seen.job.recipe.name} --method {seen.job.method.method}"
+        return outcome(_code_here(answer, seen), plan_job.blocked_line(seen.job), words)
+    return _outcome(answer)
 
 
 def _columns() -> int:

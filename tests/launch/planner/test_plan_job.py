@@ -32,13 +32,18 @@ def test_the_job_and_its_memory_are_doctors(run_on: Any, machine: str, model: st
     assert planned["reason"] in finding(examined, "job.memory")["seen"]
 
 
-def test_what_blocks_the_job_is_named_in_one_line(run_on: Any) -> None:
-    """The judge's own sentences; the plan stays that of the cards which are here."""
-    done = run_on("atlas-800t-a2", "plan", "--model", "300b", "--method", "lora")
+@pytest.mark.parametrize(("model", "verdict"), [("300b", "does not fit"), ("21b", "fits")])
+def test_what_blocks_the_job_comes_first(run_on: Any, model: str, verdict: str) -> None:
+    """The judge's own sentences and its exit code, also where memory suffices; then the plan of the cards here."""
+    words = ("--model", model, "--method", "lora")
+    done, examined = (run_on("atlas-800t-a2", verb, *words) for verb in ("plan", "doctor"))
+    told = json.loads(run_on("atlas-800t-a2", "plan", *words, "--json").stdout)
+    first, second, *_ = done.output.splitlines()
 
-    (line,) = (line for line in done.output.splitlines() if line.startswith("blocked by: "))
-    assert "cards (" in line and "architecture (" in line
-    assert done.output.startswith("does not fit") and "8 x 64 GiB" in done.output
+    assert first.startswith("blocked by: ") and "cards (" in first and "architecture (" in first
+    assert second.startswith(verdict) and "8 x 64 GiB" in done.output
+    assert (done.return_value, examined.return_value, told["exit_code"], told["error"]) == (1, 1, 1, first)
+    assert told["next"] == f"envcheck doctor --model {told['job']['recipe']} --method lora"
 
 
 def test_another_host_is_said_first(run_on: Any) -> None:
