@@ -134,7 +134,9 @@ def find(name: str, runs: Path | None) -> Run:
     if len(exact) == 1:
         return exact[0]
     if exact:
-        raise UsageError(f"{name} means {len(exact)} runs", f"say which: {', '.join(run.id for run in exact[:5])}")
+        ids = {run.id for run in exact}
+        which = sorted(ids if len(ids) == len(exact) else (str(run.folder) for run in exact))  # one second, two folders
+        raise UsageError(f"{name} means {len(exact)} runs", f"say which: {', '.join(which[:5])}")
     near = difflib.get_close_matches(name, [run.id for run in known], 3, 0.4)
     others = f"near it: {', '.join(near)}" if near else f"the newest: {known[0].id}"
     raise UsageError(f"there is no run {name[:100]!r}", f"{others}; envcheck runs lists all")

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from envcheck.cli import main
+from envcheck.core.errors import UsageError
 from launch.run import process_tree, watch
 from launch.run.record import NAME
 from launch.runs import follow, known, shown
@@ -47,7 +48,7 @@ def test_detached_followed_stopped(paddle_home: Path, tmp_path: Path) -> None:
     done = train(paddle_home, tmp_path, "--detach", "--steps", "100000", "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    name = Path(said["folder"]).name
+    name = said["folder"]  # a test beside this one may have begun a run of the same id
     try:
         until_steps(paddle_home, tmp_path)
         assert said["state"] == "running"
@@ -56,7 +57,7 @@ def test_detached_followed_stopped(paddle_home: Path, tmp_path: Path) -> None:
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         listed = json.loads(runs(paddle_home, elsewhere, "--json").stdout)["runs"]
-        assert {"id": name, "state": "running"}.items() <= next(run for run in listed if run["id"] == name).items()
+        assert [run["state"] for run in listed if run["folder"] == name] == ["running"]
         shown = runs(paddle_home, elsewhere, "show", name).stdout
         assert "running" in shown
         assert re.search(r"^now +step \d+ of \d+, loss ", shown, re.MULTILINE)
@@ -231,6 +232,21 @@ def test_names(tmp_path: Path) -> None:
     ):
         done = runs(tmp_path / "home", tmp_path, "show", name)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+
+
+def test_two_runs_of_one_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two trainings may begin in the same second in two folders: then the folders are named."""
+    monkeypatch.setenv("ENVCHECK_HOME", str(tmp_path / "home"))
+    folders = [tmp_path / where / "20261121-091500-light" for where in ("a", "b")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / NAME).write_text('{"state": "finished"}')
+        known.remember(folder.parent)
+
+    with pytest.raises(UsageError) as refused:
+        known.find(folders[0].name, None)
+    assert refused.value.next_step == f"say which: {folders[0]}, {folders[1]}"
+    assert known.find(str(folders[1]), None).folder == folders[1]
 
 
 @pytest.mark.parametrize("where", ["begun", "follow"])
