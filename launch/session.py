@@ -20,7 +20,7 @@ from envcheck.job import command
 from envcheck.job.here import collect_facts_here
 from envcheck.job.job import Job
 from envcheck.job.placeholders import split_address
-from envcheck.job.repeat_options import format_job_options
+from envcheck.job.repeat_options import format_doctor_options, format_job_options
 from envcheck.job.resolve import refuse_talk, resolve
 from envcheck.job.values import interpreter_folder
 from installers.recipes import catalogue
@@ -144,6 +144,7 @@ def look(
         port_error=None if port is None else sight.ports.get(port),
         stale=clean_environment.stale(sight.environment, made, device),
         options=format_job_options(request, recipe, job),
+        doctor_options=format_doctor_options(recipe, job, request.recipes),
         more=format_repeat_options(request),
         lock=lock,
         lock_error=lock_error,

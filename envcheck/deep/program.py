@@ -27,7 +27,7 @@ SUMS = 64  # values of an all-reduce that are written down; all of them are comp
 PATTERNS = (0x55555555, -0x55555556)  # every bit once on, once off; neighbouring pieces differ
 # In a container the parent is the engine's helper, which leaves as soon as the command runs, on a busy machine a moment
 # later: what dies with it would die at once.  There the target ends commands by this mark in their environment.
-MARK = "ENVCHECK_SEAT"
+MARK = "ENVCHECK_TARGET"
 Figures = dict[str, Any]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from pathlib import Path
 
 from envcheck.core.errors import UsageError
 from envcheck.job.request import JobRequest
@@ -21,6 +22,15 @@ def format_job_options(request: JobRequest, recipe: Recipe, job: RecipeJob) -> s
     said += ["--device", catalogue.device_of((recipe, job))] if job.role else []
     said += ["--recipes", str(request.recipes)] if request.recipes else []
     said += ["--into", str(request.into)] if request.into else []
+    return shlex.join(said)
+
+
+def format_doctor_options(recipe: Recipe, job: RecipeJob, recipes: Path | None) -> str:
+    """The same for doctor and plan, which know a recipe by --model and have an option for each name of its job."""
+    said = ["--model", recipe.name, "--method", job.method]
+    said += ["--variant", job.variant] if job.variant else []
+    said += ["--node-role", job.role] if job.role else []
+    said += ["--recipes", str(recipes)] if recipes else []
     return shlex.join(said)
 
 

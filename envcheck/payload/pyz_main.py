@@ -5,7 +5,6 @@ import os
 import sys
 
 MACHINES = ("x86_64", "aarch64")
-FILE = "envcheck.pyz"
 
 
 def refusal():  # type: () -> tuple[str, str]
@@ -16,7 +15,7 @@ def refusal():  # type: () -> tuple[str, str]
         here = "%d.%d" % tuple(sys.version_info[:2])
         return (
             "envcheck.pyz needs Python 3.10 or newer; this is Python " + here,
-            "run it with another: python3.11 " + FILE,
+            "run it with another: python3.11 envcheck.pyz",
         )
     if os.uname()[4] not in MACHINES:
         known = " or ".join(MACHINES)

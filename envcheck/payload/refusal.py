@@ -1,5 +1,4 @@
 """How envcheck.pyz says that it cannot begin.  Any Python must be able to read this file, and those that it imports."""
-# ruff: noqa: UP031
 
 import json
 import sys
@@ -9,7 +8,7 @@ from envcheck.core.version import SCHEMA_VERSION
 
 def refuse(message, next_step):  # type: (str, str) -> None
     """Ends with exit code 2, and with the document where one was asked for."""
-    sys.stderr.write("envcheck: %s\n  next: %s\n" % (message, next_step))
+    sys.stderr.write("envcheck: " + message + "\n  next: " + next_step + "\n")
     if "--json" in sys.argv:
         document = {"schema": SCHEMA_VERSION, "error": message, "exit_code": 2, "next": next_step}
         sys.stdout.write(json.dumps(document, indent=1, sort_keys=True) + "\n")

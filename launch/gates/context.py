@@ -25,12 +25,12 @@ from launch.targets.stage import Stage, StageFacts
 
 @dataclass(frozen=True)
 class GateContext:
-    """`job` is the recipe's own record of the job; `sight` is what was found on the `stage`; `runs_error`,
-    `port_error` and `holder` (who trains there already) are None where all is well; `options` are those with which a
-    command means this job again, `more` what train alone knows; `plan` is the planner's, `lock` what provision left,
-    `lock_error` why it cannot be read; `master` is the address of node 0, `host` the one of this node, where somebody
-    said it; `rank` the number of this node, which `leads` where it is 0; `own_master` and `own_host`: that address is
-    this machine's, None: nobody knows."""
+    """`job` is the recipe's own record of the job; `sight` is what was found on the `stage`; `runs_error`, `port_error`
+    and `holder` (who trains there already) are None where all is well; `options` are those with which provision and
+    train mean this job again, `doctor_options` those of doctor, `more` what train alone knows; `plan` is the planner's,
+    `lock` what provision left, `lock_error` why it cannot be read; `master` is the address of node 0, `host` the one of
+    this node, where somebody said it; `rank` the number of this node, which `leads` where it is 0; `own_master` and
+    `own_host`: that address is this machine's, None: nobody knows."""
 
     recipe: Recipe
     job: RecipeJob
@@ -47,6 +47,7 @@ class GateContext:
     port_error: str | None = None
     stale: tuple[str, ...] = ()
     options: str = ""
+    doctor_options: str = ""
     more: str = ""
     plan: LaunchPlan | None = None
     lock: Lock | None = None

@@ -75,7 +75,7 @@ def _unfailed(s: GateContext) -> Finding:
         return Finding("gate.doctor", Status.OK, seen)
     names = ", ".join(dict.fromkeys(f.name for f in doubts))
     lines = tuple(f"{f.name}: {f.seen}" for f in doubts)
-    words = Remedy("See what they say.", (f"envcheck doctor --device {s.device}",))
+    words = Remedy("See what they say.", (f"envcheck doctor {s.doctor_options}",))
     worst = min(f.status for f in doubts)  # what nobody can tell is no warning
     return Finding("gate.doctor", worst, f"{seen}; a look is due at {names}", words, lines)
 

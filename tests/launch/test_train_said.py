@@ -10,10 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from envcheck.cli import main
+from envcheck.cli.commands.doctor import doctor
 from envcheck.cli.commands.provision import provision
 from envcheck.core import language
 from envcheck.core.errors import UsageError
-from envcheck.job.repeat_options import format_job_options
+from envcheck.core.facts import Facts
+from envcheck.job.repeat_options import format_doctor_options, format_job_options
+from envcheck.job.request import JobRequest
+from envcheck.job.resolve import resolve_method
 from installers.recipes import catalogue
 from launch.infer import kits
 from launch.targets.request import TrainRequest
@@ -58,6 +62,18 @@ def test_the_command_that_installs_is_provisions(recipe: catalogue.Recipe) -> No
         assert isinstance(context, click.Context)
         found = catalogue.by_name(catalogue.load_all(None), said["recipe"])
         assert catalogue.agreeing(found, None, said["method"], said["device"], None) == recipe
+
+
+@pytest.mark.parametrize("recipe", catalogue.load_all(None), ids=lambda recipe: recipe.name)
+def test_the_command_that_examines_is_doctors(recipe: catalogue.Recipe) -> None:
+    """Of each job: doctor takes the options, and means that recipe's job of that name, variant and role."""
+    for job in recipe.jobs:
+        said = doctor.make_context("doctor", shlex.split(format_doctor_options(recipe, job, None))).params
+        names = ("model", "method", "framework", "variant", "node_role", "device")
+        request = JobRequest(**{name: said[name] for name in names})
+        found, meant = resolve_method(request, catalogue.load_all(None), Facts())
+
+        assert (found, meant) == (recipe, job)
 
 
 def test_names_to_type_stay_in_chinese(chinese: None) -> None:

@@ -130,7 +130,7 @@ class PlanOptions(LayoutOptions):
 def plan(request: ModelsOptions | RowsOptions | SearchOptions | SweepOptions | PlanOptions) -> int:
     """Would it fit, here or on a machine that is described; why; and what would.
 
-    Exit code 0: fits. 1: does not fit, or this machine cannot run the job. 2: asked wrongly. 3: cannot be told.
+    Exit code 0: fits. 1: does not fit, or this machine cannot run the job. 2: asked wrongly. 3: unknown.
 
     \b
     envcheck plan --model 21b --method lora                                     on this machine's cards
@@ -312,7 +312,7 @@ def _print(answer: LaunchPlan, advised: PlannedJob | None, request: PlanOptions,
     layout = layouts.unsaid(answer.job, request.asked)
     if request.as_json:
         more = _of_job(seen) | documents.more(changes or (), left, layout) | (spread.document(found) if found else {})
-        print_document(documents.document(answer, more) | _outcome_here(answer, seen))
+        print_document(documents.document(answer, more) | _outcome_here(answer, request, seen))
         return
     above, below = _job_lines(seen, answer)
     for line in show.wrapped(above, _columns()):
@@ -343,13 +343,14 @@ def _code_here(answer: LaunchPlan, seen: PlannedFor) -> int:
     return UNFIT if seen.job and seen.job.needs_another_machine else _code(answer)
 
 
-def _outcome_here(answer: LaunchPlan, seen: PlannedFor) -> dict[str, Any]:
+def _outcome_here(answer: LaunchPlan, request: PlanOptions, seen: PlannedFor) -> dict[str, Any]:
     """The end of the command for the document."""
     from envcheck.cli.commands import plan_job
     from envcheck.core.errors import outcome
+    from envcheck.job.repeat_options import format_doctor_options
 
     if seen.job and seen.job.needs_another_machine:
-        words = f"envcheck doctor --model {seen.job.recipe.name} --method {seen.job.method.method}"
+        words = f"envcheck doctor {format_doctor_options(seen.job.recipe, seen.job.method, request.recipes)}"
         return outcome(_code_here(answer, seen), plan_job.blocked_line(seen.job), words)
     return _outcome(answer)
 
